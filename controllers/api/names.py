@@ -1,0 +1,133 @@
+"""Every name that crosses a process boundary: labels, annotations, reasons, field managers.
+
+A string that two processes must spell alike is a constant here and nowhere else;
+a test greps for stray literals.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "gpu.deckhouse.io"
+VERSION: Final = "v1alpha1"
+PREFIX: Final = f"{GROUP}/"
+MODULE: Final = "gpu-control-plane"
+NAMESPACE: Final = "d8-gpu-operator"
+
+# --- limits of the contract -------------------------------------------------------------
+POOL_NAME_MAX: Final = 40
+OBJECT_NAME_MAX: Final = 253
+LABEL_VALUE_MAX: Final = 63
+LIST_MAX: Final = 500
+"""Entries of a status list before it is cut and `truncated` set."""
+CARDS_MAX: Final = 64
+"""Cards of one node that we believe; a report with more is cut and said to be incomplete."""
+
+# --- labels -------------------------------------------------------------------------------
+LABEL_NODE: Final = PREFIX + "node"
+LABEL_VENDOR: Final = PREFIX + "vendor"
+LABEL_PRODUCT: Final = PREFIX + "product"
+LABEL_FAMILY: Final = PREFIX + "family"
+LABEL_PRESENT: Final = PREFIX + "present"
+LABEL_ENABLED: Final = PREFIX + "enabled"
+LABEL_IGNORE: Final = PREFIX + "ignore"
+LABEL_DEVICE_COUNT: Final = PREFIX + "device-count"
+LABEL_COMPONENT: Final = PREFIX + "component"
+LABEL_POOL: Final = PREFIX + "pool"
+"""On pods that hold a reservation, and on a pool's own operands."""
+TENANT_PODS: Final = f"metadata.namespace!={NAMESPACE}"
+"""Field selector for pods that ask for cards: the module's own operands carry LABEL_POOL too."""
+LABEL_MODULE: Final = "module"
+LABEL_HERITAGE: Final = "heritage"
+LABEL_APP: Final = "app"
+LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
+NFD_NODE_NAME: Final = "nfd.node.kubernetes.io/node-name"
+
+
+def deploy_label(component: str) -> str:
+    """The node label that lets a component's DaemonSet onto a node."""
+    return f"{PREFIX}deploy.{component}"
+
+
+def pool_node_label(pool: str) -> str:
+    """The node label that lets a pool's operands, and its pods, onto a node."""
+    return f"{PREFIX}pool.{pool}"
+
+
+def resource_name(pool: str) -> str:
+    """The extended resource under which a pool's cards are asked for."""
+    return PREFIX + pool
+
+
+# --- annotations --------------------------------------------------------------------------
+ASSIGNMENT: Final = PREFIX + "assignment"
+RETURN: Final = PREFIX + "return"
+RESUME: Final = PREFIX + "resume"
+REQUEST_ID: Final = PREFIX + "request-id"
+DEVICES: Final = PREFIX + "devices"
+SPEC_HASH: Final = PREFIX + "spec-hash"
+
+FINALIZER_POOL: Final = "gpupool-controller.deckhouse.io/finalizer"
+
+# --- field managers, one for each process (design §5) ----------------------------------------
+MANAGER_INVENTORY: Final = "gpu-inventory"
+MANAGER_BOOTSTRAP: Final = "gpu-bootstrap"
+MANAGER_POOL: Final = "gpupool"
+MANAGER_ADMISSION: Final = "gpu-admission"
+MANAGER_DISCOVER: Final = "gpu-nodeagent-discover"
+MANAGER_VALIDATE: Final = "gpu-nodeagent-validate"
+MANAGER_PLUGIN: Final = "gpu-nodeagent-device-plugin"
+MANAGER_MIG: Final = "gpu-nodeagent-mig"
+
+# --- processes and their objects ---------------------------------------------------------------
+INVENTORY: Final = "gpu-inventory-controller"
+BOOTSTRAP: Final = "gpu-bootstrap-controller"
+POOL_CONTROLLER: Final = "gpupool-controller"
+WEBHOOK: Final = "gpu-admission-webhook"
+WEBHOOK_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - the name of a Secret, not one
+WEBHOOK_CONFIGURATION: Final = "gpu-control-plane"
+DISCOVER_DAEMONSET: Final = "gpu-nodeagent-discover"
+ALLOWED_DEVICES: Final = "DP_ALLOWED_DEVICES"
+PLUGIN_SETTINGS: Final = "settings.json"
+
+
+def plugin_object(pool: str) -> str:
+    """The name of a pool's device-plugin DaemonSet and of its ConfigMap."""
+    return f"gpu-device-plugin-{pool}"
+
+
+def agent_feature(node: str) -> str:
+    """The name of the node agent's own NodeFeature."""
+    return f"gpu-{node}"
+
+
+# --- features that the agent publishes -----------------------------------------------------------
+FEATURE_DEVICE: Final = "gpu.device"
+FEATURE_DRIVER: Final = "gpu.driver"
+FEATURE_TOOLKIT: Final = "gpu.toolkit"
+FEATURE_VALIDATION: Final = "gpu.validation"
+FEATURE_AGENT: Final = "gpu.agent"
+
+# --- reasons of conditions that another process reads --------------------------------------------
+REASON_CARD_LOST: Final = "CardLost"
+"""InventoryIncomplete of a card that is in a pool and gone from its node; bootstrap faults it."""
+
+# --- words at the head of the webhook's errors (design §4) ------------------------------------------
+POOL_NOT_FOUND: Final = "PoolNotFound"
+MIXED_POOL_REQUEST: Final = "MixedPoolRequest"
+ACCESS_DENIED: Final = "AccessDenied"
+POOL_IN_MAINTENANCE: Final = "PoolInMaintenance"
+POOL_MISCONFIGURED: Final = "PoolMisconfigured"
+INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
+
+# --- events -----------------------------------------------------------------------------------------
+EVENT_DEVICE_DETECTED: Final = "GPUDeviceDetected"
+EVENT_DEVICE_REMOVED: Final = "GPUDeviceRemoved"
+EVENT_INVENTORY_CONDITION: Final = "GPUInventoryConditionChanged"
+EVENT_NODE_READY: Final = "GPUNodeReadyForPooling"
+EVENT_ASSIGNED: Final = "GPUDeviceAssigned"
+EVENT_RELEASED: Final = "GPUDeviceReleased"
+EVENT_ANNOTATION_MISMATCH: Final = "GPUAnnotationMismatch"
+EVENT_RESERVATION_EXPIRED: Final = "GPUReservationExpired"
+EVENT_SETTINGS_INVALID: Final = "GPUSettingsInvalid"
+EVENT_MISCONFIGURED: Final = "Misconfigured"

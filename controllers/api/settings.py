@@ -1,0 +1,185 @@
+"""Settings of the module: `ModuleConfig` gpu-control-plane (deckhouse.io/v1alpha1).
+
+`openapi/config-values.yaml` is generated from `Settings`, and the controllers validate with
+it. Durations are Go's (`30s`, `2m`, `1h30m`, `500ms`), held here as seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from controllers.api import names
+from controllers.api.meta import KubeObject
+from controllers.api.record import adapter, record
+from controllers.api.selector import LabelSelector
+
+_DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(value: object) -> float:
+    """Seconds from a duration such as `2m` or `1h30m`; numbers pass as seconds.
+
+    Raises ValueError that says what is expected.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str) or not re.match(_DURATION, value):
+        msg = f"{value!r} is not a duration; write a number with ms, s, m or h, such as 30s or 2m"
+        raise ValueError(msg)
+    return sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", value))
+
+
+def duration(default: str) -> Any:
+    """A field for a duration, with its default as people write it."""
+    return Field(
+        default=parse_duration(default),
+        ge=0.05,
+        json_schema_extra={"type": "string", "pattern": _DURATION, "default": default, "minimum": None},
+    )
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+
+
+@record
+class ManagedNodes:
+    """Which nodes the module manages."""
+
+    label_key: Annotated[str, Field(min_length=1, max_length=317)] = names.LABEL_ENABLED
+    """Node label that says whether a node is managed (`true` or `false`)."""
+    enabled_by_default: bool = True
+    """Whether a GPU node without that label is managed."""
+
+
+@record
+class DeviceApproval:
+    """Whether a person confirms each card, where the pool does not say."""
+
+    mode: Literal["Manual", "Automatic", "Selector"] = "Manual"
+    """A person confirms; cards are taken by themselves; cards that match the selector are."""
+    selector: LabelSelector | None = None
+    """Cards (by GPUDevice labels) that are taken by themselves, in mode Selector."""
+
+
+@record
+class SchedulingSettings:
+    """Where pods go, where the pool does not say."""
+
+    default_strategy: Literal["Spread", "BinPack"] = "Spread"
+    """Spread over nodes, or fill a node first."""
+    topology_key: str = "topology.kubernetes.io/zone"
+    """Node label over which Spread spreads."""
+
+
+@record
+class InventorySettings:
+    """How cards are recorded."""
+
+    resync_period: Duration = duration("30s")
+    """How often every node is looked at again although nothing changed."""
+
+
+@record
+class ComponentSettings:
+    """One component of the node's preparation."""
+
+    enabled: bool = True
+    """Whether the module runs this component."""
+    image: str | None = None
+    """Image with its tag or digest; the module's default when left out."""
+
+
+@record
+class BootstrapSettings:
+    """How nodes are prepared."""
+
+    driver_validator: ComponentSettings = Field(default_factory=ComponentSettings)
+    """Checks the driver that the administrator installed."""
+    toolkit: ComponentSettings = Field(default_factory=ComponentSettings)
+    """Container toolkit."""
+    gfd: ComponentSettings = Field(default_factory=ComponentSettings)
+    """GPU feature discovery."""
+    dcgm: ComponentSettings = Field(default_factory=ComponentSettings)
+    """Data Center GPU Manager."""
+    dcgm_exporter: ComponentSettings = Field(default_factory=ComponentSettings)
+    """Telemetry of the cards."""
+    validator: ComponentSettings = Field(default_factory=ComponentSettings)
+    """A container that must see the cards."""
+    phase_deadline: Duration = duration("10m")
+    """How long a component may take on a node before it is called missing."""
+
+
+@record
+class AdmissionSettings:
+    """How pods get cards."""
+
+    reservation_ttl: Duration = duration("2m")
+    """How long a card is held for a pod that is not bound yet."""
+    unseen_ttl: Duration = duration("15s")
+    """How long a card is held for a pod that has not appeared (something after us refused it)."""
+    max_unseen: Annotated[int, Field(ge=1)] = 32
+    """Most reservations of a namespace whose pods have not appeared after 3 s."""
+    runtime_class_name: str | None = None
+    """RuntimeClass for pods that name none."""
+
+
+@record
+class HealthSettings:
+    """When cards and nodes are taken out of service."""
+
+    max_unavailable_percent: Annotated[int, Field(ge=1, le=100)] = 20
+    """Most of a pool's cards, or of all nodes, that are taken out by the module at once."""
+
+
+@record
+class Settings:
+    """Settings of the module gpu-control-plane."""
+
+    high_availability: bool | None = None
+    """Two replicas of every process; Deckhouse decides when left out."""
+    managed_nodes: ManagedNodes = Field(default_factory=ManagedNodes)
+    """Which nodes the module manages."""
+    device_approval: DeviceApproval = Field(default_factory=DeviceApproval)
+    """Whether a person confirms each card."""
+    scheduling: SchedulingSettings = Field(default_factory=SchedulingSettings)
+    """Where pods go."""
+    inventory: InventorySettings = Field(default_factory=InventorySettings)
+    """How cards are recorded."""
+    bootstrap: BootstrapSettings = Field(default_factory=BootstrapSettings)
+    """How nodes are prepared."""
+    admission: AdmissionSettings = Field(default_factory=AdmissionSettings)
+    """How pods get cards."""
+    health: HealthSettings = Field(default_factory=HealthSettings)
+    """When cards and nodes are taken out of service."""
+    log_level: Literal["Debug", "Info", "Warn", "Error"] = "Info"
+    """Least severe messages that are logged."""
+
+
+@record
+class ModuleConfigSpec:
+    """What the administrator sets; `settings` is validated apart, so that a bad value can be told."""
+
+    enabled: bool | None = None
+    version: int = 1
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+@record
+class ModuleConfig(KubeObject):
+    """The module's configuration object."""
+
+    spec: ModuleConfigSpec = Field(default_factory=ModuleConfigSpec)
+
+
+def parse_settings(values: dict[str, Any]) -> Settings:
+    """Validate settings; raises ValueError with one line for each mistake, naming its place."""
+    try:
+        settings: Settings = adapter(Settings).validate_python(values)
+    except ValidationError as error:
+        lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']} (found {e['input']!r})" for e in error.errors())
+        raise ValueError("; ".join(lines)) from error
+    return settings
