@@ -1,0 +1,166 @@
+"""What the control plane is made of, as data: program, source module, flags, release.
+
+Nothing here does I/O apart from reading the three ``go.mod`` files, which are the single
+place where versions are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+MODULES: Final = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Where a program is published, as templates over version, os, arch and base.
+
+    ``checksums`` is a file with lines ``<sha256> [<file name>]``; a program whose project
+    publishes none is never downloaded, because nothing could vouch for it.
+    """
+
+    base_env: str
+    base: str
+    file: str
+    checksums: str
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One ``go build``: a package of a module under this folder and the names it serves."""
+
+    name: str
+    module: str
+    package: str
+    versioned_by: str
+    programs: tuple[str, ...]
+    stamp: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the Go module."""
+        return MODULES / self.module
+
+    @property
+    def version(self) -> str:
+        """The version that the module's ``go.mod`` requires."""
+        return required_version((self.folder / "go.mod").read_text(), self.versioned_by)
+
+    @property
+    def ldflags(self) -> str:
+        """Linker flags: no debug data, and the version that clients read.
+
+        Without the stamp kube-apiserver calls itself v0.0.0 and clients switch features off.
+        """
+        flags = ["-s", "-w"]
+        if self.stamp:
+            major, minor, *_ = self.version.removeprefix("v").split(".")
+            values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+            flags += [f"-X {self.stamp}.{key}={value}" for key, value in values.items()]
+        return " ".join(flags)
+
+
+UNITS: Final = (
+    Unit(
+        "etcd",
+        "tools",
+        "go.etcd.io/etcd/server/v3",
+        "go.etcd.io/etcd/server/v3",
+        ("etcd",),
+    ),
+    Unit(
+        "kubernetes",
+        "kubernetes",
+        ".",
+        "k8s.io/kubernetes",
+        ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+        stamp="k8s.io/component-base/version",
+    ),
+    Unit("kwok", "tools", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", ("kwok",)),
+    Unit("helm", "helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", ("helm",)),
+)
+
+PROGRAMS: Final = tuple(program for unit in UNITS for program in unit.programs)
+
+_KUBERNETES: Final = {
+    "base_env": "GPU_CONTROL_PLANE_KUBERNETES_URL",
+    "base": "https://dl.k8s.io",
+}
+
+RELEASES: Final = {
+    "etcd": Release(
+        "GPU_CONTROL_PLANE_ETCD_URL",
+        "https://github.com/etcd-io/etcd/releases/download",
+        "{base}/{version}/etcd-{version}-{os}-{arch}.tar.gz",
+        "{base}/{version}/SHA256SUMS",
+        "etcd-{version}-{os}-{arch}/etcd",
+    ),
+    "helm": Release(
+        "GPU_CONTROL_PLANE_HELM_URL",
+        "https://get.helm.sh",
+        "{base}/helm-{version}-{os}-{arch}.tar.gz",
+        "{base}/helm-{version}-{os}-{arch}.tar.gz.sha256sum",
+        "{os}-{arch}/helm",
+    ),
+} | {
+    program: Release(
+        **_KUBERNETES,
+        file="{base}/{version}/bin/{os}/{arch}/" + program,
+        checksums="{base}/{version}/bin/{os}/{arch}/" + program + ".sha256",
+    )
+    for program in (
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubectl",
+    )
+}
+
+
+def unit_of(program: str) -> Unit:
+    """Return the unit that builds ``program``; a name not in the catalogue is a KeyError."""
+    for unit in UNITS:
+        if program in unit.programs:
+            return unit
+    raise KeyError(program)
+
+
+def units_of(programs: Iterable[str]) -> tuple[Unit, ...]:
+    """Return the units that build ``programs``, each once, in the catalogue's order."""
+    wanted = set(programs)
+    return tuple(unit for unit in UNITS if wanted & set(unit.programs))
+
+
+def required_version(go_mod: str, module: str) -> str:
+    """Return the version of ``module`` that a ``go.mod`` requires."""
+    found = re.search(rf"^\s*(?:require\s+)?{re.escape(module)}\s+(v\S+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"go.mod requires no {module}")
+    return found.group(1)
+
+
+def content_key(unit: Unit, system: str, arch: str) -> str:
+    """Hash all that decides what the unit's program does, apart from Go itself."""
+    return _content_key(unit, system, arch, _sources(unit.folder))
+
+
+def _sources(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    names = sorted([folder / "go.mod", folder / "go.sum", *folder.glob("*.go")])
+    return tuple((path.name, path.read_bytes()) for path in names)
+
+
+@cache
+def _content_key(unit: Unit, system: str, arch: str, sources: tuple[tuple[str, bytes], ...]) -> str:
+    digest = hashlib.sha256()
+    for part in (unit.name, unit.package, *unit.programs, unit.ldflags, system, arch):
+        digest.update(part.encode() + b"\0")
+    for name, content in sources:
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    return digest.hexdigest()[:16]
