@@ -1,0 +1,70 @@
+{{- /* Who owns which field of a status: the table of design section 5. A field or condition that is not
+       here may be written by nobody; a test compares this with the models. */ -}}
+{{- define "gpu-control-plane.statusOwners" -}}
+gpudevices:
+  gpu-inventory-controller:
+    fields: [nodeName, inventoryID, managed, hardware]
+    conditions: [ManagedDisabled, InventoryIncomplete, Ignored]
+  gpu-bootstrap-controller:
+    fields: [health]
+    conditions: [Faulted]
+  gpupool-controller:
+    fields: [poolRef, autoAttach, state, reservations]
+    conditions: [Configured]
+  gpu-admission-webhook:
+    fields: [state, reservations]
+  gpu-nodeagent-device-plugin:
+    fields: [published, allocations]
+  gpu-nodeagent-mig:
+    fields: [migApply]
+gpunodeinventories:
+  gpu-inventory-controller:
+    fields: [hw]
+    conditions: [ManagedDisabled, InventoryIncomplete, PrerequisiteNotMet]
+  gpu-bootstrap-controller:
+    fields: [driver, monitoring, bootstrap]
+    conditions: [DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, ReadyForPooling, InfraDegraded, DegradedWorkloads]
+  gpupool-controller:
+    fields: [pools]
+    conditions: [UnassignedDevice]
+gpupools:
+  gpupool-controller:
+    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, lastReconfigured]
+    conditions: [Available, Maintenance, Misconfigured, CapacityLow]
+{{- end -}}
+
+{{- /* The same as a CEL literal: resource -> field -> owners. */ -}}
+{{- define "gpu-control-plane.statusOwnersCEL" -}}
+{{- $resources := list -}}
+{{- range $resource, $owners := include "gpu-control-plane.statusOwners" . | fromYaml -}}
+  {{- $byField := dict -}}
+  {{- range $owner, $owned := $owners -}}
+    {{- range $owned.fields -}}
+      {{- $_ := set $byField . (append (get $byField . | default list) (squote $owner)) -}}
+    {{- end -}}
+    {{- range $owned.conditions -}}
+      {{- $_ := set $byField (printf "conditions[%s]" .) (list (squote $owner)) -}}
+    {{- end -}}
+  {{- end -}}
+  {{- $fields := list -}}
+  {{- range $field, $names := $byField -}}
+    {{- $fields = append $fields (printf "  '%s': [%s]" $field (join ", " $names)) -}}
+  {{- end -}}
+  {{- $resources = append $resources (printf "'%s': {\n%s\n}" $resource (join ",\n" $fields)) -}}
+{{- end -}}
+{
+{{ join ",\n" $resources }}
+}[request.resource.resource]
+{{- end -}}
+
+{{- /* The binding of a policy, of the same name: refuse. */ -}}
+{{- define "gpu-control-plane.binding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .policy }}
+  {{- include "gpu-control-plane.labels" dict | nindent 2 }}
+spec:
+  policyName: {{ .policy }}
+  validationActions: ["Deny"]
+{{- end -}}

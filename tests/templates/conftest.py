@@ -1,0 +1,76 @@
+"""One scratch API server with the chart installed, for all tests of the chart."""
+
+from __future__ import annotations
+
+from subprocess import CompletedProcess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.templates import harness
+from tests.templates.harness import FEATURES, GROUP, asking, eventually, install, node_feature_crd, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
+    """An API server with the CRDs of others and two nodes; the chart is not there yet."""
+    with harness.scratch(tmp_path_factory.mktemp("plane")) as kube:
+        answer = kube.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", node_feature_crd())
+        assert answer.code == 201, answer.message
+        for node in ("node-a", "node-b"):
+            assert kube.create("/api/v1/nodes", {"metadata": {"name": node}}).code == 201
+        # No controller manager makes it here, and a pod needs one.
+        account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
+        assert kube.create("/api/v1/namespaces/default/serviceaccounts", account).code == 201
+        yield kube
+
+
+@pytest.fixture(scope="session")
+def first_install(bare: harness.Kube) -> CompletedProcess[str]:
+    """How kubectl fared."""
+    return install(bare)
+
+
+@pytest.fixture(scope="session")
+def kube(bare: harness.Kube, first_install: CompletedProcess[str]) -> harness.Kube:
+    """The API server with the chart in force: one GPUDevice for each node, a node's inventory and a pool."""
+    assert first_install.returncode == 0, first_install.stderr
+    for plural in ("gpudevices", "gpunodeinventories", "gpupools"):
+        eventually(lambda plural=plural: bare.get(f"{GROUP}/{plural}").code == 200, f"{plural} are not served")
+    eventually(lambda: bare.get(FEATURES).code == 200, "nodefeatures are not served")
+    made = [
+        ("gpudevices", "GPUDevice", "card-a", {}),
+        ("gpudevices", "GPUDevice", "card-b", {}),
+        ("gpudevices", "GPUDevice", "card-full", {}),
+        ("gpunodeinventories", "GPUNodeInventory", "node-a", {"spec": {"nodeName": "node-a"}}),
+        ("gpunodeinventories", "GPUNodeInventory", "node-full", {"spec": {"nodeName": "node-full"}}),
+        ("gpupools", "GPUPool", "pool-a", {"spec": {}}),
+        ("gpupools", "GPUPool", "pool-full", {"spec": {}}),
+    ]
+    for plural, kind, name, rest in made:
+        body = {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": kind, "metadata": {"name": name}, **rest}
+        answer = bare.create(f"{GROUP}/{plural}", body)
+        assert answer.code == 201, answer.message
+    eventually(lambda: all(_in_force(bare)), f"policies are not in force: {_in_force(bare)}")
+    inventory = bare.account("gpu-inventory-controller")
+    for card, node in (("card-a", "node-a"), ("card-b", "node-b"), ("card-full", "node-a")):
+        answer = inventory.merge(f"{GROUP}/gpudevices/{card}/status", {"status": {"nodeName": node}})
+        assert answer.code == 200, answer.message
+    return bare
+
+
+def _in_force(kube: harness.Kube) -> list[bool]:
+    """Whether each policy and the webhook refuse what they must; nothing is changed."""
+    dry = "dryRun=All"
+    agent = kube.account("gpu-nodeagent-discover")
+    feature = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "metadata": {"name": "gpu-probe"}}
+    gpu = pod("probe", containers=[{"name": "main", "image": "none", "resources": asking()}])
+    return [
+        kube.merge(f"{GROUP}/gpudevices/card-a/status?{dry}", {"status": {"managed": True}}).code == 403,
+        agent.create(f"{FEATURES}?{dry}", feature).code == 403,
+        kube.create(f"/api/v1/namespaces/default/pods?{dry}", pod("probe", marks=True)).code == 403,
+        kube.create(f"/api/v1/namespaces/default/pods?{dry}", gpu).code == 500,
+    ]

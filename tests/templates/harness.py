@@ -1,0 +1,298 @@
+"""A scratch etcd and kube-apiserver for the tests of the chart, and ways to talk to them.
+
+Nothing else runs: no controller answers for a ServiceAccount or a token but the API server
+itself, so that what a test sees is admission and authorization alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE = "d8-gpu-operator"
+KUBE_VERSION = "1.34.4"
+NAMESAKE = "gpupool-controller"
+DEAD_WEBHOOK = "https://127.0.0.1:1"
+GROUP = "/apis/gpu.deckhouse.io/v1alpha1"
+FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
+PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm", "kube-controller-manager")
+
+
+def programs() -> dict[str, Path]:
+    """Where the programs are."""
+    from sim.programs import ensure
+
+    return ensure(PROGRAMS)
+
+
+def render(helm: Path, *sets: str, include_crds: bool = False) -> str:
+    """What Helm makes of the chart."""
+    command = [str(helm), "template", "gpu-control-plane", str(ROOT), "--namespace", NAMESPACE]
+    # A Helm built from its Go module does not know its own Kubernetes version.
+    command += ["--kube-version", KUBE_VERSION]
+    command += [part for item in sets for part in ("--set", item)] + (["--include-crds"] if include_crds else [])
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The objects of a rendered text."""
+    return [o for o in yaml.safe_load_all(text) if o]
+
+
+@dataclass
+class Answer:
+    """What the API server said."""
+
+    code: int
+    body: dict[str, Any]
+    headers: Message = field(default_factory=Message)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings beside the answer."""
+        return [str(w) for w in self.headers.get_all("Warning") or []]
+
+    @property
+    def message(self) -> str:
+        """The sentence of a refusal."""
+        return str(self.body.get("message", ""))
+
+
+@dataclass(frozen=True)
+class Kube:
+    """One identity at one API server."""
+
+    server: str
+    ca: Path
+    token: str
+    kubeconfig: Path
+    binaries: dict[str, Path]
+    namesake: str
+    """Token of a person who is called like a process of ours."""
+
+    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Answer:
+        """One request; refusals are answers, not exceptions."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server + path, data=data, method=method)  # noqa: S310 - https
+        request.add_header("Authorization", f"Bearer {self.token}")
+        request.add_header("Content-Type", kind)
+        tls = ssl.create_default_context(cafile=str(self.ca))
+        try:
+            with urllib.request.urlopen(request, context=tls, timeout=30) as answer:  # noqa: S310 - https
+                return Answer(answer.status, json.loads(answer.read()), answer.headers)
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            try:
+                parsed = json.loads(text)
+            except ValueError:
+                parsed = {"message": text.decode()}
+            return Answer(error.code, parsed, error.headers)
+
+    def get(self, path: str) -> Answer:
+        """Read."""
+        return self.call("GET", path)
+
+    def create(self, path: str, body: object) -> Answer:
+        """Create."""
+        return self.call("POST", path, body)
+
+    def delete(self, path: str) -> Answer:
+        """Delete."""
+        return self.call("DELETE", path)
+
+    def merge(self, path: str, body: object) -> Answer:
+        """JSON merge patch."""
+        return self.call("PATCH", path, body, "application/merge-patch+json")
+
+    def apply(self, path: str, body: object, manager: str) -> Answer:
+        """Server-side apply by force."""
+        return self.call("PATCH", f"{path}?fieldManager={manager}&force=true", body, "application/apply-patch+yaml")
+
+    def bearer(self, token: str) -> Kube:
+        """The same server as another user."""
+        return Kube(self.server, self.ca, token, self.kubeconfig, self.binaries, self.namesake)
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Kubectl as the administrator."""
+        command = [str(self.binaries["kubectl"]), "--kubeconfig", str(self.kubeconfig), *args]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+    def token_for(self, account: str, node: str | None = None, namespace: str = NAMESPACE) -> str:
+        """A token of a ServiceAccount; bound to a Node where one is given."""
+        spec: dict[str, Any] = {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600}
+        if node:
+            uid = self.get(f"/api/v1/nodes/{node}").body["metadata"]["uid"]
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        answer = self.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
+        assert answer.code == 201, answer.body
+        return str(answer.body["status"]["token"])
+
+    def account(self, account: str, node: str | None = None, namespace: str = NAMESPACE) -> Kube:
+        """The same server as a ServiceAccount."""
+        return self.bearer(self.token_for(account, node, namespace))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return [item.getsockname()[1] for item in sockets]
+
+
+@contextlib.contextmanager
+def scratch(folder: Path) -> Iterator[Kube]:
+    """A running API server; ends what it started."""
+    binaries = programs()
+    port, client, peer = free_ports(3)
+    token, second = secrets.token_hex(16), secrets.token_hex(16)
+    key = folder / "sa.key"
+    key.write_bytes(_private_key())
+    # A person with every right of RBAC, who is nobody to the policies: in system:masters, as in most clusters.
+    (folder / "tokens").write_text(f'{token},admin,1,"system:masters"\n{second},{NAMESAKE},2,"system:masters"\n')
+    etcd = [
+        str(binaries["etcd"]), f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=error",
+        f"--listen-client-urls=http://127.0.0.1:{client}", f"--advertise-client-urls=http://127.0.0.1:{client}",
+        f"--listen-peer-urls=http://127.0.0.1:{peer}", f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-cluster=default=http://127.0.0.1:{peer}",
+    ]  # fmt: skip
+    apiserver = [
+        str(binaries["kube-apiserver"]), f"--etcd-servers=http://127.0.0.1:{client}", f"--secure-port={port}",
+        "--bind-address=127.0.0.1", "--advertise-address=192.0.2.1", f"--cert-dir={folder}",
+        f"--token-auth-file={folder / 'tokens'}", "--authorization-mode=Node,RBAC", "--allow-privileged=true",
+        "--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
+    ]  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context((folder / "log").open("wb"))
+        for command in (etcd, apiserver):
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+            stack.callback(_end, process)
+        ca = folder / "apiserver.crt"
+        kubeconfig = folder / "kubeconfig"
+        kube = Kube(f"https://127.0.0.1:{port}", ca, token, kubeconfig, binaries, second)
+        _wait(kube, folder)
+        kubeconfig.write_text(_kubeconfig(kube))
+        yield kube
+
+
+@contextlib.contextmanager
+def type_checker(kube: Kube, folder: Path) -> Iterator[None]:
+    """The controller that type-checks policies and reports in their status."""
+    command = [
+        str(kube.binaries["kube-controller-manager"]), f"--kubeconfig={kube.kubeconfig}", "--leader-elect=false",
+        "--controllers=validatingadmissionpolicy-status-controller", "--secure-port=0",
+    ]  # fmt: skip
+    with (folder / "kcm.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+        try:
+            yield
+        finally:
+            _end(process)
+
+
+def _private_key() -> bytes:
+    """Signs ServiceAccount tokens."""
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def _kubeconfig(kube: Kube) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+            "clusters": [{"name": "test", "cluster": {"server": kube.server, "certificate-authority": str(kube.ca)}}],
+            "users": [{"name": "admin", "user": {"token": kube.token}}],
+        }
+    )
+
+
+def _wait(kube: Kube, folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            # Read with the administrator's token, so that RBAC's bootstrap is awaited as well.
+            if kube.ca.exists() and kube.get("/api/v1/namespaces/default").code == 200:
+                return
+        time.sleep(0.1)
+    raise TimeoutError((folder / "log").read_text()[-4000:])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def eventually(check: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    """Wait for what the API server learns from its own watches: policies, webhooks, CRDs."""
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def install(kube: Kube, url: str = DEAD_WEBHOOK) -> subprocess.CompletedProcess[str]:
+    """Apply what Helm renders, server-side, as an installer of another field manager than any process."""
+    text = render(kube.binaries["helm"], f"gpuControlPlane.webhook.url={url}", include_crds=True)
+    return kube.kubectl("apply", "--server-side", "--field-manager=installer", "-f", "-", stdin=text)
+
+
+def node_feature_crd() -> dict[str, Any]:
+    """A stand-in for NFD's CRD, which the chart does not bring: it takes anything."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "nodefeatures.nfd.k8s-sigs.io"},
+        "spec": {
+            "group": "nfd.k8s-sigs.io",
+            "scope": "Namespaced",
+            "names": {"plural": "nodefeatures", "singular": "nodefeature", "kind": "NodeFeature"},
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def pod(name: str, *, marks: bool = False, namespace: str = "default", **parts: Any) -> dict[str, Any]:
+    """A pod of one container, with or without the webhook's marks."""
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+    if marks:
+        metadata["labels"] = {"gpu.deckhouse.io/pool": "a"}
+        metadata["annotations"] = {"gpu.deckhouse.io/request-id": "r", "gpu.deckhouse.io/devices": "d"}
+    spec = {"containers": [{"name": "main", "image": "none", "resources": {}}], **parts}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def asking(amount: str = "1", pool: str = "a") -> dict[str, Any]:
+    """Resources that ask for cards of a pool."""
+    return {"limits": {f"gpu.deckhouse.io/{pool}": amount}}

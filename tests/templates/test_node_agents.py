@@ -1,0 +1,123 @@
+"""A node agent writes about its own node, and nobody else writes in its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.templates import harness
+from tests.templates.harness import FEATURES, GROUP
+
+pytestmark = pytest.mark.cluster
+DISCOVER, VALIDATE = "gpu-nodeagent-discover", "gpu-nodeagent-validate"
+PLUGIN, MIG = "gpu-nodeagent-device-plugin", "gpu-nodeagent-mig"
+NODE_LABEL = "nfd.node.kubernetes.io/node-name"
+DRY = "dryRun=All"
+
+
+def feature(name: str, node: str | None) -> dict[str, Any]:
+    labels = {NODE_LABEL: node} if node else {}
+    return {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeature",
+        "metadata": {"name": name, "namespace": harness.NAMESPACE, "labels": labels},
+        "spec": {"features": {"attributes": {}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("bound", "name", "label", "code", "says"),
+    [
+        ("node-a", "gpu-node-a", "node-a", 201, ""),
+        ("node-a", "gpu-node-b", "node-b", 403, "writes only NodeFeature gpu-node-a, not gpu-node-b"),
+        ("node-a", "gpu-node-a", "node-b", 403, "must carry the label"),
+        ("node-a", "gpu-node-a", None, 403, "must carry the label"),
+        ("node-a", "node-a", "node-a", 403, "writes only NodeFeature gpu-node-a"),
+        (None, "gpu-node-a", "node-a", 403, "must name its node"),
+    ],
+)
+def test_discover_reports_its_own_node(
+    kube: harness.Kube, *, bound: str | None, name: str, label: str | None, code: int, says: str
+) -> None:
+    agent = kube.account(DISCOVER, bound)
+    for answer in (
+        agent.create(f"{FEATURES}?{DRY}", feature(name, label)),
+        agent.apply(f"{FEATURES}/{name}", feature(name, label), DISCOVER) if code == 403 else None,
+    ):
+        if answer is not None:
+            assert answer.code == code, answer.message
+            assert says in answer.message
+
+
+def test_reports_are_changed_by_their_node_only(kube: harness.Kube) -> None:
+    a, b = kube.account(DISCOVER, "node-a"), kube.account(DISCOVER, "node-b")
+    answer = a.apply(f"{FEATURES}/gpu-node-a", feature("gpu-node-a", "node-a"), DISCOVER)
+    assert answer.code == 201, answer.message
+    path = f"{FEATURES}/gpu-node-a"
+    try:
+        change = {"spec": {"features": {"attributes": {"gpu.agent": {"elements": {"boot_id": "1"}}}}}}
+        assert a.merge(path, change).code == 200
+        assert b.merge(path, change).code == 403
+        assert kube.account(VALIDATE, "node-a").merge(path, change).code == 200
+        answer = kube.account(VALIDATE, "node-b").merge(path, {"spec": {}, "metadata": {"labels": {"x": "y"}}})
+        assert answer.code == 403
+        assert "writes only NodeFeature gpu-node-b" in answer.message
+        # Not by relabelling either.
+        assert a.merge(path, {"metadata": {"labels": {NODE_LABEL: "node-b"}}}).code == 403
+        assert a.merge(path, {"metadata": {"labels": {NODE_LABEL: None}}}).code == 403
+    finally:
+        kube.delete(path)
+
+
+def test_validate_adds_to_a_report_and_makes_none(kube: harness.Kube) -> None:
+    agent = kube.account(VALIDATE, "node-b")
+    answer = agent.apply(f"{FEATURES}/gpu-node-b", feature("gpu-node-b", "node-b"), VALIDATE)
+    assert answer.code == 403
+    assert "cannot create" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("agent", "status"),
+    [
+        (PLUGIN, {"published": {"pool": "a", "configVersion": "1", "slots": 1}}),
+        (MIG, {"migApply": {"version": "1", "phase": "Done"}}),
+    ],
+)
+def test_agents_write_about_cards_of_their_node(kube: harness.Kube, agent: str, status: dict[str, Any]) -> None:
+    own, none = kube.account(agent, "node-a"), kube.account(agent)
+    patch = {"status": status}
+    assert own.merge(f"{GROUP}/gpudevices/card-a/status?{DRY}", patch).code == 200
+    answer = own.merge(f"{GROUP}/gpudevices/card-b/status?{DRY}", patch)
+    assert answer.code == 403
+    assert "the node agent of node-a may not write about card-b, a card of node-b" in answer.message
+    answer = none.merge(f"{GROUP}/gpudevices/card-a/status?{DRY}", patch)
+    assert answer.code == 403
+    assert "must name its node" in answer.message
+
+
+def test_no_other_program_writes_reports_of_ours(kube: harness.Kube) -> None:
+    rule = {"apiGroups": ["nfd.k8s-sigs.io"], "resources": ["nodefeatures"], "verbs": ["create", "patch", "get"]}
+    role = {"metadata": {"name": "stranger"}, "rules": [rule]}
+    binding = {
+        "metadata": {"name": "stranger"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "stranger"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    }
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    assert kube.create(f"{rbac}/clusterroles", role).code == 201
+    assert kube.create(f"{rbac}/clusterrolebindings", binding).code == 201
+    stranger = kube.account("default", namespace="default")
+    answer = stranger.create(f"{FEATURES}?{DRY}", feature("gpu-node-a", "node-a"))
+    assert answer.code == 403
+    assert "written by the node agents of gpu-control-plane only" in answer.message
+    # NFD's own objects, and ours in another namespace (which nobody believes), are not our business.
+    assert stranger.create(f"{FEATURES}?{DRY}", feature("node-a", "node-a")).code == 201
+    elsewhere = FEATURES.replace(harness.NAMESPACE, "default")
+    body = feature("gpu-node-a", "node-a")
+    body["metadata"]["namespace"] = "default"
+    assert stranger.create(f"{elsewhere}?{DRY}", body).code == 201
+
+
+def test_a_person_may_write_a_report_by_hand(kube: harness.Kube) -> None:
+    assert kube.create(f"{FEATURES}?{DRY}", feature("gpu-by-hand", "by-hand")).code == 201

@@ -1,0 +1,170 @@
+"""Spot checks of what each identity may do, both ways, by the API server's own judgement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.templates import harness
+
+pytestmark = pytest.mark.cluster
+OURS, ANYWHERE = "d8-gpu-operator", ""
+GPU, NFD = "gpu.deckhouse.io", "nfd.k8s-sigs.io"
+# identity: (verb, group, resource, subresource, namespace, name)
+MAY = {
+    "gpu-inventory-controller": [
+        ("watch", "", "nodes", "", ANYWHERE, ""),
+        ("list", NFD, "nodefeatures", "", ANYWHERE, ""),
+        ("delete", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("create", GPU, "gpunodeinventories", "", ANYWHERE, ""),
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("create", NFD, "nodefeaturerules", "", ANYWHERE, ""),
+        ("create", "events.k8s.io", "events", "", "default", ""),
+        ("watch", "deckhouse.io", "moduleconfigs", "", ANYWHERE, ""),
+        ("create", "coordination.k8s.io", "leases", "", OURS, ""),
+        ("update", "coordination.k8s.io", "leases", "", OURS, "gpu-inventory-controller"),
+    ],
+    "gpu-bootstrap-controller": [
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("create", "apps", "daemonsets", "", OURS, ""),
+        ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
+        ("create", "node.k8s.io", "runtimeclasses", "", ANYWHERE, ""),
+        ("list", "", "pods", "", OURS, ""),
+        ("watch", GPU, "gpupools", "", ANYWHERE, ""),
+    ],
+    "gpupool-controller": [
+        ("update", "", "nodes", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpupools", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
+        ("update", GPU, "gpupools", "finalizers", ANYWHERE, "x"),
+        ("delete", "", "configmaps", "", OURS, "x"),
+        ("delete", "apps", "daemonsets", "", OURS, "x"),
+        ("watch", "", "pods", "", ANYWHERE, ""),
+    ],
+    "gpu-admission-webhook": [
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("create", "authorization.k8s.io", "subjectaccessreviews", "", ANYWHERE, ""),
+        ("create", "", "secrets", "", OURS, ""),
+        ("update", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
+        ("watch", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
+        ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ANYWHERE, "gpu-control-plane"),
+        ("list", "", "namespaces", "", ANYWHERE, ""),
+        ("get", "coordination.k8s.io", "leases", "", OURS, "gpu-admission-webhook"),
+    ],
+    "gpu-nodeagent-discover": [
+        ("create", NFD, "nodefeatures", "", OURS, ""),
+        ("get", "", "nodes", "", ANYWHERE, "x"),
+    ],
+    "gpu-nodeagent-validate": [("patch", NFD, "nodefeatures", "", OURS, "x")],
+    "gpu-nodeagent-device-plugin": [
+        ("watch", "", "configmaps", "", OURS, ""),
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("list", "", "pods", "", ANYWHERE, ""),
+    ],
+    "gpu-nodeagent-mig": [
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("list", "", "configmaps", "", OURS, ""),
+    ],
+}  # fmt: skip
+EVERYONE_MAY_NOT = [
+    ("get", "", "secrets", "", "kube-system", "x"),
+    ("list", "", "secrets", "", OURS, ""),
+    ("get", "", "secrets", "", OURS, "another"),
+    ("create", "", "pods", "", OURS, ""),
+    ("delete", "", "pods", "", "default", "x"),
+    ("patch", "", "pods", "", "default", "x"),
+    ("delete", "", "nodes", "", ANYWHERE, "x"),
+    ("create", "apps", "daemonsets", "", "default", ""),
+    ("create", "", "configmaps", "", "default", ""),
+    ("delete", GPU, "gpupools", "", ANYWHERE, "x"),
+    ("create", GPU, "gpupools", "", ANYWHERE, ""),
+    ("update", GPU, "gpupools", "", ANYWHERE, "x"),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles", "", ANYWHERE, "x"),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles", "", ANYWHERE, "x"),
+    ("impersonate", "", "users", "", ANYWHERE, "x"),
+    ("update", "coordination.k8s.io", "leases", "", OURS, "another"),
+    ("create", "coordination.k8s.io", "leases", "", "kube-system", ""),
+    ("create", NFD, "nodefeatures", "", "default", ""),
+    ("create", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ANYWHERE, ""),
+    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ANYWHERE, "another"),
+    ("delete", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ANYWHERE, "gpu-control-plane"),
+    ("patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", ANYWHERE, "x"),
+]
+MAY_NOT = {
+    "gpu-inventory-controller": [
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("list", "", "pods", "", ANYWHERE, ""),
+        ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
+        ("create", "apps", "daemonsets", "", OURS, ""),
+        ("update", "coordination.k8s.io", "leases", "", OURS, "gpupool-controller"),
+    ],
+    "gpu-bootstrap-controller": [
+        ("update", "", "nodes", "", ANYWHERE, "x"),
+        ("create", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
+    ],
+    "gpupool-controller": [
+        ("create", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("delete", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("list", NFD, "nodefeatures", "", ANYWHERE, ""),
+    ],
+    "gpu-admission-webhook": [
+        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("list", NFD, "nodefeatures", "", ANYWHERE, ""),
+        ("delete", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
+    ],
+    "gpu-nodeagent-discover": [
+        ("delete", NFD, "nodefeatures", "", OURS, "x"),
+        ("list", "", "nodes", "", ANYWHERE, ""),
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("get", "", "configmaps", "", OURS, "x"),
+    ],
+    "gpu-nodeagent-validate": [
+        ("create", NFD, "nodefeatures", "", OURS, ""),
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+    ],
+    "gpu-nodeagent-device-plugin": [
+        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("patch", "", "configmaps", "", OURS, "x"),
+        ("patch", NFD, "nodefeatures", "", OURS, "x"),
+    ],
+    "gpu-nodeagent-mig": [
+        ("list", "", "pods", "", ANYWHERE, ""),
+        ("patch", "", "configmaps", "", OURS, "x"),
+    ],
+}
+
+
+def allowed(kube: harness.Kube, who: str, question: tuple[str, str, str, str, str, str]) -> bool:
+    """Ask as `kubectl auth can-i` does."""
+    keys = ("verb", "group", "resource", "subresource", "namespace", "name")
+    user = f"system:serviceaccount:{OURS}:{who}"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{OURS}", "system:authenticated"]
+    spec = {"user": user, "groups": groups, "resourceAttributes": dict(zip(keys, question, strict=True))}
+    answer = kube.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+    assert answer.code == 201, answer.message
+    return bool(answer.body["status"]["allowed"])
+
+
+@pytest.mark.parametrize("who", MAY)
+def test_may(kube: harness.Kube, who: str) -> None:
+    assert [q for q in MAY[who] if not allowed(kube, who, q)] == []
+
+
+@pytest.mark.parametrize("who", MAY)
+def test_may_not(kube: harness.Kube, who: str) -> None:
+    own = {("create", "coordination.k8s.io", "leases", "", OURS, "")}
+    questions = [q for q in EVERYONE_MAY_NOT + MAY_NOT[who] if q not in own]
+    assert [q for q in questions if allowed(kube, who, q)] == []
+
+
+def test_kubectl_gives_the_same_answer(kube: harness.Kube) -> None:
+    who = f"--as=system:serviceaccount:{OURS}:gpu-inventory-controller"
+    assert kube.kubectl("auth", "can-i", "list", "nodes", who).stdout.strip() == "yes"
+    assert kube.kubectl("auth", "can-i", "patch", "nodes", who).stdout.strip() == "no"
