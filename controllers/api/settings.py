@@ -178,7 +178,7 @@ class ModuleConfig(KubeObject):
 def parse_settings(values: dict[str, Any]) -> Settings:
     """Validate settings; raises ValueError with one line for each mistake, naming its place."""
     try:
-        settings: Settings = adapter(Settings).validate_python(values)
+        settings: Settings = adapter(Settings).validate_python(values, extra="forbid")
     except ValidationError as error:
         lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']} (found {e['input']!r})" for e in error.errors())
         raise ValueError("; ".join(lines)) from error

@@ -1,0 +1,1 @@
+"""What several processes must agree on: pure functions over the contract's records."""

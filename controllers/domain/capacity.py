@@ -1,0 +1,39 @@
+"""A pool's capacity out of its nodes' slots (design §4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api.gpupool import UNIT_OF_MODE, AllocationSpec, Capacity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.domain.slots import NodeSlots
+
+LOW_SHARE = 0.1
+
+
+def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity:
+    """Add the nodes up. used + reserved + unavailable + available = total, or available = 0."""
+    total = used = reserved = unavailable = 0
+    for node in nodes:
+        used += node.overflow
+        for card in node.cards:
+            total += card.slots
+            used += card.used
+            reserved += card.reserved
+            unavailable += card.unavailable
+    return Capacity(
+        unit=UNIT_OF_MODE[allocation.mode],
+        total=total,
+        used=used,
+        reserved=reserved,
+        unavailable=unavailable,
+        available=max(0, total - used - reserved - unavailable),
+    )
+
+
+def is_low(value: Capacity) -> bool:
+    """Whether less than a tenth of the slots is left."""
+    return value.total > 0 and value.available < LOW_SHARE * value.total

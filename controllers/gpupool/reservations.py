@@ -1,0 +1,92 @@
+"""The life of a reservation after the webhook made it (design §6), and the state people see. Pure.
+
+made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
+  │ 15 s without it     │ 2 min unbound, or the pod is gone
+  ▼                     ▼
+ended                 ended (GPUReservationExpired where the time ran out)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.conditions import CONFIGURED, find
+from controllers.api.record import to_json
+from controllers.api.resources import GPUDEVICE
+from controllers.domain.clock import seconds, stamp_exact
+from controllers.domain.lifecycle import facts_of, live, project
+from controllers.runtime.plan import Apply, Draft, Merge, Note, Plan, ref
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice, Reservation
+    from controllers.api.kube import Pod
+    from controllers.api.settings import Settings
+    from controllers.gpupool.observe import ObservedCard
+
+GRACE = 0.05
+"""Seconds added to a deadline, so that it has passed when the key comes back."""
+
+
+def plan(seen: ObservedCard, now: float) -> Plan:
+    """Plan for one card."""
+    device, draft = seen.device, Draft()
+    if device.status.inventory_id is None:
+        return draft.done()  # inventory has yet to fill it in
+    kept: list[Reservation] = []
+    expired: list[Reservation] = []
+    for reservation in device.status.reservations:
+        pod = seen.pods.get(reservation.request_id)
+        if _has_ended(reservation, pod):
+            continue
+        current = _seen(reservation, seen.settings) if pod is not None else reservation
+        if live(current, now):
+            kept.append(current)
+            draft.look_again(max(GRACE, seconds(current.expires_at) - now + GRACE))
+        else:
+            expired.append(current)
+    changed = tuple(kept) != device.status.reservations
+    wanted = _state(device, kept, now)
+    if changed or device.status.state != wanted:
+        status: dict[str, object] = {"state": wanted}
+        if changed:
+            status["reservations"] = [to_json(reservation) for reservation in kept]
+        about = ref(GPUDEVICE, device)
+        draft.add(Merge(about, device.metadata.resource_version, {"status": status}, "status"))
+        draft.add(*(Note(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _sentence(r)) for r in expired))
+    if device.status.pool_ref is None and find(device.status.conditions, CONFIGURED) is not None:
+        draft.add(Apply(ref(GPUDEVICE, device), {"status": {"conditions": []}}, "status"))
+    return draft.done()
+
+
+def _has_ended(reservation: Reservation, pod: Pod | None) -> bool:
+    """Whether its pod is bound, finished, or was there and is gone."""
+    if pod is None:
+        return reservation.seen
+    return pod.node is not None or pod.finished
+
+
+def _seen(reservation: Reservation, settings: Settings) -> Reservation:
+    """The reservation of a pod that has appeared: from now on it has the whole time to be bound."""
+    if reservation.seen:
+        return reservation
+    expires = seconds(reservation.since) + settings.admission.reservation_ttl
+    return replace(reservation, seen=True, expires_at=stamp_exact(expires))
+
+
+def _state(device: GPUDevice, kept: list[Reservation], now: float) -> str:
+    return project(replace(facts_of(device, now), reserved=bool(kept)))
+
+
+def _sentence(reservation: Reservation) -> str:
+    pod = f"{reservation.namespace}/{reservation.pod}"
+    if not reservation.seen:
+        return (
+            f"The card was held for pod {pod}, which never appeared: something after the webhook refused it,"
+            " a ResourceQuota for instance. The card is free again."
+        )
+    return (
+        f"The card was held for pod {pod}, which was not bound in time: see `kubectl describe pod` there."
+        " The card is free again; the pod keeps waiting."
+    )

@@ -1,0 +1,77 @@
+"""What a pod asks for: the scheduler's formula."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.api.kube import PodSpec
+from controllers.api.record import adapter
+from controllers.domain.request import effective, pools_named, whole
+
+R = "gpu.deckhouse.io/a"
+
+
+def spec(containers: list[Any], init: list[Any] = ()) -> PodSpec:
+    def container(ask: Any) -> dict[str, Any]:
+        restart = {"restartPolicy": "Always"} if isinstance(ask, str) else {}
+        return {"name": "c", "resources": {"limits": {R: str(ask)}}, **restart}
+
+    body = {"containers": [container(c) for c in containers], "initContainers": [container(c) for c in init]}
+    return adapter(PodSpec).validate_python(body)
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "expected"),
+    [
+        ([1], [], 1),
+        ([1, 2], [], 3),
+        ([1], [4], 4),  # init containers run before, not beside
+        ([3], [1, 2], 3),
+        ([1], ["2"], 3),  # a sidecar runs beside
+        ([1], ["2", 4], 6),  # an init container runs beside the sidecars before it
+        ([1], [4, "2"], 4),  # and not beside those after it
+        ([0], [], None),  # nothing needed
+    ],
+)
+def test_formula(containers: list[Any], init: list[Any], expected: int | None) -> None:
+    assert effective(spec(containers, init)).get("a") == expected
+
+
+def test_requests_count_where_limits_are_missing_and_both_count_once() -> None:
+    both = {"requests": {R: "2"}, "limits": {R: "2"}}
+    only = {"requests": {R: "1"}}
+    made = adapter(PodSpec).validate_python({"containers": [{"resources": both}, {"resources": only}]})
+
+    assert effective(made) == {"a": 3}
+
+
+def test_every_pool_is_named_also_with_quantity_0() -> None:
+    resources = {"limits": {R: "0", "gpu.deckhouse.io/b": "1", "cpu": "1", "nvidia.com/gpu": "1"}}
+    made = adapter(PodSpec).validate_python({"containers": [{"resources": resources}]})
+
+    assert pools_named(made) == ["a", "b"]
+    assert effective(made) == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", 3), ("2000m", 2), ("1k", 1000), ("1Ki", 1024), (4, 4), ("2.0", 2)]
+)
+def test_quantities(text: str | int, expected: int) -> None:
+    assert whole(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "1.5", "100m", "-1", "one", "1X", "NaN", "Infinity", "m"])
+def test_what_is_no_number_of_cards_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match="not a whole number of cards"):
+        whole(text)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_number_or_a_sentence(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert whole(text) >= 0

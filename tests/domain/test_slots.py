@@ -1,0 +1,128 @@
+"""Slots of a node: what is used, promised and free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import AllocationSpec
+from controllers.api.kube import Node, Pod
+from controllers.api.record import adapter
+from controllers.domain.capacity import capacity
+from controllers.domain.clock import stamp_exact
+from controllers.domain.slots import NodeSlots, account
+
+NOW = 1_800_000_000.0
+NODE = adapter(Node).validate_python(
+    {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+)
+
+
+def card(
+    number: int, *, published: bool = True, allocated: str = "", reserved: str = "", claimed: bool = True
+) -> GPUDevice:
+    status: dict[str, Any] = {
+        "nodeName": "n",
+        "inventoryID": f"n-{number}",
+        "poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"},
+        "hardware": {"pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": f"0000:0{number}:00.0"}},
+    }
+    if published:
+        status["published"] = {"pool": "a", "configVersion": "v", "slots": 1}
+    if allocated:
+        status["allocations"] = [{"podUID": allocated, "namespace": "d", "pod": "p", "container": "c", "slots": 1}]
+    if reserved:
+        status["reservations"] = [
+            {
+                "requestID": reserved,
+                "namespace": "d",
+                "pod": "p",
+                "slots": 1,
+                "since": stamp_exact(NOW),
+                "expiresAt": stamp_exact(NOW + 10),
+            }
+        ]
+    annotations = {names.ASSIGNMENT: "a"} if claimed else {}
+    return adapter(GPUDevice).validate_python(
+        {"metadata": {"name": f"n-{number}", "annotations": annotations}, "status": status}
+    )
+
+
+def pod(uid: str, request: str, units: int = 1, devices: str = "", phase: str = "Running", node: str = "n") -> Pod:
+    meta = {
+        "name": uid,
+        "namespace": "d",
+        "uid": uid,
+        "annotations": {names.REQUEST_ID: request, names.DEVICES: devices},
+    }
+    resources = {"limits": {"gpu.deckhouse.io/a": str(units)}}
+    spec = {"nodeName": node, "containers": [{"name": "c", "resources": resources}]}
+    return adapter(Pod).validate_python({"metadata": meta, "spec": spec, "status": {"phase": phase}})
+
+
+def count(cards: list[GPUDevice], pods: list[Pod] = (), now: float = NOW, node: Node | None = NODE) -> NodeSlots:
+    return account("a", node=node, node_name="n", devices=cards, pods=pods, allocation=AllocationSpec(), now=now)
+
+
+def test_a_bound_pod_counts_until_kubelet_reports_it_and_then_once() -> None:
+    before = count([card(0), card(1)], [pod("u", "r", devices="n-1")])
+    assert [c.used for c in before.cards] == [0, 1]
+
+    after = count([card(0, allocated="u"), card(1)], [pod("u", "r", devices="n-1")])
+    assert [c.used for c in after.cards] == [1, 0]
+    assert after.free == 1
+
+
+def test_a_reservation_whose_pod_is_bound_counts_no_more() -> None:
+    made = count([card(0, reserved="r"), card(1)], [pod("u", "r", devices="n-0")])
+
+    assert [(c.used, c.reserved) for c in made.cards] == [(1, 0), (0, 0)]
+
+
+def test_a_reservation_ends_with_its_time() -> None:
+    assert count([card(0, reserved="r")]).free == 0
+    assert count([card(0, reserved="r")], now=NOW + 11).free == 1
+
+
+def test_a_finished_pod_holds_nothing() -> None:
+    assert count([card(0)], [pod("u", "r", phase="Succeeded")]).free == 1
+
+
+def test_cards_that_are_not_offered_are_unavailable_not_free() -> None:
+    for blocked in (card(0, published=False), card(0, claimed=False)):
+        made = count([blocked])
+        assert (made.free, made.cards[0].unavailable) == (0, 1)
+    assert count([card(0)], node=None).free == 0
+
+
+def test_more_bound_pods_than_slots_are_told_as_overflow() -> None:
+    made = count([card(0), card(1)], [pod("u", "r", 2), pod("v", "s", 1)])
+    total = capacity([made], AllocationSpec())
+
+    assert made.overflow == 1
+    assert (total.total, total.used, total.available) == (2, 3, 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["", "u", "v"]), st.sampled_from(["", "r", "s"]), st.booleans()),
+        max_size=6,
+    ),
+    st.lists(
+        st.tuples(st.sampled_from(["u", "v", "w"]), st.sampled_from(["r", "s", "t"]), st.integers(1, 3)), max_size=4
+    ),
+)
+def test_the_parts_always_add_up(cards: list[Any], pods: list[Any]) -> None:
+    made = count(
+        [card(n, published=p, allocated=a, reserved=r, claimed=c) for n, (p, a, r, c) in enumerate(cards)],
+        [pod(u, r, n) for u, r, n in pods],
+    )
+    total = capacity([made], AllocationSpec())
+    parts = total.used + total.reserved + total.unavailable
+
+    assert parts + total.available == total.total or (total.available == 0 and parts > total.total)
+    assert 0 <= made.free <= max(0, total.total - total.used - total.reserved)

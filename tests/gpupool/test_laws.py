@@ -1,0 +1,154 @@
+"""The laws of the pool controller's planners, on thousands of small clusters (design §2, §10)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import GPUPool
+from controllers.domain.clock import stamp_exact
+from tests.gpupool.world import Cluster
+from tests.tools.model import ConflictError
+
+POOLS = ("a", "b")
+CARDS = [f"n{n}-0000-{c:02x}-00-0" for n in (1, 2) for c in (0,)]
+
+
+class Pools(RuleBasedStateMachine):
+    """People annotate, pods come and go, planners are killed after any write."""
+
+    @initialize()
+    def start(self) -> None:
+        self.cluster = Cluster()
+        self.cluster.node("n1", 1)
+        self.cluster.node("n2", 1)
+        for pool in POOLS:
+            self.cluster.pool(pool)
+        self.requests = 0
+
+    @rule(card=st.sampled_from(CARDS), pool=st.sampled_from([*POOLS, "absent", None]))
+    def annotate(self, card: str, pool: str | None) -> None:
+        self.cluster.annotate(card, pool)
+
+    @rule(card=st.sampled_from(CARDS), slow=st.booleans())
+    def admit(self, card: str, slow: bool) -> None:
+        """The webhook's part: a conditional reservation of a free, offered card, then its pod."""
+        obj = self.cluster.objects["GPUDevice", card]
+        status = obj["status"]
+        pool, offered = status.get("poolRef"), status.get("published")
+        claimed = obj["metadata"].get("annotations", {}).get(names.ASSIGNMENT)
+        if (
+            not pool
+            or not offered
+            or claimed != pool["name"]
+            or status.get("reservations")
+            or status.get("allocations")
+        ):
+            return
+        if any(p.node == status["nodeName"] for p in self.pods()):
+            return  # a bound pod may hold it
+        self.requests += 1
+        request = f"r{self.requests}"
+        status["reservations"] = [
+            {
+                "requestID": request,
+                "namespace": "default",
+                "pod": f"p{self.requests}",
+                "slots": 1,
+                "since": stamp_exact(self.cluster.now),
+                "expiresAt": stamp_exact(self.cluster.now + 15),
+                "seen": False,
+            }
+        ]
+        self.cluster._touch(("GPUDevice", card))
+        if not slow:
+            self.cluster.pod(f"p{self.requests}", pool["name"], request)
+
+    def pods(self) -> list[Any]:
+        from controllers.api.kube import Pod
+
+        return self.cluster.all(resources.POD, Pod)
+
+    @rule(data=st.data())
+    def bind(self, data: st.DataObject) -> None:
+        waiting = [pod for pod in self.pods() if pod.node is None]
+        if waiting:
+            pod = data.draw(st.sampled_from(waiting))
+            held = {
+                r.request_id: d.status.node_name
+                for d in self.cluster.all(resources.GPUDEVICE, GPUDevice)
+                for r in d.status.reservations
+            }
+            # The scheduler mostly follows the webhook's preference, and need not.
+            reserved = held.get(pod.metadata.annotations[names.REQUEST_ID])
+            node = data.draw(st.sampled_from([reserved, "n1", "n2"])) or "n1"
+            stored = self.cluster.objects["Pod", pod.key]
+            stored["spec"]["nodeName"] = node
+            if node == reserved:
+                stored["metadata"]["annotations"]["test/admitted-here"] = node
+            self.cluster._touch(("Pod", pod.key))
+
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        if pods := self.pods():
+            self.cluster.drop(resources.POD, data.draw(st.sampled_from(pods)).key)
+
+    @rule(seconds=st.sampled_from([1.0, 16.0, 130.0]))
+    def wait(self, seconds: float) -> None:
+        self.cluster.now += seconds
+
+    @rule()
+    def plugins(self) -> None:
+        self.cluster.plugin()
+
+    @rule(data=st.data(), stop=st.integers(0, 4))
+    def reconcile_and_crash(self, data: st.DataObject, stop: int) -> None:
+        kind, name = data.draw(st.sampled_from(self.cluster._keys()))
+        with contextlib.suppress(ConflictError):
+            self.cluster.execute(self.cluster._plan(kind, name).actions, names.MANAGER_POOL, stop_after=stop)
+
+    @rule()
+    def settle(self) -> None:
+        self.cluster.settle()
+
+    @rule()
+    def settle_and_be_quiet(self) -> None:
+        """Whatever happened, everything comes to rest, and stays there."""
+        trial = copy.deepcopy(self.cluster)
+        trial.settle()
+        assert not any(made.writes for made in trial.plans())
+        trial.now += 1000.0
+        trial.settle()
+        self.at_rest(trial)
+
+    def at_rest(self, cluster: Cluster) -> None:
+        for device in cluster.all(resources.GPUDEVICE, GPUDevice):
+            claimed = device.metadata.annotations.get(names.ASSIGNMENT)
+            if device.status.pool_ref is None:
+                assert device.status.published is None, "a card in no pool is offered"
+                assert claimed not in POOLS, "a fit card that was confirmed is in no pool"
+            assert not device.status.reservations, "a reservation outlived every deadline"
+
+    @invariant()
+    def a_card_has_one_owner(self) -> None:
+        self.cluster.check()
+
+    @invariant()
+    def capacity_adds_up(self) -> None:
+        for pool in self.cluster.all(resources.GPUPOOL, GPUPool):
+            if (c := pool.status.capacity) is not None:
+                parts = c.used + c.reserved + c.unavailable
+                assert parts + c.available == c.total or (c.available == 0 and parts >= c.total)
+
+
+Pools.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestPools = Pools.TestCase

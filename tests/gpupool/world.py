@@ -1,0 +1,174 @@
+"""A cluster in memory for the pool controller's planners, with a plugin and a scheduler played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+from controllers.gpupool import nodes, operands, plan, reservations
+from controllers.gpupool.observe import World
+from controllers.runtime.plan import Plan
+from controllers.runtime.store import Store
+from tests.tools.model import ConflictError, Model
+
+KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
+    "pools": (resources.GPUPOOL, GPUPool),
+    "devices": (resources.GPUDEVICE, GPUDevice),
+    "inventories": (resources.GPUNODEINVENTORY, GPUNodeInventory),
+    "nodes": (resources.NODE, Node),
+    "pods": (resources.POD, Pod),
+    "configs": (resources.CONFIGMAP, ConfigMap),
+    "daemonsets": (resources.DAEMONSET, DaemonSet),
+}
+READY = {"type": "Ready", "status": "True"}
+
+
+class Cluster(Model):
+    """The model with words for what happens in a cluster."""
+
+    now: float = 1_800_000_000.0
+
+    def check(self) -> None:
+        """What must hold after every plan."""
+        devices = self.all(resources.GPUDEVICE, GPUDevice)
+        for pod in self.all(resources.POD, Pod):
+            here = [d for d in devices if d.status.node_name == pod.node and d.status.pool_ref]
+            if pod.node and pod.metadata.annotations.get("test/admitted-here") == pod.node:
+                pools = [d.status.pool_ref.name for d in here]
+                assert pod.metadata.labels[names.LABEL_POOL] in pools, f"{pod.name}'s card was taken away under it"
+        for device in devices:
+            published, pool = device.status.published, device.status.pool_ref
+            assert len(device.status.reservations) <= 1
+            if device.status.reservations or device.status.allocations:
+                assert pool is not None, f"{device.name} lost its pool while it was promised or in use"
+            if published is not None:
+                assert pool is not None, f"{device.name} left its pool while its plugin still offers it"
+                assert published.pool == pool.name, f"{device.name} is in {pool.name}, offered for {published.pool}"
+
+    def view(self) -> World:
+        stores = {}
+        for name, (resource, record) in KINDS.items():
+            store: Store[Any] = Store(resource.kind)
+            store.replace(self.all(resource, record), 1)
+            stores[name] = store
+        return World(**stores)
+
+    def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
+        self.put(resources.NODE, {"metadata": {"name": name, "labels": {}}, "status": {"conditions": [READY]}})
+        condition = {
+            "type": "ReadyForPooling",
+            "status": "True" if ready else "False",
+            "reason": "Test",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        self.put(resources.GPUNODEINVENTORY, {"metadata": {"name": name}, "status": {"conditions": [condition]}})
+        for number in range(cards):
+            self.card(name, number)
+
+    def card(self, node: str, number: int) -> None:
+        address = f"0000:{number:02x}:00.0"
+        hardware = {
+            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": address},
+            "memoryMiB": 81559,
+        }
+        status = {"nodeName": node, "inventoryID": f"{node}-{address}", "managed": True, "hardware": hardware}
+        name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
+        self.put(resources.GPUDEVICE, {"metadata": {"name": name, "labels": {}, "annotations": {}}, "status": status})
+
+    def pool(self, name: str, **spec: Any) -> None:
+        self.put(
+            resources.GPUPOOL, {"metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec}
+        )
+
+    def annotate(self, device: str, pool: str | None) -> None:
+        obj = self.objects["GPUDevice", device]
+        annotations = obj["metadata"].setdefault("annotations", {})
+        if pool is None:
+            annotations.pop(names.ASSIGNMENT, None)
+        else:
+            annotations[names.ASSIGNMENT] = pool
+        self._touch(("GPUDevice", device))
+
+    def pod(self, name: str, pool: str, request: str, node: str | None = None, phase: str = "Pending") -> None:
+        spec: dict[str, Any] = {
+            "containers": [{"name": "c", "resources": {"limits": {names.resource_name(pool): "1"}}}]
+        }
+        if node:
+            spec["nodeName"] = node
+        meta = {"name": name, "labels": {names.LABEL_POOL: pool}, "annotations": {names.REQUEST_ID: request}}
+        self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
+
+    def plugin(self) -> None:
+        """Every node's plugin does what its pool's ConfigMap says: withdraw first, then offer."""
+        for config in self.all(resources.CONFIGMAP, ConfigMap):
+            pool = config.metadata.labels.get(names.LABEL_POOL, "")
+            allowed = set(config.data.get(names.ALLOWED_DEVICES, "").split("\n"))
+            version = operands.config_version(config.data.get(names.PLUGIN_SETTINGS, ""))
+            for device in self.all(resources.GPUDEVICE, GPUDevice):
+                self._publish(device, pool, device.status.inventory_id in allowed, version)
+
+    def _publish(self, device: GPUDevice, pool: str, wanted: bool, version: str) -> None:
+        published, key = device.status.published, ("GPUDevice", device.name)
+        if published is not None and published.pool == pool and not wanted:
+            del self.objects[key]["status"]["published"]
+            self._touch(key)
+        elif wanted and published is None:
+            self.objects[key]["status"]["published"] = {"pool": pool, "configVersion": version, "slots": 1}
+            self._touch(key)
+
+    def plans(self) -> list[Plan]:
+        """What every planner wants now, each from a view of its own as in the process."""
+        made: list[Plan] = []
+        for pool in self.all(resources.GPUPOOL, GPUPool):
+            if (seen := self.view().pool(pool.name)) is not None:
+                made.append(plan.plan(seen, self.now))
+        made += [
+            nodes.plan(self.view().node(n.name), self.now)
+            for n in self.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
+        ]
+        for device in self.all(resources.GPUDEVICE, GPUDevice):
+            if (card := self.view().card(device.name)) is not None:
+                made.append(reservations.plan(card, self.now))
+        return made
+
+    def settle(self, rounds: int = 12) -> None:
+        """Let planners and plugins work until nobody wants anything."""
+        for _ in range(rounds):
+            writes = self.writes
+            for key in self._keys():
+                made = self._plan(*key)
+                try:
+                    self.execute(made.actions, names.MANAGER_POOL)
+                except ConflictError:
+                    self.writes += 1  # comes again, as in the process
+                self.check()
+            self.plugin()
+            self._collect()
+            if self.writes == writes and not any(made.writes for made in self.plans()):
+                return
+        left = [action for made in self.plans() for action in made.writes]
+        raise AssertionError(f"it does not settle; still wanted: {left}")
+
+    def _keys(self) -> list[tuple[str, str]]:
+        kinds = ("GPUPool", "GPUNodeInventory", "GPUDevice")
+        return sorted((kind, name) for kind, name in self.objects if kind in kinds)
+
+    def _plan(self, kind: str, name: str) -> Plan:
+        world = self.view()
+        if kind == "GPUPool":
+            seen = world.pool(name)
+            return plan.plan(seen, self.now) if seen else Plan()
+        if kind == "GPUNodeInventory":
+            return nodes.plan(world.node(name), self.now)
+        card = world.card(name)
+        return reservations.plan(card, self.now) if card else Plan()
+
+    def _collect(self) -> None:
+        """A deleted pool goes when its last finalizer does."""
+        for (kind, name), obj in list(self.objects.items()):
+            if kind == "GPUPool" and obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
+                self.drop(resources.GPUPOOL, name)
