@@ -1,0 +1,62 @@
+"""The simulated agent: `python -m sim.nodes.agent --kubeconfig ADMIN [--health-port N]`.
+
+One process plays NFD, our node agents and kubelet's allocation for every node annotated
+`kwok.x-k8s.io/node: fake`, those that others created too. Its state is the API's alone: it may
+be stopped at any moment, and a new one goes on from there. One watch for each kind, no
+polling, no timers: a quiet cluster costs nothing, and 500 nodes cost one process.
+
+It runs until SIGTERM; `/readyz` at the health port says that its caches are filled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from controllers.api.resources import NAMESPACE
+from controllers.runtime.controller import Controller
+from controllers.runtime.errors import AlreadyExists
+from controllers.runtime.process import Process, arguments, main
+from sim.hardware import load
+from sim.nodes import names
+from sim.nodes.cluster import Cluster, Wakes
+from sim.nodes.identity import Identities
+from sim.nodes.roles import Roles
+
+NAME = "sim-node-agent"
+WORKERS = 8
+
+
+async def wire(process: Process) -> None:
+    """Wire the roles to the caches, and live."""
+    cluster = Cluster(process, load())
+    identities = Identities(process.client)
+    roles = Roles(cluster, process.client, identities)
+    nfd, discover, plugin = (
+        Controller(role.__name__, role, workers=WORKERS) for role in (roles.nfd, roles.discover, roles.plugin)
+    )
+    cluster.subscribe(Wakes(nfd.add, discover.add, plugin.add))
+
+    async def work() -> None:
+        await _namespace(process)
+        async with asyncio.TaskGroup() as group:
+            for controller in (nfd, discover, plugin):
+                group.create_task(controller.run(), name=controller.name)
+
+    try:
+        await process.run(work, lease=None, namespace="")
+    finally:
+        await identities.close()
+
+
+async def _namespace(process: Process) -> None:
+    """NFD's namespace; its installation brings it in a real cluster."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.NFD_NAMESPACE}}
+    try:
+        await process.client.create(NAMESPACE, body, manager=names.NFD_MASTER)
+    except AlreadyExists:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main(arguments(NAME, (__doc__ or "").splitlines()[0]), NAME, wire))

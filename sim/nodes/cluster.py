@@ -1,0 +1,131 @@
+"""What the agent knows of the cluster: one cache a kind, and who has to look again when one changes.
+
+Lives as long as the process, on its event loop. Only nodes annotated as fake exist here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import names as api
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.kube import ConfigMap, Node, Pod
+from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, POD
+from controllers.runtime.reflector import Scope
+from controllers.runtime.store import Store
+from sim.hardware import Catalogue
+from sim.nodes import kubelet, machine, names, plugin
+from sim.nodes.machine import Machine
+from sim.nodes.report import Report
+
+if TYPE_CHECKING:
+    from controllers.runtime.process import Process
+
+Wake = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """What to call with a node's name when something changes for NFD, discovery, or plugins and kubelet."""
+
+    nfd: Wake
+    discover: Wake
+    plugin: Wake
+
+
+class Cluster:
+    """The stores with their indexes, and questions to them."""
+
+    def __init__(self, process: Process, catalogue: Catalogue) -> None:
+        """Let the process keep one watch for each kind."""
+        self.catalogue = catalogue
+        self.nodes: Store[Node] = process.reflect(NODE, Node)
+        self.reports: Store[Report] = process.reflect(NODEFEATURE, Report)
+        self.pods: Store[Pod] = process.reflect(POD, Pod)
+        self.configmaps: Store[ConfigMap] = process.reflect(CONFIGMAP, ConfigMap, scope=Scope(api.NAMESPACE))
+        self.devices: Store[GPUDevice] = process.reflect(GPUDEVICE, GPUDevice)
+        self.reports.index("node", lambda report: [report.node])
+        self.pods.index("gpu", lambda pod: [pod.node] if pod.node and kubelet.asks(pod) else [])
+        self.pods.index("discover", lambda pod: [pod.node] if pod.node and _discovers(pod) else [])
+        self.pods.index("plugin", lambda pod: [pod.node] if pod.node and plugin_pool(pod) else [])
+        self.pods.index("pool", lambda pod: [pool] if (pool := plugin_pool(pod)) else [])
+        self.configmaps.index("pool", lambda configmap: [plugin.pool_of(configmap)])
+        self.devices.index("node", lambda device: [device.status.node_name or ""])
+
+    def subscribe(self, wakes: Wakes) -> None:
+        """Call `wakes` from now on."""
+        self.nodes.subscribe(lambda old, new: _node_changed(wakes, (new or old or Node()).name))
+        self.reports.subscribe(lambda old, new: _report_changed(wakes, [r for r in (old, new) if r]))
+        self.pods.subscribe(lambda old, new: _pod_changed(wakes, [p for p in (old, new) if p]))
+        self.devices.subscribe(lambda old, new: _device_changed(wakes, [d for d in (old, new) if d]))
+
+        def configmap(old: ConfigMap | None, new: ConfigMap | None) -> None:
+            for pool in {plugin.pool_of(c) for c in (old, new) if c} - {""}:
+                for operand in self.pods.by("pool", pool):
+                    wakes.plugin(operand.node or "")
+
+        self.configmaps.subscribe(configmap)
+
+    def node(self, name: str) -> Node | None:
+        """A simulated node."""
+        node = self.nodes.get(name)
+        return node if node is not None and node.metadata.annotations.get(names.FAKE) == "fake" else None
+
+    def machine(self, node: Node) -> Machine:
+        """What is under it; raises UserError for a shape that is not in the catalogue."""
+        report = self.agent_report(node.name)
+        return machine.machine(node, report if report is not None and report.by_hand else None, self.catalogue)
+
+    def agent_report(self, node: str) -> Report | None:
+        """The node's `gpu-<node>`."""
+        return self.reports.get(f"{api.NAMESPACE}/{api.agent_feature(node)}")
+
+    def discovers(self, node: str) -> bool:
+        """Whether discovery runs there."""
+        return any(pod.status.phase == "Running" and pod.ready for pod in self.pods.by("discover", node))
+
+    def offers(self, node: str) -> dict[str, plugin.Offer | None]:
+        """The offers of the plugins that are ready there, by pool."""
+        pools = {plugin_pool(pod) for pod in self.pods.by("plugin", node) if pod.ready}
+        return {pool: plugin.offer(pool, self.configmaps.by("pool", pool)) for pool in sorted(pools)}
+
+
+def plugin_pool(pod: Pod) -> str:
+    """The pool whose device plugin a pod is: its DaemonSet's name says it."""
+    if pod.metadata.namespace != api.NAMESPACE:
+        return ""
+    prefix = api.plugin_object("")
+    owners = (o.name for o in pod.metadata.owner_references if o.kind == "DaemonSet" and o.name.startswith(prefix))
+    return next((name.removeprefix(prefix) for name in owners), "")
+
+
+def _discovers(pod: Pod) -> bool:
+    return pod.metadata.namespace == api.NAMESPACE and pod.metadata.labels.get("app") == api.DISCOVER_DAEMONSET
+
+
+def _node_changed(wakes: Wakes, name: str) -> None:
+    for wake in (wakes.nfd, wakes.discover, wakes.plugin):
+        wake(name)
+
+
+def _report_changed(wakes: Wakes, reports: list[Report]) -> None:
+    for name in {report.node for report in reports}:
+        wakes.nfd(name)
+        if any(report.by_agent for report in reports):
+            wakes.discover(name)
+            wakes.plugin(name)
+
+
+def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
+    for name in {pod.node for pod in pods if pod.node}:
+        if any(_discovers(pod) for pod in pods):
+            wakes.discover(name)
+        if any(plugin_pool(pod) or kubelet.asks(pod) for pod in pods):
+            wakes.plugin(name)
+
+
+def _device_changed(wakes: Wakes, devices: list[GPUDevice]) -> None:
+    for name in {device.status.node_name for device in devices if device.status.node_name}:
+        wakes.plugin(name)

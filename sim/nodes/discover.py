@@ -1,0 +1,78 @@
+"""What `nodeagent discover` publishes of a node: NodeFeature `gpu-<node>`, as design §6 says. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names as api
+from sim.hardware.shape import card_uuid
+
+if TYPE_CHECKING:
+    from sim.hardware import Card
+    from sim.nodes.machine import Machine
+
+VERSION = "0.1.0-sim"
+
+
+def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
+    """The features by their form."""
+    toolkit = {"installed": "false"}
+    if machine.software is not None and not machine.faults.toolkit:
+        toolkit = {"installed": "true", "version": machine.software.toolkit, "runtime_handler": "nvidia"}
+    attributes = {
+        api.FEATURE_TOOLKIT: toolkit,
+        api.FEATURE_AGENT: {"boot_id": boot_id, "version": VERSION},
+    }
+    if machine.software is not None and machine.driver:
+        attributes[api.FEATURE_DRIVER] = {
+            "version": machine.software.driver,
+            "cuda_version": machine.software.cuda,
+        }
+    cards = [{"attributes": _card(node, card, driver=machine.driver)} for card in machine.cards]
+    return {
+        "attributes": {name: {"elements": values} for name, values in attributes.items()},
+        "instances": {api.FEATURE_DEVICE: {"elements": cards}},
+    }
+
+
+def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:
+    """The whole object."""
+    return {
+        "metadata": {
+            "name": api.agent_feature(node),
+            "namespace": api.NAMESPACE,
+            "labels": {api.NFD_NODE_NAME: node},
+        },
+        "spec": {"features": features},
+    }
+
+
+def _card(node: str, card: Card, *, driver: bool) -> dict[str, str]:
+    """One card's attributes: from sysfs, and from NVML where the driver is loaded."""
+    seen = {
+        "address": card.address,
+        "vendor": card.vendor,
+        "device": card.device,
+        "subsystem_vendor": card.subsystem_vendor,
+        "subsystem_device": card.subsystem_device,
+        "class": card.class_,
+        "numa_node": str(card.numa),
+        "iommu_group": str(int(card.address.split(":")[-2], 16)),
+        "sriov": "none",
+    }
+    if not driver:
+        return seen
+    major, _, minor = card.compute_capability.partition(".")
+    known = {
+        "driver": "nvidia",
+        "uuid": card_uuid(node, card.address),
+        "product": card.product,
+        "memory_mib": str(card.memory_mib or ""),
+        "compute_major": major,
+        "compute_minor": minor,
+        "mig_capable": str(bool(card.mig_profiles)).lower(),
+        "mig_mode": "disabled" if card.mig_profiles else "",
+        "mig_profiles": ",".join(card.mig_profiles),
+        "nvlink_peers": ",".join(card.nvlink_peers),
+    }
+    return seen | {key: value for key, value in known.items() if value}

@@ -1,0 +1,82 @@
+"""What a simulated node is made of now: its shape, or what somebody described, less its faults. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import hexdigits
+from typing import TYPE_CHECKING
+
+from controllers.inventory.identity import canonical
+from sim.hardware import Card, Catalogue, Device, Shape, Software
+from sim.nodes import faults, names
+from sim.nodes.faults import Faults
+
+if TYPE_CHECKING:
+    from controllers.api.kube import Node
+    from sim.nodes.report import Report
+
+
+_UNKNOWN = {
+    "vendor": "ffff",
+    "device": "ffff",
+    "class": "0302",
+    "subsystem_vendor": "0000",
+    "subsystem_device": "0000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One node's hardware and software."""
+
+    shape: Shape
+    cards: tuple[Card, ...]
+    software: Software | None
+    """The driver and toolkit in use; None without cards or driver."""
+    faults: Faults
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """What is on the bus beside cards."""
+        return self.shape.devices
+
+    @property
+    def driver(self) -> bool:
+        """Whether the cards' driver is loaded."""
+        return self.software is not None and not self.faults.driver
+
+
+def machine(node: Node, by_hand: Report | None, catalogue: Catalogue) -> Machine:
+    """The machine under a node; a `gpu-<node>` made by hand replaces the shape's cards.
+
+    Raises UserError where the node names a shape that the catalogue does not have.
+    """
+    annotations = node.metadata.annotations
+    shape = catalogue.shape(annotations.get(names.SHAPE) or names.NO_GPU)
+    wrong = faults.of(annotations)
+    cards, software = shape.cards, shape.software
+    if by_hand is not None:
+        cards = described(by_hand)
+        software = Software(driver="0.0", cuda="0.0", toolkit="0.0.0") if by_hand.spec.driver else None
+    return Machine(shape, tuple(c for c in cards if c.address not in wrong.lost), software, wrong)
+
+
+def described(report: Report) -> tuple[Card, ...]:
+    """The cards of a report, as far as they can be told apart; only what NFD sees of them.
+
+    Spelled as people and tools spell them (capitals, 8-digit domains, `0x`), as the inventory reads them.
+    """
+    found: dict[str, Card] = {}
+    for pairs in report.spec.cards:
+        attributes = dict(pairs)
+        address = canonical(attributes.get("address", ""))
+        if address is None or attributes.get("sriov") == "vf":
+            continue
+        values = {key: _hex4(attributes.get(key, ""), unknown) for key, unknown in _UNKNOWN.items()}
+        found[address] = Card.model_validate({**values, "address": address})
+    return tuple(found[address] for address in sorted(found))
+
+
+def _hex4(text: str, unknown: str) -> str:
+    digits = text.strip().lower().removeprefix("0x")[:4]
+    return digits if len(digits) == len(unknown) and all(c in hexdigits for c in digits) else unknown

@@ -1,0 +1,101 @@
+"""Simulated nodes as manifests, and their creation. Building is pure; creating needs a client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names as api
+from controllers.api.resources import NODE
+from controllers.runtime.errors import AlreadyExists
+from sim.errors import UserError
+from sim.hardware import Catalogue, load
+from sim.nodes import names
+
+if TYPE_CHECKING:
+    from controllers.runtime.client import Client
+
+DEFAULT = ("h100-sxm-8", "a100-sxm-8", "l40s-4", "l40s-4")
+"""Shapes of nodes where nobody says which, over and over."""
+ZONES = ("zone-a", "zone-b", "zone-c")
+PODS = "110"
+MANAGER = "sim"
+_AT_ONCE = 16
+
+
+def parse_profile(text: str, nodes: int) -> list[str]:
+    """The shape of each node.
+
+    `h100-sxm-8=2,no-gpu=5` says how many of each; without numbers (`h100-sxm-8,t4-4`) the
+    shapes take turns over `nodes`; nothing means the default. Raises UserError.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    pairs = [word.partition("=") for word in words]
+    counted = [count for _, equals, count in pairs if equals]
+    if (counted and len(counted) != len(words)) or not all(count.isdigit() for count in counted):
+        raise UserError(
+            f"cannot read the profile {text!r}",
+            expected="shapes with numbers (h100-sxm-8=2,no-gpu=5), or shapes alone (h100-sxm-8,t4-4)",
+        )
+    if counted:
+        return [shape for shape, _, count in pairs for _ in range(int(count))]
+    return list(islice(cycle([shape for shape, _, _ in pairs] or DEFAULT), nodes))
+
+
+def node_manifests(shapes: Iterable[str], *, prefix: str = "gpu", catalogue: Catalogue | None = None) -> list[Any]:
+    """Nodes `<prefix>-1`, `<prefix>-2`, … of these shapes; raises UserError for an unknown one."""
+    catalogue = catalogue or load()
+    return [_node(f"{prefix}-{n}", n - 1, shape, catalogue) for n, shape in enumerate(shapes, 1)]
+
+
+async def create_nodes(client: Client, manifests: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Create nodes that are not there yet; returns the names of those that were not."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def create(manifest: Mapping[str, Any]) -> str | None:
+        async with limit:
+            try:
+                await client.create(NODE, manifest, manager=MANAGER)
+            except AlreadyExists:
+                return None
+            return str(manifest["metadata"]["name"])
+
+    return [name for name in await asyncio.gather(*map(create, manifests)) if name is not None]
+
+
+def _node(name: str, index: int, shape_name: str, catalogue: Catalogue) -> dict[str, Any]:
+    shape = catalogue.shape(shape_name)
+    amounts = {"cpu": str(shape.cpu), "memory": shape.memory, "pods": PODS, "ephemeral-storage": "1Ti"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {names.FAKE: "fake", names.SHAPE: shape.name},
+            "labels": {
+                api.LABEL_HOSTNAME: name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "node.kubernetes.io/instance-type": shape.name,
+                "topology.kubernetes.io/zone": ZONES[index % len(ZONES)],
+            },
+        },
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "kernelVersion": catalogue.system.kernel,
+                "osImage": catalogue.system.os_image,
+                "containerRuntimeVersion": "containerd://2.0.5",
+                "kubeletVersion": "v1.34.4",
+                "bootID": "",
+                "kubeProxyVersion": "",
+                "machineID": "",
+                "systemUUID": "",
+            },
+        },
+    }

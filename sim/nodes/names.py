@@ -1,0 +1,22 @@
+"""Names that only the simulation knows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FAKE: Final = "kwok.x-k8s.io/node"
+"""Annotation of nodes without a machine; the value is `fake`."""
+SHAPE: Final = "sim.gpu.deckhouse.io/shape"
+"""Annotation that names the node's shape in the catalogue."""
+FAULT: Final = "sim.gpu.deckhouse.io/fault"
+"""Annotation with faults; see `sim.nodes.faults`."""
+NO_GPU: Final = "no-gpu"
+"""Shape of a node that names none."""
+
+NFD_NAMESPACE: Final = "node-feature-discovery"
+NFD_WORKER: Final = "nfd-worker"
+NFD_MASTER: Final = "nfd-master"
+NFD_OWNED: Final = "nfd.node.kubernetes.io/feature-labels"
+"""Annotation in which nfd-master notes which labels of a node are its own."""
+KUBELET: Final = "kubelet"
+OUR_AGENTS: Final = "gpu-nodeagent-"

@@ -1,0 +1,77 @@
+"""What nfd-worker publishes of a node: NodeFeature `<node>`, of the size that real ones have. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names as api
+from sim.nodes import names
+
+if TYPE_CHECKING:
+    from sim.hardware import Card, Catalogue, Device
+    from sim.nodes.machine import Machine
+
+_AS_MODULES = {"AIO", "EDAC", "INFINIBAND_ON_DEMAND_PAGING", "LIVEPATCH", "NVMEM", "XFS_QUOTA"}
+
+
+def features(node: str, machine: Machine, catalogue: Catalogue) -> dict[str, Any]:
+    """The features by their form, with the names and values that NFD's sources give them."""
+    system, host = catalogue.system, catalogue.hosts[machine.shape.host]
+    version, _, _ = system.kernel.partition("-")
+    major, minor, revision = version.split(".")
+    numa = len({card.numa for card in machine.cards}) or 1
+    attributes: dict[str, dict[str, str]] = {
+        "cpu.model": {"vendor_id": host.vendor_id, "family": str(host.family), "id": str(host.model)},
+        "cpu.topology": {"hardware_multithreading": "true", "socket_count": str(numa)},
+        "cpu.cstate": {"enabled": "true"},
+        "cpu.pstate": {"status": "active", "scaling_governor": "performance", "turbo": "true"},
+        "kernel.config": {name: "m" if name in _AS_MODULES else "y" for name in system.config.split()},
+        "kernel.selinux": {"enabled": "false"},
+        "kernel.version": {"full": system.kernel, "major": major, "minor": minor, "revision": revision},
+        "memory.numa": {"is_numa": str(numa > 1).lower(), "node_count": str(numa)},
+        "system.name": {"nodename": node},
+        "system.osrelease": dict(system.release),
+    }
+    flags = {
+        "cpu.cpuid": host.features.split(),
+        "kernel.loadedmodule": [*system.modules.split(), *(system.driver_modules.split() if machine.driver else ())],
+    }
+    return {
+        "attributes": {name: {"elements": values} for name, values in attributes.items()},
+        "flags": {name: {"elements": {word: {} for word in words}} for name, words in flags.items()},
+        "instances": {"pci.device": {"elements": [{"attributes": device} for device in _pci(machine, catalogue)]}},
+    }
+
+
+def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:
+    """The whole object."""
+    return {
+        "metadata": {
+            "name": node,
+            "namespace": names.NFD_NAMESPACE,
+            "labels": {api.NFD_NODE_NAME: node},
+            "annotations": {"nfd.node.kubernetes.io/worker.version": "v0.17.3"},
+        },
+        "spec": {"features": features, "labels": {}},
+    }
+
+
+def _pci(machine: Machine, catalogue: Catalogue) -> list[dict[str, str]]:
+    """Elements in the order of the bus; they carry no address, which is why ours do."""
+    seated: list[Card | Device] = [*machine.cards, *machine.devices]
+    chipset = [
+        {"class": b.class_, "vendor": b.vendor, "device": b.device, "subsystem_vendor": b.vendor}
+        | {"subsystem_device": "0000"}
+        for b in catalogue.hosts[machine.shape.host].bridges
+        for _ in range(b.count)
+    ]
+    return chipset + [
+        {
+            "class": device.class_,
+            "vendor": device.vendor,
+            "device": device.device,
+            "subsystem_vendor": device.subsystem_vendor,
+            "subsystem_device": device.subsystem_device,
+        }
+        for device in sorted(seated, key=lambda device: device.address)
+    ]

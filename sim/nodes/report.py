@@ -1,0 +1,107 @@
+"""NodeFeatures as the simulation caches them: who wrote one, a digest, and the few facts used.
+
+The objects are 10-100 kB, and 500 nodes have 1,000 of them. Whether one is up to date is told
+by the digest of its features, which compares what is really there, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BeforeValidator, Field
+
+from controllers.api import names as api
+from controllers.api.meta import KubeObject, ObjectMeta
+from controllers.api.record import record
+from sim.nodes import names
+
+
+@record
+class Facts:
+    """What is kept of a NodeFeature's spec."""
+
+    digest: str = ""
+    pci: tuple[tuple[str, str, str], ...] = ()
+    """Vendor, device and class of each element of `pci.device`."""
+    modules: tuple[str, ...] = ()
+    """The loaded modules of GPU drivers."""
+    kernel: tuple[tuple[str, str], ...] = ()
+    os: tuple[tuple[str, str], ...] = ()
+    cards: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Attributes of each element of `gpu.device`."""
+    driver: bool = False
+    """Whether `gpu.driver` is there."""
+
+
+def digest(features: Mapping[str, Any]) -> str:
+    """The same for the same features; what the validator adds to our agent's report does not count."""
+    forms = {
+        form: {name: feature for name, feature in (features.get(form) or {}).items() if name != api.FEATURE_VALIDATION}
+        for form in ("attributes", "flags", "instances")
+    }
+    return hashlib.sha256(orjson.dumps(forms, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def facts(spec: Any) -> Any:
+    """Reduce a spec; what is not there counts as empty, as in NFD."""
+    if isinstance(spec, Facts):
+        return spec
+    features = (spec or {}).get("features") or {}
+
+    def elements(form: str, name: str) -> Any:
+        return ((features.get(form) or {}).get(name) or {}).get("elements") or {}
+
+    pci = [element.get("attributes") or {} for element in elements("instances", "pci.device")]
+    return Facts(
+        digest=digest(features),
+        pci=tuple((d.get("vendor", ""), d.get("device", ""), d.get("class", "")) for d in pci),
+        modules=tuple(sorted(name for name in elements("flags", "kernel.loadedmodule") if name.startswith("nvidia"))),
+        kernel=tuple(sorted(elements("attributes", "kernel.version").items())),
+        os=tuple(sorted(elements("attributes", "system.osrelease").items())),
+        cards=tuple(
+            tuple(sorted((element.get("attributes") or {}).items()))
+            for element in elements("instances", api.FEATURE_DEVICE)
+        ),
+        driver=bool(elements("attributes", api.FEATURE_DRIVER)),
+    )
+
+
+def _managers(fields: Any) -> Any:
+    return tuple(sorted({entry.get("manager", "") if isinstance(entry, dict) else entry for entry in fields or ()}))
+
+
+@record
+class ReportMeta(ObjectMeta):
+    """Metadata with the names of those who wrote the object."""
+
+    managed_fields: Annotated[tuple[str, ...], BeforeValidator(_managers)] = ()
+
+
+@record
+class Report(KubeObject):
+    """One NodeFeature."""
+
+    metadata: ReportMeta = Field(default_factory=ReportMeta)
+    spec: Annotated[Facts, BeforeValidator(facts)] = Field(default_factory=Facts)
+
+    @property
+    def node(self) -> str:
+        """The node that it speaks of."""
+        return self.metadata.labels.get(api.NFD_NODE_NAME, "")
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether it is the node agent's own `gpu-<node>`, or one made by hand in its place."""
+        meta = self.metadata
+        return meta.namespace == api.NAMESPACE and meta.name == api.agent_feature(self.node)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether anybody but NFD and our agents wrote in it: then it is left alone."""
+        return not all(
+            manager in (names.NFD_WORKER, names.NFD_MASTER) or manager.startswith(names.OUR_AGENTS)
+            for manager in self.metadata.managed_fields
+        )

@@ -1,0 +1,621 @@
+"""The simulated agent on a real control plane: what it says, in which order, and as whom."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.api.gpudevice import Allocation, GPUDevice, GPUDeviceStatus, Published
+from controllers.api.kube import Container, Node, Pod, PodSpec, PodStatus, ResourceRequirements
+from controllers.api.meta import ObjectMeta
+from controllers.api.nodefeature import NodeFeature
+from controllers.api.record import adapter
+from controllers.domain.clock import stamp
+from controllers.inventory.cards import read
+from sim.controlplane import ProcessSpec, Ready, add_process, down, remove_process, up, wait_ready
+from sim.controlplane.ports import free_ports
+from sim.errors import UserError
+from sim.hardware import load
+from sim.nodes import discover, kubelet, node_manifests, parse_profile, plugin
+from sim.nodes.identity import Identities
+from sim.nodes.machine import described, machine
+from sim.nodes.report import Report, facts
+
+REPOSITORY = Path(__file__).parents[2]
+NAMESPACE = "d8-gpu-operator"
+NFD = "node-feature-discovery"
+FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
+DEVICES = "/apis/gpu.deckhouse.io/v1alpha1/gpudevices"
+FAULT = "sim.gpu.deckhouse.io/fault"
+
+# --- pure ----------------------------------------------------------------------------------
+
+
+def card(name, *taken, pool="p", slots=1):
+    status = GPUDeviceStatus(
+        node_name="n",
+        inventory_id=f"n-{name}",
+        published=Published(pool=pool, config_version="v", slots=slots) if pool else None,
+        allocations=tuple(taken),
+    )
+    return GPUDevice(metadata=ObjectMeta(name=name), status=status)
+
+
+def asking(uid, *containers, init=(), phase="Running", devices=""):
+    def made(number, slots, policy=None):
+        resources = ResourceRequirements(limits={"gpu.deckhouse.io/p": str(slots)} if slots else {})
+        return Container(name=f"c{number}", resources=resources, restart_policy=policy)
+
+    return Pod(
+        metadata=ObjectMeta(
+            name=uid, namespace="d", uid=uid, annotations={"gpu.deckhouse.io/devices": devices} if devices else {}
+        ),
+        spec=PodSpec(
+            node_name="n",
+            containers=tuple(made(i, n) for i, n in enumerate(containers)),
+            init_containers=tuple(made(f"i{i}", *entry) for i, entry in enumerate(init)),
+        ),
+        status=PodStatus(phase=phase),
+    )
+
+
+def serve(cards, *pods):
+    found = kubelet.allocations(cards, pods, {c.name: c.status.published for c in cards})
+    return {name: [(a.pod_uid, a.container, a.slots) for a in taken] for name, taken in found.items()}
+
+
+def test_named_cards_first_then_others():
+    cards = [card("a"), card("b"), card("c")]
+    assert serve(cards, asking("x", 2, devices="n-c")) == {"a": [("x", "c0", 1)], "b": [], "c": [("x", "c0", 1)]}
+
+
+def test_what_is_held_stays_and_is_not_given_twice():
+    held = Allocation(pod_uid="old", namespace="d", pod="old", container="c0", slots=1)
+    cards = [card("a"), card("b", held, pool=None)]
+    assert serve(cards, asking("old", 1), asking("new", 1)) == {"a": [("new", "c0", 1)], "b": [("old", "c0", 1)]}
+    assert serve(cards, asking("new", 1)) == {"a": [("new", "c0", 1)], "b": []}, "freed with its pod"
+
+
+def test_only_running_pods_get_cards_and_finished_ones_lose_them():
+    held = Allocation(pod_uid="x", namespace="d", pod="x", container="c0", slots=1)
+    assert serve([card("a")], asking("x", 1, phase="Pending")) == {"a": []}
+    assert serve([card("a", held)], asking("x", 1, phase="Succeeded")) == {"a": []}
+
+
+def test_init_containers_count_by_the_larger():
+    cards = [card(name) for name in "abcd"]
+    pod = asking("x", 1, init=[(1, "Always"), (2,)])
+    assert kubelet.demands(pod) == {("p", "ci0"): 1, ("p", "c0"): 1, ("p", "ci1"): 1}
+    assert Counter(entry[1] for taken in serve(cards, pod).values() for entry in taken) == Counter(
+        {"ci0": 1, "c0": 1, "ci1": 1}
+    )
+
+
+def test_slots_of_one_card_are_one_entry():
+    assert serve([card("a", slots=4)], asking("x", 3), asking("y", 2)) == {"a": [("x", "c0", 3), ("y", "c0", 1)]}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6), st.integers(1, 3), st.integers(1, 4))
+def test_allocation_is_idempotent_and_never_exceeds(requests, size, count):
+    cards = [card(str(n), slots=size) for n in range(count)]
+    pods = [asking(f"p{n}", slots, phase="Running" if runs else "Pending") for n, (slots, runs) in enumerate(requests)]
+    wanted = {c.name: c.status.published for c in cards}
+    first = kubelet.allocations(cards, pods, wanted)
+    assert all(sum(a.slots for a in taken) <= size for taken in first.values())
+    after = [card(c.name, *first[c.name], slots=size) for c in cards]
+    assert kubelet.allocations(after, pods, wanted) == first
+
+
+def test_profiles():
+    assert parse_profile("", 5) == ["h100-sxm-8", "a100-sxm-8", "l40s-4", "l40s-4", "h100-sxm-8"]
+    assert parse_profile("t4-4=2,no-gpu=1", 9) == ["t4-4", "t4-4", "no-gpu"]
+    assert parse_profile("t4-4,no-gpu", 3) == ["t4-4", "no-gpu", "t4-4"]
+    with pytest.raises(UserError, match="cannot read the profile"):
+        parse_profile("t4-4=2,no-gpu", 3)
+    with pytest.raises(UserError, match="no node shape"):
+        node_manifests(["t5"])
+
+
+def test_unreadable_settings_change_nothing():
+    broken = plugin.Offer(None, frozenset({"n-a", "n-b"}))
+    cards = [card("a"), card("b", pool=None)]
+    assert plugin.published(cards, {"p": broken}, (), silent=False) == {"a": cards[0].status.published, "b": None}
+
+
+@pytest.mark.parametrize("shape", sorted(load().shapes))
+@pytest.mark.parametrize("faults", ["", "no-driver", "card-lost:0000:19:00.0"])
+def test_the_inventory_reads_what_discovery_says(shape, faults):
+    meta = ObjectMeta(name="n", annotations={"sim.gpu.deckhouse.io/shape": shape, FAULT: faults})
+    made = machine(Node(metadata=meta), None, load())
+    raw = discover.manifest("n", discover.features("n", "boot", made))
+    reading = read(adapter(NodeFeature).validate_python(raw))
+    assert [card.problem for card in reading.cards] == [""] * len(made.cards)
+    assert reading.problems == ()
+    for told, card in zip(reading.cards, made.cards, strict=True):
+        assert told.hardware.pci.address == card.address
+        assert told.hardware.memory_mib == (None if faults == "no-driver" else card.memory_mib)
+
+
+def test_cards_described_by_hand_may_be_spelled_freely():
+    at = {"address": "00000000:1A:00.0", "vendor": "0x10DE", "device": "2330", "class": "0x030200"}
+    elements = [{"attributes": at}, {"attributes": {"address": "nowhere"}}, {"attributes": {"address": "0000:01:00.0"}}]
+    report = Report(spec=facts({"features": {"instances": {"gpu.device": {"elements": elements}}}}))
+    first, second = described(report)
+    assert (first.address, first.vendor, first.class_) == ("0000:01:00.0", "ffff", "0302")
+    assert (second.address, second.vendor, second.class_) == ("0000:1a:00.0", "10de", "0302")
+
+
+def test_a_node_has_what_is_published_and_foreign_resources_stay():
+    present = {"cpu": "8", pool_key("a"): "1k", pool_key("b"): "2", pool_key("c"): "1"}
+    wanted = {pool_key("a"): 1000, pool_key("b"): 3}
+    assert plugin.resources_patch(present, wanted) == {pool_key("b"): "3", pool_key("c"): None}
+    assert plugin.lowered(present, wanted) == {pool_key("c"): None}
+
+
+async def test_a_token_is_asked_for_once_and_renewed_in_time():
+    asked, life = [], [100.0]
+
+    class Server:
+        def anonymous(self):
+            return self
+
+        def with_token(self, token):
+            return token
+
+        async def request(self, _, path, body):
+            asked.append((path.split("/")[-2], body["spec"]["boundObjectRef"]["uid"]))
+            await asyncio.sleep(0.01)
+            expires = stamp(time.time() + life[0])
+            return json.dumps({"status": {"token": f"t{len(asked)}", "expirationTimestamp": expires}}).encode()
+
+    tokens = Identities(Server())
+    node = Node(metadata=ObjectMeta(name="n", uid="u"))
+    token = tokens.client("plugin", node)
+    assert await asyncio.gather(token(), token(), token()) == ["t1"] * 3
+    assert await tokens.client("plugin", node)() == "t1"
+    life[0] = -1.0  # what comes now has to be renewed at once
+    assert await tokens.client("discover", node)() == "t2"
+    assert await tokens.client("discover", node)() == "t3"
+    tokens.forget("n")
+    life[0] = 100.0
+    assert await tokens.client("plugin", node)() == "t4"
+    assert asked == [("plugin", "u"), ("discover", "u"), ("discover", "u"), ("plugin", "u")]
+
+
+# --- a real control plane ------------------------------------------------------------------
+
+
+class Api:
+    """The API server, as its administrator."""
+
+    def __init__(self, plane):
+        self.server, self.plane = plane.server, plane
+        self.tls = ssl.create_default_context(cafile=str(plane.ca))
+        self.tls.load_cert_chain(plane.cert, plane.key)
+
+    def open(self, method, path, body=None, kind="application/json"):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server + path, data=data, method=method)  # noqa: S310 - https
+        request.add_header("Content-Type", kind)
+        return urllib.request.urlopen(request, context=self.tls, timeout=60)  # noqa: S310 - https
+
+    def call(self, method, path, body=None, kind="application/json"):
+        try:
+            with self.open(method, path, body, kind) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.read().decode()}") from error
+
+    def get(self, path):
+        try:
+            with self.open("GET", path) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code in (404, 429):  # 429: a CRD that is being installed
+                return None
+            raise
+
+    def create(self, path, **body):
+        return self.call("POST", path, body)
+
+    def merge(self, path, body):
+        return self.call("PATCH", path, body, "application/merge-patch+json")
+
+    def delete(self, path):
+        return self.call("DELETE", path)
+
+    def node(self, name):
+        return self.get(f"/api/v1/nodes/{name}")
+
+    def report(self, node):
+        return self.get(f"{FEATURES}/gpu-{node}")
+
+    def annotate(self, node, **annotations):
+        self.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
+
+    def devices(self, node):
+        items = self.get(DEVICES + f"?fieldSelector=status.nodeName%3D{node}")["items"]
+        return {d["status"]["hardware"]["pci"]["address"]: d for d in items}
+
+    def offered(self, node, address):
+        return self.devices(node)[address]["status"].get("published")
+
+    def slots(self, node, pool):
+        return self.node(node)["status"]["allocatable"].get(f"gpu.deckhouse.io/{pool}")
+
+    def follow(self, path, seen):
+        """Put every event of a kind into `seen` by revision, from now on."""
+        start = self.get(path)["metadata"]["resourceVersion"]
+        stream = self.open("GET", f"{path}?watch=1&resourceVersion={start}&timeoutSeconds=50")
+
+        def read():
+            with stream:
+                for line in stream:
+                    event = json.loads(line)
+                    seen[int(event["object"]["metadata"]["resourceVersion"])] = event["object"]
+
+        threading.Thread(target=read, daemon=True).start()
+
+
+def eventually(check, seconds=30.0):
+    """The first true value of a check."""
+    deadline = time.monotonic() + seconds
+    while not (value := check()):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+    return value
+
+
+def daemonset(name, account, selector):
+    spec = {"nodeSelector": selector, "serviceAccountName": account, "tolerations": [{"operator": "Exists"}]}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": spec | {"containers": [{"name": "main", "image": "none"}]},
+    }
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, "template": template}}
+
+
+def settings(pool, slots=1):
+    return json.dumps({"mode": "Exclusive", "pool": pool, "resource": f"gpu.deckhouse.io/{pool}", "slots": slots})
+
+
+BOUND_ONLY = {
+    "metadata": {"name": "agents-write-about-their-own-node"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["gpu.deckhouse.io", "nfd.k8s-sigs.io"],
+                    "apiVersions": ["*"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["gpudevices/status", "nodefeatures"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {
+                "name": "agents",
+                "expression": "request.userInfo.username.startsWith('system:serviceaccount:d8-gpu-operator:')",
+            }
+        ],
+        "validations": [
+            {
+                "expression": "request.userInfo.extra['authentication.kubernetes.io/node-name'][0] == "
+                "(request.resource.resource == 'nodefeatures' "
+                "? object.metadata.labels['nfd.node.kubernetes.io/node-name'] : dyn(oldObject).status.nodeName)"
+            }
+        ],
+    },
+}
+
+
+def start_agent(plane):
+    (port,) = free_ports(1)
+    argv = (sys.executable, "-m", "sim.nodes.agent", "--kubeconfig", str(plane.kubeconfig), "--health-port", str(port))
+    ready = Ready(urls=(f"http://127.0.0.1:{port}/readyz",))
+    spec = ProcessSpec("sim-nodes", argv, env={"PYTHONPATH": str(REPOSITORY)}, ready=ready)
+    add_process(plane.dir, spec)
+    wait_ready(plane.dir, "sim-nodes", 30)
+
+
+def identities(api):
+    """The node agents' accounts, with no more rights than they need."""
+    rules = {
+        "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["create", "patch"]),
+        "gpu-nodeagent-device-plugin": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
+    }
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    for name, (group, resource, verbs) in rules.items():
+        api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", metadata={"name": name})
+        rule = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+        api.create(f"{rbac}/clusterroles", metadata={"name": name}, rules=[rule])
+        api.create(
+            f"{rbac}/clusterrolebindings",
+            metadata={"name": name},
+            roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            subjects=[{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+        )
+    policies = "/apis/admissionregistration.k8s.io/v1"
+    api.create(f"{policies}/validatingadmissionpolicies", **BOUND_ONLY)
+    name = BOUND_ONLY["metadata"]["name"]
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    api.create(f"{policies}/validatingadmissionpolicybindings", metadata={"name": name}, spec=binding)
+
+
+def kubectl(plane, *args):
+    command = [str(plane.kubectl), "--kubeconfig", str(plane.kubeconfig), *args]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plane")
+    try:
+        yield up(folder)
+    finally:
+        down(folder)
+
+
+@pytest.fixture(scope="module")
+def api(plane):
+    api = Api(plane)
+    crds = [p for p in (REPOSITORY / "crds").glob("*.yaml") if not p.name.startswith("doc-ru")]
+    files = [f"-f={path}" for path in (*crds, REPOSITORY / "sim" / "crds")]
+    applied = kubectl(plane, "apply", "--server-side", *files)
+    assert "Warning" not in applied.stderr
+    kubectl(plane, "wait", "--for=condition=Established", "crd", "--all")
+    api.create("/api/v1/namespaces", metadata={"name": NAMESPACE})
+    identities(api)
+    present = {"gpu.deckhouse.io/present": "true"}
+    discover = daemonset("gpu-nodeagent-discover", "gpu-nodeagent-discover", present)
+    api.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", **discover)
+    eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
+    for kind in (FEATURES, DEVICES):
+        eventually(lambda kind=kind: api.get(kind) is not None)
+    start_agent(plane)
+    return api
+
+
+@pytest.fixture
+def node(api, request):
+    """A T4 node of the test's own with its cards recorded, as inventory would."""
+    name = request.node.name.replace("_", "-").removeprefix("test-")[:40].rstrip("-")
+    make_node(api, name)
+    yield name
+    api.delete(f"/api/v1/nodes/{name}")
+
+
+def make_node(api, name, shape="t4-4"):
+    (manifest,) = node_manifests([shape], prefix="x")
+    manifest["metadata"]["name"] = manifest["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    api.create("/api/v1/nodes", **manifest)
+    report = eventually(lambda: api.report(name))
+    for element in report["spec"]["features"]["instances"]["gpu.device"]["elements"]:
+        at = element["attributes"]
+        device = f"{name}-{at['address'].replace(':', '-').replace('.', '-')}"
+        api.create(DEVICES, apiVersion="gpu.deckhouse.io/v1alpha1", kind="GPUDevice", metadata={"name": device})
+        pci = {key: at[key] for key in ("address", "vendor", "device", "class")}
+        status = {"nodeName": name, "inventoryID": f"{name}-{at['address']}", "hardware": {"pci": pci}}
+        api.merge(f"{DEVICES}/{device}/status", {"status": status})
+    return report
+
+
+T4 = ["0000:3b:00.0", "0000:86:00.0", "0000:af:00.0", "0000:d8:00.0"]
+
+
+def make_pool(api, pool, node, *addresses, slots=1):
+    config = f"gpu-device-plugin-{pool}"
+    data = {"settings.json": settings(pool, slots), "DP_ALLOWED_DEVICES": allowed(node, addresses)}
+    api.create(f"/api/v1/namespaces/{NAMESPACE}/configmaps", metadata={"name": config}, data=data)
+    selector = {"kubernetes.io/hostname": node}
+    body = daemonset(config, "gpu-nodeagent-device-plugin", selector)
+    api.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", **body)
+
+
+def allowed(node, addresses):
+    return "\n".join(f"{node}-{address}" for address in sorted(addresses))
+
+
+def allow(api, pool, node, *addresses):
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/gpu-device-plugin-{pool}"
+    api.merge(path, {"data": {"DP_ALLOWED_DEVICES": allowed(node, addresses)}})
+
+
+def run_pod(api, name, pool, *, count=1, devices=""):
+    spec = {"containers": [{"name": "main", "image": "none", "resources": {"limits": {pool_key(pool): str(count)}}}]}
+    meta = {"name": name, "annotations": {"gpu.deckhouse.io/devices": devices}}
+    tolerations = [{"operator": "Exists"}]
+    api.create("/api/v1/namespaces/default/pods", metadata=meta, spec=spec | {"tolerations": tolerations})
+
+
+def pool_key(pool):
+    return f"gpu.deckhouse.io/{pool}"
+
+
+def labels(api, node):
+    return api.node(node)["metadata"].get("labels", {})
+
+
+def holders(api, node):
+    return {address: [a["pod"] for a in d["status"].get("allocations", ())] for address, d in api.devices(node).items()}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+def test_discovery(api, plane):
+    name = "disc"
+    report = make_node(api, name, "h100-sxm-8")
+    nfd = api.get(f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NFD}/nodefeatures/{name}")
+    assert len(json.dumps(nfd["spec"])) > 10_000
+    node = api.node(name)
+    ours = {k.removeprefix("gpu.deckhouse.io/"): v for k, v in labels(api, name).items()}
+    assert (ours["present"], ours["device-count"], ours["driver.name"]) == ("true", "8", "nvidia")
+    seat = {key: ours[f"device.07.{key}"] for key in ("vendor", "device", "class")}
+    assert seat == {"vendor": "10de", "device": "2330", "class": "0302"}
+    features = report["spec"]["features"]
+    assert features["attributes"]["gpu.agent"]["elements"]["boot_id"] == node["status"]["nodeInfo"]["bootID"] != ""
+    assert features["attributes"]["gpu.driver"]["elements"] == {"version": "580.105.08", "cuda_version": "13.0"}
+    first = features["instances"]["gpu.device"]["elements"][0]["attributes"]
+    assert (first["address"], first["memory_mib"], first["mig_capable"]) == ("0000:19:00.0", "81559", "true")
+    assert len(first["nvlink_peers"].split(",")) == 7
+    assert {entry["manager"] for entry in report["metadata"]["managedFields"]} == {"gpu-nodeagent-discover"}
+    time.sleep(1)  # long enough for a write that would come for no reason
+    assert api.report(name)["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
+    api.delete(f"/api/v1/nodes/{name}")
+    eventually(lambda: api.report(name) is None)
+
+
+def test_a_report_made_by_hand_is_left_alone(api):
+    name = "by-hand"
+    at = {"address": "0000:17:00.0", "vendor": "10de", "device": "20b0", "class": "0302", "product": "Mine"}
+    features = {"instances": {"gpu.device": {"elements": [{"attributes": at}]}}}
+    made = api.create(
+        f"{FEATURES}?fieldManager=kubectl-create",
+        apiVersion="nfd.k8s-sigs.io/v1alpha1",
+        kind="NodeFeature",
+        metadata={"name": f"gpu-{name}", "labels": {"nfd.node.kubernetes.io/node-name": name}},
+        spec={"features": features},
+    )
+    meta = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    api.create("/api/v1/nodes", metadata=meta)
+    eventually(lambda: labels(api, name).get("gpu.deckhouse.io/device-count") == "1")
+
+    def agent_runs():
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.nodeName%3D{name}"
+        return [p for p in api.get(path)["items"] if p["status"]["phase"] == "Running"]
+
+    eventually(agent_runs)
+    time.sleep(0.5)
+    assert api.report(name)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    api.delete(f"/api/v1/nodes/{name}")
+    eventually(lambda: not api.get(f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NFD}/nodefeatures/{name}"))
+    assert api.report(name) is not None
+
+
+def test_a_node_without_shape_has_no_cards(api):
+    meta = {"name": "bare", "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    api.create("/api/v1/nodes", metadata=meta)
+    eventually(lambda: labels(api, "bare").get("gpu.deckhouse.io/os.id") == "ubuntu")
+    assert "gpu.deckhouse.io/present" not in labels(api, "bare")
+    assert api.get(f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NFD}/nodefeatures/bare")
+    assert api.report("bare") is None
+
+
+def test_never_allocatable_without_acknowledgement(api, node):
+    revisions = {}
+    api.follow("/api/v1/nodes", revisions)
+    api.follow(DEVICES, revisions)
+    make_pool(api, "ack", node, *T4[:3])
+    eventually(lambda: api.slots(node, "ack") == "3")
+    offered = api.offered(node, T4[0])
+    assert offered == {"pool": "ack", "configVersion": plugin.version(settings("ack")), "slots": 1}
+    assert api.offered(node, T4[3]) is None
+    allow(api, "ack", node, T4[3])
+    eventually(lambda: api.slots(node, "ack") == "1" and api.offered(node, T4[3]))
+    assert [api.offered(node, address) for address in T4[:3]] == [None] * 3
+    allow(api, "ack", node, *T4)
+    eventually(lambda: api.slots(node, "ack") == "4")
+    api.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/gpu-device-plugin-ack")
+    eventually(lambda: api.slots(node, "ack") is None and not any(map(api.offered, [node] * 4, T4)))
+    last = [api.node(node), *api.devices(node).values()]
+    eventually(lambda: {int(obj["metadata"]["resourceVersion"]) for obj in last} <= set(revisions))
+    published, counts = {}, []
+    for _, obj in sorted(revisions.items()):
+        if obj["kind"] == "GPUDevice":
+            published[obj["metadata"]["name"]] = (obj.get("status", {}).get("published") or {}).get("slots", 0)
+        elif obj["metadata"]["name"] == node:
+            counts.append(int(obj["status"]["allocatable"].get(pool_key("ack"), 0)))
+        assert (counts or [0])[-1] <= sum(published.values())
+    assert {0, 3, 1, 4} <= set(counts)
+    assert counts[-1] == 0
+
+
+def test_a_card_is_published_by_one_plugin(api, node):
+    make_pool(api, "one", node, T4[0], T4[1])
+    eventually(lambda: api.slots(node, "one") == "2")
+    make_pool(api, "two", node, T4[1], T4[2])
+    eventually(lambda: api.slots(node, "two") == "1")
+    assert api.offered(node, T4[1])["pool"] == "one"
+    allow(api, "one", node, T4[0])
+    eventually(lambda: api.slots(node, "two") == "2")
+    assert (api.slots(node, "one"), api.offered(node, T4[1])["pool"]) == ("1", "two")
+
+
+def test_allocations_and_a_restart(api, plane, node):
+    make_pool(api, "alloc", node, *T4[:3])
+    eventually(lambda: api.slots(node, "alloc") == "3")
+    run_pod(api, "first", "alloc", devices=f"{node}-{T4[2]}")
+    eventually(lambda: holders(api, node)[T4[2]] == ["first"])
+    entry = api.devices(node)[T4[2]]["status"]["allocations"][0]
+    pod = api.get("/api/v1/namespaces/default/pods/first")
+    assert entry == {
+        "podUID": pod["metadata"]["uid"],
+        "namespace": "default",
+        "pod": "first",
+        "container": "main",
+        "slots": 1,
+    }
+    allow(api, "alloc", node, *T4[:2])  # the card is withdrawn, the pod keeps it
+    eventually(lambda: api.offered(node, T4[2]) is None)
+    assert holders(api, node)[T4[2]] == ["first"]
+
+    remove_process(plane.dir, "sim-nodes")
+    run_pod(api, "second", "alloc", devices=f"{node}-{T4[1]}")
+    eventually(lambda: api.get("/api/v1/namespaces/default/pods/second")["status"]["phase"] == "Running")
+    allow(api, "alloc", node, *T4[1:])
+    before = api.devices(node)[T4[2]]["metadata"]["resourceVersion"]
+    assert holders(api, node)[T4[1]] == []
+    start_agent(plane)
+    eventually(lambda: holders(api, node)[T4[1]] == ["second"] and api.slots(node, "alloc") == "3")
+    assert holders(api, node) == {T4[0]: [], T4[1]: ["second"], T4[2]: ["first"], T4[3]: []}
+    assert int(api.devices(node)[T4[2]]["metadata"]["resourceVersion"]) > int(before)
+    api.delete("/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0")
+    eventually(lambda: holders(api, node)[T4[2]] == [])
+    api.delete("/api/v1/namespaces/default/pods/second?gracePeriodSeconds=0")
+
+
+def test_faults(api, node):
+    def attributes():
+        return api.report(node)["spec"]["features"]["attributes"]
+
+    def addresses():
+        elements = api.report(node)["spec"]["features"]["instances"]["gpu.device"]["elements"]
+        return [element["attributes"]["address"] for element in elements]
+
+    api.annotate(node, **{FAULT: "no-driver,no-toolkit"})
+    eventually(lambda: "gpu.driver" not in attributes())
+    assert attributes()["gpu.toolkit"]["elements"] == {"installed": "false"}
+    elements = api.report(node)["spec"]["features"]["instances"]["gpu.device"]["elements"]
+    assert "uuid" not in elements[0]["attributes"]
+    eventually(lambda: "gpu.deckhouse.io/driver.name" not in labels(api, node))
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: "gpu.driver" in attributes())
+
+    make_pool(api, "faulty", node, *T4[:2])
+    eventually(lambda: api.slots(node, "faulty") == "2")
+    api.annotate(node, **{FAULT: f"card-lost:{T4[1]}"})
+    eventually(lambda: api.slots(node, "faulty") == "1" and api.offered(node, T4[1]) is None)
+    eventually(lambda: T4[1] not in addresses())
+    eventually(lambda: labels(api, node)["gpu.deckhouse.io/device-count"] == "3")
+    api.annotate(node, **{FAULT: "no-ack"})
+    eventually(lambda: T4[1] in addresses())
+    allow(api, "faulty", node, *T4[1:])
+    time.sleep(0.5)
+    assert (api.slots(node, "faulty"), api.offered(node, T4[1])) == ("1", None)
+    assert api.offered(node, T4[0])["pool"] == "faulty"
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: api.slots(node, "faulty") == "3")
