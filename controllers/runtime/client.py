@@ -1,0 +1,271 @@
+"""The one way to the API server, and the only module that imports kubernetes-asyncio.
+
+kubernetes-asyncio reads kubeconfigs and in-cluster credentials and opens the TLS session;
+requests and answers are bytes, so that each kind is decoded once, into the fields used.
+A client lives as long as its process. Every call has a deadline, and raises the tree of
+`controllers.runtime.errors`. `fence`, when set, is asked before each write: a process that
+lost its lease must not write, however late it learns of it. It is asked once more when the
+body goes out: a process can be stopped, or wait for a connection, between the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import orjson
+from aiohttp.payload import BytesPayload
+from kubernetes_asyncio import config
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.client.rest import RESTClientObject
+from yaml import YAMLError
+from yarl import URL
+
+from controllers.runtime import metrics
+from controllers.runtime.errors import Unreachable, from_answer, no_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from aiohttp.abc import AbstractStreamWriter
+
+    from controllers.api.resources import Resource
+
+JSON = "application/json"
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
+MERGE = "application/merge-patch+json"
+REQUEST_TIMEOUT = 15.0  # seconds
+OK, MULTIPLE_CHOICES = 200, 300
+
+
+class Client:
+    """A connection pool to one API server under one identity."""
+
+    def __init__(self, configuration: Configuration, *, user_agent: str) -> None:
+        """Open the session; must run inside the event loop."""
+        self._configuration = configuration
+        self._base = str(configuration.host).rstrip("/")
+        # The connector brings TLS; the session around it is ours, since the library's looks for
+        # ~/.netrc and for proxies in a thread, twice for each request: half of a request's cost.
+        library = RESTClientObject(configuration).pool_manager
+        self._session = aiohttp.ClientSession(
+            connector=library.connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=configuration.proxy or _environment_proxy(self._base),
+            # Ours are never compressed: the API server would spend more on it than a page takes to travel.
+            headers={"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"},
+            auto_decompress=False,
+        )
+        library.detach()
+        self._server_name: str | None = configuration.tls_server_name or None
+        self.fence: Callable[[], None] | None = None
+        self._token: Callable[[], Awaitable[str]] | None = None
+
+    @classmethod
+    async def connect(cls, kubeconfig: Path | None, *, user_agent: str, connections: int = 64) -> Self:
+        """A client from a kubeconfig, or from the pod's own credentials without one.
+
+        Raises ConfigurationError where neither is usable.
+        """
+        configuration: Configuration = type.__call__(Configuration)
+        try:
+            if kubeconfig is None:
+                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
+            configuration.connection_pool_maxsize = connections
+            return cls(configuration, user_agent=user_agent)
+        # A kubeconfig of the wrong shape surfaces as any of these.
+        except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, YAMLError) as error:
+            raise no_credentials(kubeconfig or "the pod's own credentials", error) from error
+
+    def anonymous(self) -> Self:
+        """A client of the same server without credentials: a base for `with_token`.
+
+        A certificate belongs to its connection and wins over any token, so tokens need
+        connections of their own.
+        """
+        bare = copy(self._configuration)
+        bare.cert_file = bare.key_file = bare.refresh_api_key_hook = None
+        bare.api_key = {}
+        return type(self)(bare, user_agent=self._session.headers["User-Agent"])
+
+    def with_token(self, token: Callable[[], Awaitable[str]]) -> Self:
+        """The same connections under the identity of a token, asked for before each request; not to be closed."""
+        view = copy(self)
+        view._token = token  # noqa: SLF001
+        return view
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        timeout: float = REQUEST_TIMEOUT,  # noqa: ASYNC109 - becomes the request's own deadline
+    ) -> bytes:
+        """Send one request and return the answer's body; raises ApiError or Unreachable."""
+        fence = self.fence if method != "GET" else None
+        if fence is not None:
+            fence()
+        data: Any = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        if data is not None and fence is not None:
+            data = _Fenced(data, fence)
+        try:
+            async with self._session.request(
+                method,
+                self._url(path, query),
+                data=data,
+                headers=await self._headers(content_type if data is not None else None),
+                timeout=aiohttp.ClientTimeout(total=timeout),
+                allow_redirects=False,
+                server_hostname=self._server_name,
+            ) as answer:
+                content = await answer.read()
+                status, retry_after = answer.status, answer.headers.get("Retry-After")
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            metrics.REQUESTS.labels(method, "unreachable").inc()
+            if fence is not None:
+                fence()  # raises where this is why it was not sent
+            raise Unreachable(f"{method} {path}: {type(error).__name__}: {error}") from error
+        metrics.REQUESTS.labels(method, str(status)).inc()
+        if not OK <= status < MULTIPLE_CHOICES:
+            raise from_answer(status, content, retry_after)
+        return content
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str], idle: float
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a watch: an iterator of the lines of each piece that arrives.
+
+        `idle` seconds without a byte count as a dead connection (Unreachable): a half-open
+        connection would otherwise look like a quiet cluster for ever.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, connect=REQUEST_TIMEOUT, sock_read=idle)
+        try:
+            async with self._session.get(
+                self._url(path, query),
+                headers=await self._headers(None),
+                timeout=timeout,
+                allow_redirects=False,
+                server_hostname=self._server_name,
+            ) as answer:
+                if answer.status != OK:
+                    raise from_answer(answer.status, await answer.read(), answer.headers.get("Retry-After"))
+                yield _lines(answer.content)
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"watch {path}: {type(error).__name__}: {error}") from error
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> bytes:
+        """One object, by quorum read."""
+        return await self.request("GET", resource.path(namespace, name))
+
+    async def create(self, resource: Resource, body: Any, namespace: str | None = None, *, manager: str) -> bytes:
+        """Create an object; raises AlreadyExists."""
+        return await self.request("POST", resource.path(namespace), query={"fieldManager": manager}, body=body)
+
+    async def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: Any,
+        *,
+        manager: str,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> bytes:
+        """Server-side apply of the fields in `body`, taking them over from whoever had them."""
+        return await self.request(
+            "PATCH",
+            resource.path(namespace, name, subresource),
+            query={"fieldManager": manager, "force": "true"},
+            body=body,
+            content_type=APPLY,
+        )
+
+    async def merge(
+        self,
+        resource: Resource,
+        name: str,
+        body: Any,
+        *,
+        manager: str,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> bytes:
+        """JSON merge patch; conditional where the body carries `metadata.resourceVersion`."""
+        return await self.request(
+            "PATCH",
+            resource.path(namespace, name, subresource),
+            query={"fieldManager": manager},
+            body=body,
+            content_type=MERGE,
+        )
+
+    async def replace(
+        self, resource: Resource, name: str, body: Any, namespace: str | None = None, *, manager: str
+    ) -> bytes:
+        """PUT of a whole object; conditional on its resourceVersion."""
+        return await self.request("PUT", resource.path(namespace, name), query={"fieldManager": manager}, body=body)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str, resource_version: str | None
+    ) -> None:
+        """Delete exactly the object with that uid (and version, where one is given)."""
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        await self.request("DELETE", resource.path(namespace, name), body=body)
+
+    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+        return URL(f"{self._base}{path}{'?' + urlencode(query) if query else ''}", encoded=True)
+
+    async def _headers(self, content_type: str | None) -> dict[str, str]:
+        headers = {} if content_type is None else {"Content-Type": content_type}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {await self._token()}"
+        elif self._configuration.api_key:
+            for setting in (await self._configuration.auth_settings()).values():
+                headers["Authorization"] = setting["value"]
+        return headers
+
+
+class _Fenced(BytesPayload):
+    """A body that is sent only if the fence still allows it."""
+
+    def __init__(self, data: bytes, fence: Callable[[], None]) -> None:
+        super().__init__(data)
+        self._fence = fence
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._fence()
+        await super().write_with_length(writer, content_length)
+
+
+def _environment_proxy(server: str) -> str | None:
+    """The proxy that HTTPS_PROXY and NO_PROXY mean for a server."""
+    url = urlsplit(server)
+    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
+    """Whole lines, in the batches in which they came; a line may be megabytes long."""
+    rest = b""
+    async for piece in content.iter_any():
+        *whole, rest = (rest + piece).split(b"\n")
+        if whole:
+            yield whole
+        # A busy watch always has more to read: let timers and other tasks have their turn.
+        await asyncio.sleep(0)

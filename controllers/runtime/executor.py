@@ -1,0 +1,192 @@
+"""Carries plans out: the only writer of a process.
+
+Actions run in order, one at a time; the first error ends the plan and is raised, and since
+any prefix of a plan is safe, the next reconciliation goes on from there. What a write
+returns is put into the store of its kind, so that the next plan sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from controllers.runtime import metrics
+from controllers.runtime.errors import Conflict, NotFound, Retry
+from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.resources import Resource
+    from controllers.runtime.client import Client
+    from controllers.runtime.events import Recorder
+    from controllers.runtime.plan import Ref
+    from controllers.runtime.store import Store
+
+
+log = structlog.get_logger()
+STATUS_TRIES = 5
+
+
+class Executor:
+    """Writes under one field manager."""
+
+    def __init__(self, client: Client, manager: str, recorder: Recorder) -> None:
+        """Prepare; `feed` adds the stores that learn from our writes."""
+        self._client, self._manager, self._recorder = client, manager, recorder
+        self._stores: dict[str, tuple[Store[Any], TypeAdapter[Any]]] = {}
+
+    def feed(self, resource: Resource, record: type[Any], store: Store[Any]) -> None:
+        """Let writes of a kind update its store at once."""
+        self._stores[resource.kind] = (store, TypeAdapter(record))
+
+    async def execute(self, actions: Iterable[Action]) -> None:
+        """Carry the actions out in order; raises the first error."""
+        uids: dict[Ref, str] = {}
+        for action in actions:
+            match action:
+                case Note(about=about):
+                    # `kubectl describe` shows an Event only where its uid is the object's.
+                    made = about.uid or uids.get(replace(about, uid=None))
+                    self._recorder.note(replace(action, about=replace(about, uid=made)))
+                case Apply(ref=ref):
+                    key = replace(ref, uid=None)
+                    made = await self._apply(action, ref.uid or uids.get(key))
+                    if made is not None:
+                        uids[key] = made
+                case Merge(ref=ref):
+                    await self._merge(action)
+                case Replace(ref=ref):
+                    body = _identified(ref, action.body, None)
+                    answer = await self._client.replace(
+                        ref.resource, ref.name, body, ref.namespace, manager=self._manager
+                    )
+                    self._learn(ref, "replace", answer)
+                case Delete():
+                    await self._delete(action)
+                case Expect():
+                    await self._expect(action)
+
+    async def _apply(self, action: Apply, uid: str | None) -> str | None:
+        """Returns the object's uid where its store can tell it."""
+        ref, body = action.ref, _identified(action.ref, action.body, uid)
+        if not (action.subresource and uid):
+            return self._learn(ref, "apply", await self._send(action, body))
+        # A custom resource's status takes any uid: what was meant for a card that is gone would land
+        # on its successor. Only the version is checked there, so it stands in for the uid.
+        body["metadata"]["resourceVersion"] = self._version(ref, uid) or await self._read_version(ref, uid)
+        for _ in range(STATUS_TRIES):
+            try:
+                return self._learn(ref, "apply", await self._send(action, body))
+            except Conflict:  # somebody wrote other fields, which is no conflict for an apply
+                body["metadata"]["resourceVersion"] = await self._read_version(ref, uid)
+        return self._learn(ref, "apply", await self._send(action, body))
+
+    async def _send(self, action: Apply, body: dict[str, Any]) -> bytes:
+        ref = action.ref
+        return await self._client.apply(
+            ref.resource,
+            ref.name,
+            body,
+            manager=self._manager,
+            namespace=ref.namespace,
+            subresource=action.subresource,
+        )
+
+    def _version(self, ref: Ref, uid: str) -> str | None:
+        """The version of exactly that object that its store knows."""
+        store = self._stores.get(ref.resource.kind)
+        obj = store[0].get(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name) if store else None
+        return obj.metadata.resource_version if obj is not None and obj.metadata.uid == uid else None
+
+    async def _read_version(self, ref: Ref, uid: str) -> str:
+        """Its version by quorum read; raises Conflict where the name belongs to another object."""
+        meta = orjson.loads(await self._client.get(ref.resource, ref.name, ref.namespace))["metadata"]
+        if meta["uid"] != uid:
+            raise Conflict(409, "Conflict", f"{ref.resource.kind} {ref.name} is another object by now")
+        return str(meta["resourceVersion"])
+
+    async def _merge(self, action: Merge) -> None:
+        ref = action.ref
+        meta = {**action.body.get("metadata", {}), "resourceVersion": action.resource_version}
+        answer = await self._client.merge(
+            ref.resource,
+            ref.name,
+            {**action.body, "metadata": meta | ({"uid": ref.uid} if ref.uid else {})},
+            manager=self._manager,
+            namespace=ref.namespace,
+            subresource=action.subresource,
+        )
+        self._learn(ref, "merge", answer)
+
+    async def _delete(self, action: Delete) -> None:
+        ref = action.ref
+        if ref.uid is None:
+            msg = f"a deletion of {ref.resource.kind} {ref.name} without a uid"
+            raise ValueError(msg)
+        for other in action.absent:
+            if await self._exists(other):
+                raise Retry(1.0, f"{other.resource.kind} {other.name} is there after all")
+        try:
+            await self._client.delete(
+                ref.resource, ref.name, ref.namespace, uid=ref.uid, resource_version=action.resource_version
+            )
+        except NotFound as error:
+            if error.about != ref.name:
+                raise
+            return  # what we wanted
+        metrics.WRITES.labels(ref.resource.kind, "delete").inc()
+
+    async def _expect(self, action: Expect) -> None:
+        selectors = {"labelSelector": action.labels, "fieldSelector": action.fields}
+        query = {key: value for key, value in selectors.items() if value}
+        body = await self._client.request("GET", action.resource.path(action.namespace), query=query)
+        for item in orjson.loads(body).get("items") or ():
+            meta = item["metadata"]
+            key = f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else meta["name"]
+            if key not in action.known:
+                raise Retry(1.0, f"{action.resource.kind} {key} is not in the cache yet")
+
+    async def _exists(self, ref: Ref) -> bool:
+        try:
+            body = await self._client.get(ref.resource, ref.name, ref.namespace)
+        except NotFound as error:
+            if error.about != ref.name:
+                raise  # the kind itself is not served: that says nothing about the object
+            return False
+        # The same name with another uid is another object: the one we mean is gone.
+        return ref.uid is None or bool(orjson.loads(body)["metadata"]["uid"] == ref.uid)
+
+    def _learn(self, ref: Ref, verb: str, answer: bytes) -> str | None:
+        metrics.WRITES.labels(ref.resource.kind, verb).inc()
+        if (known := self._stores.get(ref.resource.kind)) is None:
+            return None
+        store, decode = known
+        try:
+            obj = decode.validate_json(answer)
+        except ValidationError as error:
+            # It is written, and the reflector reports what cannot be read; the plan goes on.
+            log.warning("what a write returned cannot be read", kind=ref.resource.kind, object=ref.name, why=str(error))
+            return None
+        store.offer(obj)
+        uid: str = obj.metadata.uid
+        return uid
+
+
+def _identified(ref: Ref, body: dict[str, Any], uid: str | None) -> dict[str, Any]:
+    """The body with what says which object it is."""
+    meta = {**body.get("metadata", {}), "name": ref.name}
+    if ref.namespace:
+        meta["namespace"] = ref.namespace
+    if uid:
+        meta["uid"] = uid
+    return {**body, "apiVersion": ref.resource.api_version, "kind": ref.resource.kind, "metadata": meta}
+
+
+def is_quiet(error: BaseException) -> bool:
+    """Whether an error is part of normal life: somebody wrote first, or the time is not ripe."""
+    return isinstance(error, (Conflict, Retry))

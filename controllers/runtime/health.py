@@ -1,0 +1,82 @@
+"""Health and metrics over HTTP: /healthz, /readyz, /metrics, on a port of their own.
+
+`/healthz` answers while the event loop turns, `/readyz` names the checks that fail. A task
+measures how late the loop wakes up, since a stall delays every deadline of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from controllers.runtime.errors import ConfigurationError
+from controllers.runtime.metrics import LOOP_STALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STALL_INTERVAL = 0.02
+
+
+class Health:
+    """The health server of a process."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Prepare; port 0 lets the system choose."""
+        self._host, self.port = host, port
+        self._checks: dict[str, Callable[[], bool]] = {}
+        self._runner: web.AppRunner | None = None
+        self._worst = 0.0
+
+    def check(self, name: str, passes: Callable[[], bool]) -> None:
+        """The process is ready only while every check passes."""
+        self._checks[name] = passes
+
+    @property
+    def failing(self) -> list[str]:
+        """Names of the checks that fail now."""
+        return [name for name, passes in self._checks.items() if not passes()]
+
+    async def start(self) -> None:
+        """Serve until `stop`."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._alive)
+        app.router.add_get("/readyz", self._ready)
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self.port).start()
+        except OSError as error:
+            msg = f"cannot listen on {self._host}:{self.port}: {error.strerror}. Give --health-port another port."
+            raise ConfigurationError(msg) from error
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """End the server."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def watch_loop(self) -> None:
+        """Measure the event loop's stalls, for ever."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(STALL_INTERVAL)
+            self._worst = max(self._worst, time.monotonic() - before - STALL_INTERVAL)
+
+    async def _alive(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        if failing := self.failing:
+            return web.Response(status=503, text="not ready: " + ", ".join(failing) + "\n")
+        return web.Response(text="ok\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        LOOP_STALL.set(self._worst)
+        self._worst = 0.0
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,134 @@
+"""What a planner decides: a list of writes in an order of which any prefix is safe. Pure data.
+
+The executor carries a plan out; see `controllers.runtime.executor` for what each part does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from controllers.api.meta import KubeObject
+    from controllers.api.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Names one object."""
+
+    resource: Resource
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of exactly the fields that the process owns.
+
+    `body` without apiVersion, kind, metadata.name and namespace: they come from `ref`. Where
+    `ref.uid` is set it goes along, so that an object deleted meanwhile is not made anew.
+    """
+
+    ref: Ref
+    body: dict[str, Any]
+    subresource: Literal["status"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """JSON merge patch that succeeds only on the version that the plan was made from."""
+
+    ref: Ref
+    resource_version: str
+    body: dict[str, Any]
+    subresource: Literal["status"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """PUT of a whole object, as it was read but for a change; conditional on its version."""
+
+    ref: Ref
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly the object of that uid.
+
+    `absent`: objects whose absence justifies it. A cache may lag, so each is read from the
+    quorum first, and if one is there the plan ends and is made anew.
+    """
+
+    ref: Ref
+    resource_version: str | None = None
+    absent: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A Kubernetes Event about an object, for people; sent after the writes before it."""
+
+    about: Ref
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Go on only if a quorum list holds nothing but what the cache knows (keys in `known`).
+
+    What is about to be given away must not be in use by somebody whom a lagging cache hides.
+    """
+
+    resource: Resource
+    known: frozenset[str]
+    namespace: str | None = None
+    labels: str | None = None
+    fields: str | None = None
+
+
+Action = Apply | Merge | Replace | Delete | Note | Expect
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The writes that bring the world to what the planner wants, and when to look again."""
+
+    actions: tuple[Action, ...] = ()
+    requeue_after: float | None = None
+    """Seconds after which time alone can change the decision."""
+
+    @property
+    def writes(self) -> tuple[Action, ...]:
+        """The actions that change something; none means that all is as wanted."""
+        return tuple(action for action in self.actions if not isinstance(action, (Note, Expect)))
+
+
+@dataclass(slots=True)
+class Draft:
+    """Collects the actions of a plan."""
+
+    actions: list[Action] = field(default_factory=list)
+    requeue_after: float | None = None
+
+    def add(self, *actions: Action) -> None:
+        """Append actions."""
+        self.actions.extend(actions)
+
+    def look_again(self, after: float) -> None:
+        """Look again after so many seconds, or earlier."""
+        self.requeue_after = after if self.requeue_after is None else min(after, self.requeue_after)
+
+    def done(self) -> Plan:
+        """The plan."""
+        return Plan(tuple(self.actions), self.requeue_after)
+
+
+def ref(resource: Resource, obj: KubeObject) -> Ref:
+    """Names exactly this object, with its uid."""
+    meta = obj.metadata
+    return Ref(resource, meta.name, meta.namespace, meta.uid or None)

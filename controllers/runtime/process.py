@@ -1,0 +1,225 @@
+"""One process of the module: flags, caches, health, leadership, and an orderly end.
+
+Start: the health server answers, reflectors fill the stores, the garbage collector is told
+to leave the filled caches alone, and then `work` runs: as leader where the process has a
+lease, at once where every replica works. SIGTERM: not ready any more, workers finish what
+they have in hand, events are sent, the lease is given back. Anything that ends unexpectedly
+ends the process with a status other than 0, and whoever supervises it starts it anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+import structlog
+
+from controllers.api.meta import KubeObject
+from controllers.runtime import logs
+from controllers.runtime.client import Client
+from controllers.runtime.errors import ConfigurationError, LostLeadership
+from controllers.runtime.events import Recorder
+from controllers.runtime.executor import Executor
+from controllers.runtime.health import Health
+from controllers.runtime.leader import Leader, LeaseSettings
+from controllers.runtime.reflector import Reflector, Scope, WatchSettings
+from controllers.runtime.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controllers.api.resources import Resource
+
+T = TypeVar("T", bound=KubeObject)
+log = structlog.get_logger()
+SYNC_POLL = 0.02
+EXIT_LOST_LEADERSHIP = 3
+
+
+def arguments(name: str, description: str) -> argparse.ArgumentParser:
+    """The flags that every process has."""
+    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig file (default: the pod's own credentials)")
+    parser.add_argument("--health-host", default="127.0.0.1", help="address of /healthz, /readyz and /metrics")
+    parser.add_argument("--health-port", type=int, default=8080, help="their port; 0 lets the system choose")
+    parser.add_argument("--log-level", choices=sorted(logs.LEVELS), default="Info", help="until the settings are read")
+    group = parser.add_argument_group("timing, in seconds")
+    lease, watch = LeaseSettings(), WatchSettings()
+    group.add_argument("--lease-duration", type=float, default=lease.lease_duration, help="others take over after")
+    group.add_argument("--renew-deadline", type=float, default=lease.renew_deadline, help="no writes after")
+    group.add_argument("--retry-period", type=float, default=lease.retry_period, help="renewals are this far apart")
+    group.add_argument("--watch-seconds", type=float, default=watch.watch_seconds, help="length of a watch request")
+    group.add_argument(
+        "--watch-idle", type=float, default=watch.idle_seconds, help="silence that means a dead connection"
+    )
+    return parser
+
+
+@dataclass
+class Process:
+    """What a process is made of; `start` opens it, `run` lives it."""
+
+    name: str
+    manager: str
+    args: argparse.Namespace
+    client: Client
+    lease_client: Client
+    recorder: Recorder
+    executor: Executor
+    health: Health
+    _reflectors: list[Reflector[Any]] = field(default_factory=list)
+    _background: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    _stopping: bool = False
+
+    @classmethod
+    async def open(cls, name: str, manager: str, args: argparse.Namespace) -> Process:
+        """Connect; raises ConfigurationError."""
+        client = await Client.connect(args.kubeconfig, user_agent=name)
+        lease_client = await Client.connect(args.kubeconfig, user_agent=f"{name}/lease", connections=2)
+        recorder = Recorder(client, manager, socket.gethostname())
+        health = Health(args.health_host, args.health_port)
+        return cls(name, manager, args, client, lease_client, recorder, Executor(client, manager, recorder), health)
+
+    def reflect(
+        self, resource: Resource, record: type[T], *, scope: Scope | None = None, optional: bool = False
+    ) -> Store[T]:
+        """A store that is kept equal to the API server's objects from `run` on."""
+        store: Store[T] = Store(resource.kind)
+        settings = WatchSettings(watch_seconds=self.args.watch_seconds, idle_seconds=self.args.watch_idle)
+        reflector = Reflector(
+            self.client,
+            resource,
+            record,
+            store,
+            scope=scope,
+            settings=settings,
+            optional=optional,
+            recorder=self.recorder,
+        )
+        self._reflectors.append(reflector)
+        self.executor.feed(resource, record, store)
+        self.health.check(f"cache of {resource.plural}", reflector.synced.is_set)
+        return store
+
+    def background(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task beside the work, for as long as the process lives."""
+        self._background.append(task)
+
+    async def run(self, work: Callable[[], Awaitable[None]], *, lease: str | None, namespace: str) -> None:
+        """Live until SIGTERM or SIGINT; raises what ended it otherwise."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        self.health.check("not stopping", lambda: not self._stopping)
+        leader = self._leader(lease, namespace) if lease is not None else None
+        await self.health.start()
+        log.info("started", health=f"{self.args.health_host}:{self.health.port}", pid=os.getpid())
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(_forever(task))
+                for task in (self.recorder.run, self.health.watch_loop, *self._background)
+            ]
+            background += [group.create_task(reflector.run()) for reflector in self._reflectors]
+            living = group.create_task(self._live(work, leader), name="work")
+            waiting = group.create_task(stop.wait(), name="signals")
+            await asyncio.wait((living, waiting), return_when=asyncio.FIRST_COMPLETED)
+            self._stopping = True
+            log.info("stopping")
+            living.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await living
+            for task in (*background, waiting):
+                task.cancel()
+
+    def _leader(self, lease: str, namespace: str) -> Leader:
+        """Nothing is written, and no event sent, before the lease is ours."""
+        settings = LeaseSettings(self.args.lease_duration, self.args.renew_deadline, self.args.retry_period)
+        leader = Leader(self.lease_client, lease, namespace, f"{socket.gethostname()}_{uuid4().hex[:12]}", settings)
+        self.client.fence = leader.fence
+        self.recorder.may_send.clear()
+        return leader
+
+    async def _live(self, work: Callable[[], Awaitable[None]], leader: Leader | None) -> None:
+        await asyncio.gather(*(reflector.synced.wait() for reflector in self._reflectors))
+        # What is cached now stays for the life of the process: a full collection over it
+        # would stall the event loop for half a second at 10,000 objects.
+        gc.collect()
+        gc.freeze()
+        log.info("caches are filled", objects={r.kind: n for r, n in self._sizes()})
+
+        async def lead() -> None:
+            self.recorder.may_send.set()
+            try:
+                await work()
+            finally:
+                await self.recorder.drain(2.0)
+
+        await (lead() if leader is None else leader.run(lead))
+
+    def _sizes(self) -> list[tuple[Any, int]]:
+        return [(reflector.resource, len(reflector.store)) for reflector in self._reflectors]
+
+    async def close(self) -> None:
+        """Let go of sockets."""
+        await self.health.stop()
+        await self.client.close()
+        await self.lease_client.close()
+
+
+async def _forever(task: Callable[[], Awaitable[None]]) -> None:
+    await task()
+
+
+def main(
+    parser: argparse.ArgumentParser,
+    manager: str,
+    wire: Callable[[Process], Awaitable[None]],
+    argv: list[str] | None = None,
+) -> int:
+    """Run a process from its flags; `wire` adds reflectors and controllers and calls `run`."""
+    args = parser.parse_args(argv)
+    logs.configure(parser.prog, args.log_level)
+
+    async def live() -> None:
+        process = await Process.open(parser.prog, manager, args)
+        try:
+            await wire(process)
+        finally:
+            await process.close()
+
+    try:
+        asyncio.run(live())
+    except BaseException as error:  # noqa: BLE001 - told apart, and raised again if unknown
+        return _exit_status(parser.prog, _innermost(error))
+    return 0
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Task groups wrap: the first cause is the one to tell."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _exit_status(prog: str, error: BaseException) -> int:
+    if isinstance(error, LostLeadership):
+        log.error("lost the lease; ending, so that a fresh start begins without it", error=str(error))
+        return EXIT_LOST_LEADERSHIP
+    if isinstance(error, (OSError, ConfigurationError)):
+        # A wrong path or a port in use is a person's mistake: a sentence, no traceback.
+        print(f"{prog}: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    if not isinstance(error, Exception):
+        raise error  # somebody wants the interpreter to end
+    log.error("ended by an error", exc_info=error)
+    return 1

@@ -1,0 +1,55 @@
+"""Settings that follow a custom resource while the process runs.
+
+A value that does not validate changes nothing: the last good settings stay, and a Warning
+event, a metric and a log line say what is wrong. Without the object the defaults hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import structlog
+
+from controllers.runtime import metrics
+from controllers.runtime.plan import Note, ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.meta import KubeObject
+    from controllers.api.resources import Resource
+    from controllers.runtime.events import Recorder
+
+S = TypeVar("S")
+log = structlog.get_logger()
+
+
+class LiveSettings(Generic[S]):
+    """The settings in force; `subscribe` tells of changes."""
+
+    def __init__(self, resource: Resource, default: S, parse: Callable[[Any], S], recorder: Recorder) -> None:
+        """Start with the defaults. `parse` takes the object and raises ValueError."""
+        self._resource, self._default, self._parse, self._recorder = resource, default, parse, recorder
+        self.current = default
+        self._handlers: list[Callable[[S], None]] = []
+
+    def subscribe(self, handler: Callable[[S], None]) -> None:
+        """Call `handler(settings)` whenever they change."""
+        self._handlers.append(handler)
+
+    def changed(self, _: KubeObject | None, new: KubeObject | None) -> None:
+        """Handler for the store of the settings' object."""
+        try:
+            settings = self._default if new is None else self._parse(new)
+        except ValueError as error:
+            metrics.SETTINGS_INVALID.set(1)
+            log.error("invalid settings; the last good ones stay in force", error=str(error))  # noqa: TRY400
+            if new is not None:
+                message = f"{error}. The last good settings stay in force until this is mended."
+                self._recorder.note(Note(ref(self._resource, new), "Warning", "GPUSettingsInvalid", message))
+            return
+        metrics.SETTINGS_INVALID.set(0)
+        if settings != self.current:
+            self.current = settings
+            for handler in self._handlers:
+                handler(settings)

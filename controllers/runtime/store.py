@@ -1,0 +1,167 @@
+"""A cache of one kind: what the watch has told, corrected by what our own writes returned.
+
+Lives as long as its reflector; used from the event loop only. Objects are immutable, so
+readers need no copies. Handlers are called, synchronously and in order, only when the part
+of an object that we read has changed; a write of status fields that nobody here reads wakes
+nobody.
+
+Read your own writes: `offer` lays the object that a write returned over what the watch has
+told, until the watch reaches that resourceVersion. From then on only the watch counts: an
+object deleted in between does not come back, and one outside the watch's selectors goes.
+Versions compare as integers, which the API server has always kept and promises since 1.35
+(KEP-5504).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import structlog
+
+from controllers.api.meta import KubeObject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+T = TypeVar("T", bound=KubeObject)
+log = structlog.get_logger()
+
+
+def version(obj: KubeObject) -> int:
+    """The resourceVersion as a number; 0 where there is none."""
+    text = obj.metadata.resource_version
+    return int(text) if text.isdigit() else 0
+
+
+class Store(Generic[T]):
+    """Objects of one kind by key (`namespace/name` or `name`), with indexes."""
+
+    def __init__(self, kind: str) -> None:
+        """Make an empty store that has not been synced."""
+        self.kind = kind
+        self.synced = False
+        self.served = True  # whether the API server has this kind at all
+        self._items: dict[str, T] = {}
+        self._observed = 0
+        # Our writes that the watch has not reached: their version, and what it has told instead.
+        self._offered: dict[str, tuple[int, T | None]] = {}
+        self._indexes: dict[str, tuple[Callable[[T], Iterable[str]], dict[str, set[str]]]] = {}
+        self._handlers: list[Callable[[T | None, T | None], None]] = []
+
+    def __len__(self) -> int:
+        """Count objects."""
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over a snapshot."""
+        return iter(list(self._items.values()))
+
+    def get(self, key: str) -> T | None:
+        """The object of that key."""
+        return self._items.get(key)
+
+    def index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
+        """Keep an index; `values` tells under which values an object is found."""
+        self._indexes[name] = (values, defaultdict(set))
+        for key, item in self._items.items():
+            self._link(name, key, item)
+
+    def by(self, name: str, value: str) -> list[T]:
+        """Objects under a value of an index, sorted by key."""
+        return [self._items[key] for key in sorted(self._indexes[name][1].get(value, ()))]
+
+    def index_values(self, name: str) -> list[str]:
+        """The values under which an index has objects."""
+        return [value for value, keys in self._indexes[name][1].items() if keys]
+
+    def subscribe(self, handler: Callable[[T | None, T | None], None]) -> None:
+        """Call `handler(old, new)` on each change: None for what is not there."""
+        self._handlers.append(handler)
+
+    def replace(self, items: Iterable[T], observed: int) -> None:
+        """Take a full list at a version: what is in it, and what we wrote after it.
+
+        Lists are quorum reads, so a version below what was seen means that the server's
+        history was set back (etcd restored from a backup): then only the list counts.
+        """
+        listed = {item.key: item for item in items}
+        set_back = observed < self._observed
+        ours = {} if set_back else {key: at for key, (at, _) in self._offered.items() if at > observed}
+        self._offered = {key: (at, listed.get(key)) for key, at in ours.items()}
+        self._observed = observed
+        for key in [key for key in self._items if key not in listed and key not in ours]:
+            self._set(key, None)
+        for key, item in listed.items():
+            if key not in ours:
+                self._set(key, item)
+        self.synced = True
+
+    def saw(self, obj: T, *, deleted: bool = False) -> None:
+        """Take an event of the watch; a DELETED event carries the version of the deletion."""
+        key, at, told = obj.key, version(obj), None if deleted else obj
+        offered = self._offered.get(key)
+        if offered is not None and at < offered[0]:
+            self._offered[key] = (offered[0], told)
+        else:
+            self._offered.pop(key, None)
+            current = self._items.get(key)
+            if current is None or at >= version(current):
+                self._set(key, told)
+        self.progressed(at)
+
+    def progressed(self, observed: int) -> None:
+        """Everything up to that version has been told: what we wrote before it and was not is gone."""
+        self._observed = max(self._observed, observed)
+        if self._offered:
+            for key, (at, told) in list(self._offered.items()):
+                if at <= self._observed:
+                    del self._offered[key]
+                    self._set(key, told)
+
+    def offer(self, obj: T) -> None:
+        """Take what one of our writes returned, unless the watch is already past it."""
+        key, at, current = obj.key, version(obj), self._items.get(obj.key)
+        if at > self._observed and (current is None or at > version(current)):
+            told = self._offered[key][1] if key in self._offered else current
+            self._offered[key] = (at, told)
+            self._set(key, obj)
+
+    @property
+    def observed(self) -> int:
+        """The version up to which the watch has told everything."""
+        return self._observed
+
+    def _set(self, key: str, new: T | None) -> None:
+        old = self._items.get(key)
+        if old is not None:
+            for name in self._indexes:
+                self._unlink(name, key, old)
+        if new is None:
+            self._items.pop(key, None)
+        else:
+            self._items[key] = new
+            for name in self._indexes:
+                self._link(name, key, new)
+        if old != new:
+            for handler in self._handlers:
+                self._tell(handler, key, old, new)
+
+    def _tell(self, handler: Callable[[T | None, T | None], None], key: str, old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception:
+            # One object that a handler cannot bear must not end the watch of all the others.
+            log.exception("a handler failed", kind=self.kind, object=key)
+
+    def _link(self, name: str, key: str, item: T) -> None:
+        values, index = self._indexes[name]
+        for value in values(item):
+            index[value].add(key)
+
+    def _unlink(self, name: str, key: str, item: T) -> None:
+        values, index = self._indexes[name]
+        for value in values(item):
+            index[value].discard(key)
+            if not index[value]:
+                del index[value]

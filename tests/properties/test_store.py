@@ -1,0 +1,231 @@
+"""The store against a server: random histories, watched late, cut off, listed again.
+
+The server keeps a history of revisions, as etcd does. The watch tells it in order, as late as
+it likes, and forgets (410) at any time; our own writes are offered to the store when their
+answers come, before or after the watch tells of them. What the store holds must be, always:
+what the watch has told, with those of our writes laid over it that it has not reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+
+from controllers.api.kube import ConfigMap
+from controllers.api.meta import ObjectMeta
+from controllers.runtime.store import Store, version
+
+NAMES = st.sampled_from(["a", "b", "c"])
+VALUES = st.sampled_from(["1", "2"])
+Told = tuple[ConfigMap | None, ConfigMap | None]
+
+
+def words(item: ConfigMap) -> tuple[str, ...]:
+    return (item.data["v"], f"uid-{item.metadata.uid}")
+
+
+class Server(RuleBasedStateMachine):
+    """One kind at a server, its watch, and the store that follows it."""
+
+    answers = Bundle("answers")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.revision = 1000
+        self.restores = 0
+        self.objects: dict[str, ConfigMap] = {}
+        self.history: list[tuple[int, str, ConfigMap, bool]] = []
+        self.told = 1000  # revision up to which the watch has told
+        self.watched: dict[str, ConfigMap] = {}  # the state at that revision
+        self.ours: dict[str, ConfigMap] = {}  # offered, and the watch is not there yet
+        self.store: Store[ConfigMap] = Store("ConfigMap")
+        self.store.index("words", words)
+        self.calls: list[Told] = []
+        self.mirror: dict[str, ConfigMap] = {}  # what somebody knows who only heard the handlers
+        self.store.subscribe(self.heard)
+        self.store.replace([], 1000)
+
+    # --- the server ---------------------------------------------------------------------
+
+    def commit(self, name: str, obj: ConfigMap | None) -> None:
+        self.revision += 1
+        if obj is None:
+            gone = self.objects.pop(name)
+            gone = replace(gone, metadata=replace(gone.metadata, resource_version=str(self.revision)))
+            self.history.append((self.revision, name, gone, True))
+        else:
+            self.objects[name] = obj
+            self.history.append((self.revision, name, obj, False))
+
+    def write(self, name: str, value: str) -> ConfigMap:
+        """Create or change; a write that changes nothing makes no revision, as at the API server."""
+        old = self.objects.get(name)
+        if old is not None and old.data["v"] == value:
+            return old
+        uid = old.metadata.uid if old else str(self.revision + 1)
+        meta = ObjectMeta(name=name, uid=uid, resource_version=str(self.revision + 1))
+        made = ConfigMap(metadata=meta, data={"v": value})
+        self.commit(name, made)
+        return made
+
+    @rule(name=NAMES, value=VALUES)
+    def somebody_writes(self, name: str, value: str) -> None:
+        self.write(name, value)
+
+    @rule(name=NAMES)
+    def somebody_touches(self, name: str) -> None:
+        """A change of fields that nobody here reads."""
+        if (old := self.objects.get(name)) is not None:
+            meta = replace(old.metadata, resource_version=str(self.revision + 1))
+            self.commit(name, replace(old, metadata=meta))
+
+    @rule(name=NAMES)
+    def somebody_deletes(self, name: str) -> None:
+        if name in self.objects:
+            self.commit(name, None)
+
+    @rule()
+    def another_kind_changes(self) -> None:
+        self.revision += 1
+
+    @rule(target=answers, name=NAMES, value=VALUES)
+    def we_write(self, name: str, value: str) -> tuple[int, ConfigMap]:
+        return self.restores, self.write(name, value)
+
+    @rule(target=answers, name=NAMES)
+    def we_write_outside_the_selectors(self, name: str) -> tuple[int, ConfigMap]:
+        """The watch will never tell of it."""
+        self.revision += 1
+        meta = ObjectMeta(name=f"out-{name}", uid=str(self.revision), resource_version=str(self.revision))
+        return self.restores, ConfigMap(metadata=meta, data={"v": "0"})
+
+    # --- what reaches the store ---------------------------------------------------------
+
+    @rule(answer=consumes(answers))
+    def our_answer_comes(self, answer: tuple[int, ConfigMap]) -> None:
+        """No answer outlives a restore: for that the API server is stopped."""
+        restores, obj = answer
+        if restores != self.restores:
+            return
+        self.store.offer(obj)
+        current = self.ours.get(obj.name)
+        if version(obj) > self.told and (current is None or version(obj) > version(current)):
+            known = self.watched.get(obj.name)
+            if known is None or version(obj) > version(known):
+                self.ours[obj.name] = obj
+
+    def arrive(self, revision: int) -> None:
+        self.told = max(self.told, revision)
+        self.ours = {name: obj for name, obj in self.ours.items() if version(obj) > self.told}
+
+    @precondition(lambda self: any(r > self.told for r, *_ in self.history))
+    @rule(count=st.integers(1, 4))
+    def watch_tells(self, count: int) -> None:
+        for revision, name, obj, deleted in [e for e in self.history if e[0] > self.told][:count]:
+            self.store.saw(obj, deleted=deleted)
+            if deleted:
+                self.watched.pop(name, None)
+            else:
+                self.watched[name] = obj
+            self.arrive(revision)
+
+    @rule()
+    def bookmark(self) -> None:
+        """Everything up to the newest event that was told, or to now when all was."""
+        pending = [r for r, *_ in self.history if r > self.told]
+        at = pending[0] - 1 if pending else self.revision
+        self.store.progressed(at)
+        self.arrive(at)
+
+    @rule()
+    def too_old_so_list_again(self) -> None:
+        self.store.replace(list(self.objects.values()), self.revision)
+        self.watched = dict(self.objects)
+        self.arrive(self.revision)
+
+    @rule(back=st.integers(1, 5))
+    def restored_from_a_backup(self, back: int) -> None:
+        """The history is set back: what was written since never happened, and numbers come again."""
+        self.restores += 1
+        self.revision = min(self.told, self.revision) - back
+        self.history = [e for e in self.history if e[0] <= self.revision]
+        state: dict[str, ConfigMap] = {}
+        for _, name, obj, deleted in self.history:
+            if deleted:
+                state.pop(name, None)
+            else:
+                state[name] = obj
+        self.objects = state
+        self.store.replace(list(state.values()), self.revision)
+        self.watched, self.ours, self.told = dict(state), {}, self.revision
+
+    # --- what must hold ------------------------------------------------------------------
+
+    def heard(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        assert old != new, "called though nothing that is read has changed"
+        key = (old or new).key  # type: ignore[union-attr]
+        assert self.mirror.get(key) == old, "a change was not told"
+        if new is None:
+            del self.mirror[key]
+        else:
+            self.mirror[key] = new
+
+    @invariant()
+    def store_is_the_watch_and_our_newer_writes(self) -> None:
+        expected = self.watched | self.ours
+        assert {item.key: item for item in self.store} == expected
+        assert {item.key: version(item) for item in self.store} == {k: version(o) for k, o in expected.items()}
+        assert len(self.store) == len(expected)
+
+    @invariant()
+    def handlers_know_everything(self) -> None:
+        assert self.mirror == {item.key: item for item in self.store}
+
+    @invariant()
+    def indexes_agree_with_the_items(self) -> None:
+        expected: dict[str, set[str]] = {}
+        for item in self.store:
+            for word in words(item):
+                expected.setdefault(word, set()).add(item.key)
+        found = {word: {item.key for item in self.store.by("words", word)} for word in self.store.index_values("words")}
+        assert found == expected
+
+    def teardown(self) -> None:
+        """Once the watch has told everything, the store is the server, and no ghost is left."""
+        for _, _, obj, deleted in [e for e in self.history if e[0] > self.told]:
+            self.store.saw(obj, deleted=deleted)
+        self.store.progressed(self.revision)
+        assert {item.key: item for item in self.store} == self.objects
+        assert not self.store._offered
+
+
+Server.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestStore = Server.TestCase
+
+
+def test_a_handler_that_fails_does_not_keep_others_from_hearing() -> None:
+    store: Store[ConfigMap] = Store("ConfigMap")
+    heard: list[str] = []
+
+    def bad(_: ConfigMap | None, new: ConfigMap | None) -> None:
+        raise ValueError(new)
+
+    store.subscribe(bad)
+    store.subscribe(lambda _, new: heard.append(new.name if new else "gone"))
+
+    store.saw(ConfigMap(metadata=ObjectMeta(name="a", resource_version="5"), data={}))
+
+    assert heard == ["a"]
+
+
+def test_an_index_can_be_added_to_a_full_store() -> None:
+    store: Store[ConfigMap] = Store("ConfigMap")
+    store.saw(ConfigMap(metadata=ObjectMeta(name="a", uid="u", resource_version="5"), data={"v": "1"}))
+
+    store.index("words", words)
+
+    assert [item.name for item in store.by("words", "1")] == ["a"]
+    assert store.by("words", "2") == []

@@ -1,0 +1,367 @@
+"""Whole processes of the operating system: leadership, orderly and disorderly ends, logs, health."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import pytest
+
+from controllers.api.resources import LEASE
+from controllers.runtime.errors import NotFound
+from tests.tools.apiserver import until
+from tests.tools.faultproxy import reads_of, writes_to
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controllers.runtime.client import Client
+    from tests.runtime.helpers import Space
+    from tests.tools.faultproxy import Exchange, FaultProxy
+
+ROOT = Path(__file__).parents[2]
+DURATION, DEADLINE, RETRY = 3.0, 2.0, 0.4
+TIMES = [f"--lease-duration={DURATION}", f"--renew-deadline={DEADLINE}", f"--retry-period={RETRY}"]
+LEASES = writes_to("leases")
+
+
+class Started:
+    """A worker process."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, folder: Path) -> None:
+        self.name, self.process, self.folder = name, process, folder
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err").read_text()
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        """Every line, each of which must be an object."""
+        return [orjson.loads(line) for line in self.out.splitlines()]
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.logs if line["event"] == event]
+
+    async def saying(self, event: str) -> dict[str, Any]:
+        await until(lambda: self.said(event) or self.process.returncode is not None, f"{self.name} to say {event!r}")
+        assert self.said(event), self.out + self.err
+        return self.said(event)[0]
+
+    async def ended(self, seconds: float = 15) -> int:
+        return await asyncio.wait_for(self.process.wait(), seconds)
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        at = (await self.saying("started"))["health"]
+        async with aiohttp.ClientSession() as session, session.get(f"http://{at}{path}") as answer:
+            return answer.status, await answer.text()
+
+    def wrote(self, proxy: FaultProxy) -> list[Exchange]:
+        """Its writes, other than of leases and events."""
+        return [e for e in proxy.writes if e.agent == self.name]
+
+    def renewed(self, proxy: FaultProxy) -> list[Exchange]:
+        return [e for e in proxy.seen(LEASES) if e.agent == f"{self.name}/lease" and e.status in (200, 201)]
+
+
+@pytest.fixture
+async def start(space: Space, through_proxy: Path, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+    """Start workers; those that are left at the end are killed."""
+    started: list[Started] = []
+
+    async def begin(name: str, *flags: str, kubeconfig: Path = through_proxy, lease: bool = True) -> Started:
+        folder = tmp_path / name
+        folder.mkdir()
+        argv = [f"--kubeconfig={kubeconfig}", f"--namespace={space.name}", "--health-port=0", *TIMES, *flags]
+        argv += ["--lease=leader"] if lease else []
+        with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.runtime.worker", name, *argv, stdout=out, stderr=err, cwd=ROOT
+            )
+        started.append(Started(name, process, folder))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        with suppress(ProcessLookupError):
+            one.process.kill()
+        await one.process.wait()
+
+
+async def leading(one: Started, proxy: FaultProxy) -> None:
+    """Wait until it leads and writes."""
+    await one.saying("leading")
+    await until(lambda: one.wrote(proxy), f"a write of {one.name}")
+
+
+async def holder(admin: Client, space: Space) -> str | None:
+    with suppress(NotFound):
+        spec = orjson.loads(await admin.get(LEASE, "leader", space.name))["spec"]
+        return str(spec.get("holderIdentity", ""))
+    return None
+
+
+def only_one_writer(proxy: FaultProxy, first: Started, second: Started) -> None:
+    """Everything that the first wrote came before anything of the second."""
+    assert max(e.at for e in first.wrote(proxy)) < min(e.at for e in second.wrote(proxy))
+
+
+# --- leadership -----------------------------------------------------------------------------
+
+
+async def test_a_killed_leader_is_succeeded_in_time(start: Any, proxy: FaultProxy) -> None:
+    first = await start("first", "--beat")
+    await leading(first, proxy)
+    second = await start("second", "--beat")
+    await second.saying("caches are filled")
+    first.process.kill()
+    killed = time.monotonic()
+    await until(lambda: second.wrote(proxy), "the successor to write")
+    took = second.wrote(proxy)[0].at - killed
+    last = first.renewed(proxy)[-1].at
+    assert second.wrote(proxy)[0].at - last > DURATION
+    assert took < DURATION + 1.2 * RETRY + 1.0  # the last is for a busy machine
+    only_one_writer(proxy, first, second)
+
+
+@pytest.mark.parametrize("successor", [True, False])
+async def test_a_stopped_leader_writes_nothing_when_it_goes_on(start: Any, proxy: FaultProxy, successor: bool) -> None:
+    """Also where nobody has taken the lease over: what it knows is from another time."""
+    first = await start("first", "--beat")
+    await leading(first, proxy)
+    if successor:
+        second = await start("second", "--beat")
+        await second.saying("caches are filled")
+    os.kill(first.process.pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    if successor:
+        await until(lambda: second.wrote(proxy), "the successor to write")
+    else:
+        await until(lambda: time.monotonic() - stopped > DURATION, "the lease to run out")
+    went_on = time.monotonic()
+    os.kill(first.process.pid, signal.SIGCONT)
+    assert await first.ended() == 3
+    assert not [e for e in first.wrote(proxy) if e.at > went_on]
+    assert not [e for e in first.renewed(proxy) if e.at > went_on]
+    assert first.err == ""
+    if successor:
+        only_one_writer(proxy, first, second)
+
+
+@pytest.mark.parametrize("how", ["refuses", "hangs"])
+async def test_a_leader_that_cannot_renew_steps_down(start: Any, proxy: FaultProxy, how: str) -> None:
+    one = await start("one", "--beat")
+    await leading(one, proxy)
+    match = lambda e: e.resource == "leases"  # noqa: E731
+    gate = proxy.gate(match) if how == "hangs" else proxy.fail(match, 500)
+    assert await one.ended() == 3
+    ended, last = time.monotonic(), one.renewed(proxy)[-1].at
+    assert max(e.at for e in one.wrote(proxy)) - last < DEADLINE + 0.1
+    assert ended - last < DURATION + 1.0
+    if isinstance(gate, asyncio.Event):
+        gate.set()
+
+
+async def test_a_lease_deleted_by_hand_is_made_anew_by_its_holder(
+    start: Any, proxy: FaultProxy, admin: Client, space: Space
+) -> None:
+    first = await start("first", "--beat")
+    await leading(first, proxy)
+    before = await holder(admin, space)
+    second = await start("second", "--beat")
+    await second.saying("caches are filled")
+    await until(lambda: proxy.seen(lambda e: e.agent == "second/lease"), "the second to look at the lease")
+    count = len(first.renewed(proxy))
+    await admin.request("DELETE", LEASE.path(space.name, "leader"))
+    await until(lambda: len(first.renewed(proxy)) > count + 3, "renewals of the first")
+    assert await holder(admin, space) == before
+    assert second.wrote(proxy) == []
+    assert first.process.returncode is None
+
+
+async def test_work_that_raises_ends_the_process_and_gives_the_lease_back(
+    start: Any, proxy: FaultProxy, admin: Client, space: Space
+) -> None:
+    first = await start("first", "--beat")
+    await leading(first, proxy)
+    second = await start("second", "--beat")
+    await second.saying("caches are filled")
+    await space.put("boom")
+    assert await first.ended() == 1
+    ended = time.monotonic()
+    await second.saying("leading")
+    assert time.monotonic() - ended < 1.2 * RETRY + 1.0 < DURATION
+    assert "ZeroDivisionError: boom" in first.said("ended by an error")[0]["exception"]
+    assert first.err == ""
+
+
+async def test_an_api_server_away_for_longer_than_the_lease(start: Any, proxy: FaultProxy, space: Space) -> None:
+    """The leader ends, since it cannot know; a process without a lease waits, and goes on."""
+    leader = await start("leader", "--beat")
+    other = await start("other", lease=False)
+    await leading(leader, proxy)
+    await other.saying("caches are filled")
+    await proxy.down()
+    assert await leader.ended() == 3
+    await space.put("in-a", v="1")
+    await proxy.up()
+    await until(lambda: len(other.wrote(proxy)) == 2, "the other to go on")
+    assert other.process.returncode is None
+
+
+# --- orderly ends ---------------------------------------------------------------------------
+
+
+async def test_sigterm_finishes_what_is_in_hand_and_hands_over_at_once(
+    start: Any, proxy: FaultProxy, admin: Client, space: Space
+) -> None:
+    first = await start("first", "--pause=1")
+    await first.saying("leading")
+    second = await start("second")
+    await second.saying("caches are filled")
+    assert await first.ask("/readyz") == (200, "ok\n")
+    await space.put("in-a", v="1")
+    await space.put("in-b", v="1")
+    await space.put("in-c", v="1")
+    await until(lambda: len(first.wrote(proxy)) == 2, "two reconciliations to be half done")
+    first.process.terminate()
+    await first.saying("stopping")
+    assert await first.ask("/readyz") == (503, "not ready: not stopping\n")
+    assert (await first.ask("/healthz"))[0] == 200
+    assert await first.ended() == 0
+    ended = time.monotonic()
+    assert len(first.wrote(proxy)) == 4, "both were finished, and the third was not begun"
+    await second.saying("leading")
+    assert time.monotonic() - ended < 1.2 * RETRY + 1.0 < DURATION
+    await until(lambda: len(second.wrote(proxy)) >= 2, "the successor to go on")
+    notes = proxy.seen(lambda e: e.resource == "events" and e.agent == "first")
+    assert len(notes) == 2, "events are sent before the lease is given back"
+    only_one_writer(proxy, first, second)
+    assert first.err == second.err == ""
+
+
+async def test_sigterm_while_another_leads_or_while_starting(start: Any, proxy: FaultProxy) -> None:
+    gate = proxy.gate(reads_of("configmaps", "list"))
+    syncing = await start("syncing")
+    await syncing.saying("started")
+    assert (await syncing.ask("/readyz"))[0] == 503
+    syncing.process.terminate()
+    assert await syncing.ended() == 0
+    gate.set()
+    first = await start("first", "--beat")
+    await leading(first, proxy)
+    waiting = await start("waiting")
+    await waiting.saying("caches are filled")
+    assert (await waiting.ask("/readyz"))[0] == 200
+    waiting.process.terminate()
+    assert await waiting.ended() == 0
+    assert waiting.wrote(proxy) == []
+
+
+# --- what a person sees ---------------------------------------------------------------------
+
+
+def wrong_kubeconfig(path: Path, case: str, good: Path) -> Path:
+    texts = {
+        "garbage": "{{{",
+        "empty": "",
+        "a list": "[1, 2]",
+        "no such certificate": good.read_text().replace("ca.crt", "no-such.crt"),
+    }
+    if case == "a folder":
+        path.mkdir()
+    elif case in texts:
+        path.write_text(texts[case])
+    return path
+
+
+@pytest.mark.parametrize("case", ["missing", "garbage", "empty", "a list", "no such certificate", "a folder"])
+async def test_a_wrong_kubeconfig_is_one_sentence(start: Any, tmp_path: Path, case: str, through_proxy: Path) -> None:
+    path = wrong_kubeconfig(tmp_path / "kubeconfig", case, through_proxy)
+    one = await start("one", kubeconfig=path)
+    assert await one.ended() == 2
+    assert one.err.startswith(f"one: cannot use {path}: ")
+    assert one.err.count("\n") == 1
+    assert "Traceback" not in one.err + one.out
+
+
+async def test_a_port_in_use_is_one_sentence(start: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        one = await start("one", f"--health-port={port}")
+        assert await one.ended() == 2
+    assert one.err.startswith(f"one: cannot listen on 127.0.0.1:{port}: ")
+    assert one.err.count("\n") == 1
+    assert "Traceback" not in one.err + one.out
+
+
+async def test_logs_are_one_object_a_line_with_the_key_bound(start: Any, space: Space, proxy: FaultProxy) -> None:
+    one = await start("one", lease=False)
+    await space.put("in-a", v="1")
+    line = await one.saying("copying")
+    assert line["process"] == "one"
+    assert line["controller"] == "copy"
+    assert line["key"] == f"{space.name}/in-a"
+    assert line["level"] == "info"
+    assert len(line["reconcile"]) == 8
+    proxy.fail(writes_to("configmaps"), 500, times=1)
+    await space.put("in-a", v="2")
+    failed = await one.saying("the API server refused or did not answer")
+    assert (failed["key"], failed["level"]) == (f"{space.name}/in-a", "warning")
+    assert "key" not in (await one.saying("started"))
+    assert one.logs  # all lines parse
+    assert one.err == ""
+
+
+async def test_health_and_metrics(start: Any, space: Space, proxy: FaultProxy) -> None:
+    gate = proxy.gate(reads_of("configmaps", "list"), times=1)
+    one = await start("one", "--beat")
+    assert await one.ask("/healthz") == (200, "ok\n")
+    assert await one.ask("/readyz") == (503, "not ready: cache of configmaps\n")
+    gate.set()
+    await leading(one, proxy)
+    assert await one.ask("/readyz") == (200, "ok\n")
+    await space.put("in-a", v="1")
+    await space.put("block")
+    text, worst, deadline = "", 0.0, time.monotonic() + 10
+    while worst < 0.25 or 'gpu_reconciles_total{controller="copy",result="ok"}' not in text:
+        assert time.monotonic() < deadline, text
+        text = (await one.ask("/metrics"))[1]
+        worst = max(worst, _value(text, STALL))
+    assert _value(text, 'gpu_leader{lease="leader"}') == 1
+    assert _value(text, 'gpu_cached_objects{kind="ConfigMap"}') >= 1
+    assert _value(text, 'gpu_writes_total{kind="ConfigMap",verb="apply"}') >= 2
+    assert _value(text, 'gpu_lists_total{kind="ConfigMap"}') == 1
+    assert _value((await one.ask("/metrics"))[1], STALL) < 0.25, "since the last scrape"
+
+
+STALL = "gpu_event_loop_stall_seconds"
+
+
+def _value(text: str, name: str) -> float:
+    return next(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name + " "))
+
+
+async def test_an_idle_process_asks_for_nothing_but_its_lease(start: Any, space: Space, proxy: FaultProxy) -> None:
+    await space.put("in-a", v="1")
+    one = await start("one")
+    await until(lambda: len(one.wrote(proxy)) == 2, "the work to be done")
+    await until(lambda: proxy.seen(lambda e: e.resource == "events" and e.status == 201), "its event to be sent")
+    # Our own writes come back as events of the watch, which must not lead to others.
+    count, renewed = len(proxy.trace), len(one.renewed(proxy))
+    await until(lambda: len(one.renewed(proxy)) >= renewed + 6, "six renewals")
+    assert {e.resource for e in proxy.trace[count:]} == {"leases"}
+    assert len(proxy.streams(reads_of("configmaps"))) == 1

@@ -1,0 +1,119 @@
+"""A real etcd and kube-apiserver for tests, which can be killed, stopped and compacted.
+
+One for a test session (`start`, `stop`). `sim.controlplane` runs it and starts a killed
+API server anew by itself; this adds what faults need and an administrator with a token, so
+that the same identity works through a proxy that ends TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from sim import controlplane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+APISERVER = "kube-apiserver"
+WAIT = 30.0
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: test
+clusters: [{{name: test, cluster: {{server: "{url}", certificate-authority: "{ca}"}}}}]
+users: [{{name: test, user: {{token: "{token}"}}}}]
+contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A control plane of etcd and an API server."""
+
+    plane: controlplane.ControlPlane
+    token: str
+    """Of an administrator."""
+
+    @property
+    def url(self) -> str:
+        """The API server's URL."""
+        return self.plane.server
+
+    @property
+    def server_files(self) -> tuple[Path, Path]:
+        """Certificate and key of a server on loopback, for proxies."""
+        return self.plane.ca.with_name("server.crt"), self.plane.ca.with_name("server.key")
+
+    def trust(self) -> ssl.SSLContext:
+        """Verifies the API server."""
+        return ssl.create_default_context(cafile=str(self.plane.ca))
+
+    def kubeconfig(self, path: Path, *, url: str | None = None, token: str | None = None) -> Path:
+        """Write a kubeconfig for this server or a proxy before it."""
+        path.write_text(KUBECONFIG.format(url=url or self.url, ca=self.plane.ca, token=token or self.token))
+        return path
+
+    def pid(self, process: str = APISERVER) -> int:
+        """The process's id now; 0 while it is down."""
+        state = controlplane.status(self.plane.dir).processes.get(process)
+        return state.pid if state else 0
+
+    def send(self, number: signal.Signals, process: str = APISERVER) -> None:
+        """Send a signal to the API server."""
+        os.kill(self.pid(process), number)
+
+    async def restart(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End the API server and wait until its successor is ready."""
+        old = self.pid()
+        os.kill(old, number)
+        await until(lambda: self.pid() not in (0, old), "the API server to be started again")
+        await asyncio.to_thread(controlplane.wait_ready, self.plane.dir, APISERVER, WAIT)
+
+    async def compact(self) -> int:
+        """Make etcd forget all history; returns the revision that is left."""
+        etcd = f"http://127.0.0.1:{self.plane.ports['etcd']}/v3/kv"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{etcd}/range", json={"key": "AA=="}) as answer:
+                revision = int((await answer.json())["header"]["revision"])
+            compaction = {"revision": revision, "physical": True}
+            async with session.post(f"{etcd}/compaction", json=compaction) as answer:
+                assert answer.status == 200, await answer.text()
+        return revision
+
+
+def start(folder: Path) -> Server:
+    """Start a control plane in a folder; blocks for seconds (minutes where programs must be built)."""
+    token, tokens = secrets.token_hex(16), folder / "tokens.csv"
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens.write_text(f'{token},test-admin,1,"system:masters"\n')
+    plane = controlplane.up(
+        folder / "plane",
+        extra_apiserver_flags=[f"--token-auth-file={tokens}"],
+        with_controller_manager=False,
+        with_scheduler=False,
+        with_kwok=False,
+    )
+    return Server(plane, token)
+
+
+def stop(server: Server) -> None:
+    """End it and remove its data."""
+    controlplane.down(server.plane.dir)
+
+
+async def until(condition: Callable[[], object], what: str, seconds: float = WAIT) -> None:
+    """Wait for a condition; fails with `what` was waited for."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"waited {seconds} s for {what}"
+        await asyncio.sleep(0.02)
