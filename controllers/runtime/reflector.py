@@ -96,7 +96,6 @@ class Reflector(Generic[T]):
         self._event: TypeAdapter[dict[str, Any]] = TypeAdapter(event)  # type: ignore[arg-type]
         self._unreadable: set[str] = set()
         self.synced = asyncio.Event()
-        self.exists = True
 
     async def run(self) -> None:
         """List, watch, and begin again, for ever."""
@@ -120,7 +119,7 @@ class Reflector(Generic[T]):
 
     async def _absent(self, error: NotFound, delay: float) -> float:
         """The kind is not served. Where it must be, that says nothing about the objects."""
-        self.exists = False
+        self.store.served = False
         if self._optional:
             self._take([], 0)
             await asyncio.sleep(_jitter(self._settings.absent_retry))
@@ -152,7 +151,7 @@ class Reflector(Generic[T]):
                 break
             query["continue"] = token
             await asyncio.sleep(0)
-        self.exists = True
+        self.store.served = True
         self._unreadable = unreadable
         self._count_unreadable()
         self._take(items, version)

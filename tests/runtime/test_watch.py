@@ -317,7 +317,7 @@ async def test_an_optional_kind_that_does_not_exist(client: Client) -> None:
         reflector = Reflector(client, unknown, Counted, Store("Thing"), settings=QUICK, optional=optional)
         tasks.append((reflector, asyncio.create_task(reflector.run())))
     maybe, must = (reflector for reflector, _ in tasks)
-    await until(lambda: not maybe.exists and not must.exists, "both to be found missing")
+    await until(lambda: not maybe.store.served and not must.store.served, "both to be found missing")
     assert maybe.synced.is_set()
     assert not must.synced.is_set()
     assert not any(task.done() for _, task in tasks)

@@ -1,0 +1,122 @@
+"""Parts of which the components' pods are built. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+RUNTIME_CLASS: Final = "nvidia"
+VALIDATIONS: Final = "/run/nvidia/validations"
+TOOLKIT_ROOT: Final = "/usr/local/nvidia"
+SLEEP: Final = "while true; do sleep 86400; done"
+# name: path on the host, type
+HOST_PATHS: Final = {
+    "host": ("/", "Directory"),
+    "validations": (VALIDATIONS, "DirectoryOrCreate"),
+    "dev-char": ("/dev/char", "DirectoryOrCreate"),
+    "toolkit-run": ("/run/nvidia/toolkit", "DirectoryOrCreate"),
+    "toolkit-root": (TOOLKIT_ROOT, "DirectoryOrCreate"),
+    "cdi": ("/var/run/cdi", "DirectoryOrCreate"),
+    "containerd-config": ("/etc/containerd", "DirectoryOrCreate"),
+    "containerd-drop-ins": ("/etc/containerd/conf.d", "DirectoryOrCreate"),
+    "containerd-socket": ("/run/containerd", "Directory"),
+    "features": ("/etc/kubernetes/node-feature-discovery/features.d", "DirectoryOrCreate"),
+    "sys": ("/sys", "Directory"),
+    "pod-resources": ("/var/lib/kubelet/pod-resources", "Directory"),
+}
+
+
+def validation(check: str, image: str, mounts: list[Json]) -> Json:
+    """A check that ends when it passes, and leaves `<check>-ready` on the host."""
+    return {
+        "name": f"{check}-validation",
+        "image": image,
+        "command": ["nvidia-validator"],
+        "env": [
+            *env({"COMPONENT": check, "OUTPUT_DIR": VALIDATIONS}),
+            from_field("NODE_NAME", "spec.nodeName"),
+            from_field("OPERATOR_NAMESPACE", "metadata.namespace"),
+        ],
+        # It runs the host's tools in the host's root and makes links under /dev/char.
+        "securityContext": {"privileged": True},
+        "resources": resources("10m", "32Mi", "128Mi"),
+        "volumeMounts": mounts,
+    }
+
+
+def holder(name: str, image: str, file: str) -> Json:
+    """Keeps the pod there after its checks have passed, and ready while their result stands."""
+    return {
+        "name": name,
+        "image": image,
+        "command": ["sh", "-c", SLEEP],
+        "securityContext": root(),
+        "resources": resources("1m", "16Mi", "64Mi"),
+        "readinessProbe": run(f"test -f {VALIDATIONS}/{file}", 5),
+        "livenessProbe": run("true", 60),
+        "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", f"rm -f {VALIDATIONS}/{file}"]}}},
+        "volumeMounts": mounts("validations"),
+    }
+
+
+def on_host_network(container: Json, *paths: str) -> Json:
+    """A pod on the host's network."""
+    pod = {"runtimeClassName": RUNTIME_CLASS, "hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    return pod | {"containers": [container]} | ({"volumes": volumes(*paths)} if paths else {})
+
+
+def volumes(*keys: str) -> list[Json]:
+    """Volumes of the host."""
+    paths = ((name, *HOST_PATHS[name]) for name in keys)
+    return [{"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in paths]
+
+
+def mounts(*keys: str) -> list[Json]:
+    """Mounts at the host's own paths."""
+    return [mount(name, "/host-dev-char" if name == "dev-char" else HOST_PATHS[name][0]) for name in keys]
+
+
+def mount(volume: str, path: str, *, read_only: bool = False) -> Json:
+    """One mount."""
+    return {"name": volume, "mountPath": path} | ({"readOnly": True} if read_only else {})
+
+
+def env(values: dict[str, str]) -> list[Json]:
+    """Environment from plain values."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def from_field(name: str, path: str) -> Json:
+    """Environment from a field of the pod."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def resources(cpu: str, memory: str, limit: str) -> Json:
+    """Requests, and a limit of memory: a limit of CPU would only slow the node's preparation."""
+    return {
+        "requests": {"cpu": cpu, "memory": memory, "ephemeral-storage": "50Mi"},
+        "limits": {"memory": limit},
+    }
+
+
+def root(*, add: list[str] | None = None, read_only: bool = True) -> Json:
+    """Root without privileges: device files and kubelet's sockets are root's."""
+    capabilities: Json = {"drop": ["ALL"]} | ({"add": add} if add else {})
+    return {
+        "runAsUser": 0,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": read_only,
+        "capabilities": capabilities,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def probe(check: Json, period: int) -> Json:
+    """A check and its rhythm."""
+    return {**check, "periodSeconds": period, "failureThreshold": 3}
+
+
+def run(script: str, period: int) -> Json:
+    """A probe that runs a script."""
+    return probe({"exec": {"command": ["sh", "-c", script]}}, period)

@@ -1,0 +1,80 @@
+"""The order in which a node is prepared, as a table, and how far a node is. Pure.
+
+A component's gate is a label of the node. It opens when everything before it is ready there,
+and stays open: a driver's validator that restarts must not tear the toolkit from under
+running pods. It closes only with the node (not managed, no cards) or with the component's setting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import conditions as kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from controllers.api.settings import BootstrapSettings, ComponentSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One component of the preparation."""
+
+    component: str
+    setting: str
+    """Its place in the settings' `bootstrap`."""
+    word: str
+    """How reasons of conditions begin that speak of it."""
+    condition: str
+    """The node's condition that says that it is missing."""
+    essential: bool = True
+    """Whether cards leave circulation when it fails later; GFD only writes labels."""
+
+
+PHASES: Final = (
+    Phase("driver-validator", "driver_validator", "DriverValidator", kinds.DRIVER_MISSING),
+    Phase("toolkit", "toolkit", "Toolkit", kinds.TOOLKIT_MISSING),
+    Phase("gfd", "gfd", "Gfd", kinds.INFRA_DEGRADED, essential=False),
+    Phase("dcgm", "dcgm", "Dcgm", kinds.MONITORING_MISSING),
+    Phase("dcgm-exporter", "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING),
+    Phase("validator", "validator", "Validator", kinds.INFRA_DEGRADED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a node is."""
+
+    gates: frozenset[str]
+    """Components that may run on the node."""
+    blocking: Phase | None
+    """The component that is waited for; None when all that counts is ready."""
+
+
+def setting(phase: Phase, settings: BootstrapSettings) -> ComponentSettings:
+    """What the administrator set for a component."""
+    chosen: ComponentSettings = getattr(settings, phase.setting)
+    return chosen
+
+
+def enabled(settings: BootstrapSettings) -> list[Phase]:
+    """The components that are to run, in order."""
+    return [phase for phase in PHASES if setting(phase, settings).enabled]
+
+
+def progress(phases: Iterable[Phase], ready: Collection[str], opened: Collection[str]) -> Progress:
+    """Which gates are open from what is ready on the node and which gates were open, and who is waited for."""
+    gates: set[str] = set()
+    waiting: list[Phase] = []
+    for phase in phases:
+        if phase.component in opened or not waiting:
+            gates.add(phase.component)
+        if phase.component not in ready:
+            waiting.append(phase)
+    if not any(phase.essential for phase in waiting):
+        return Progress(frozenset(gates), None)
+    # One that runs and fails is the cause; one behind a closed gate only waits for another.
+    failing = (phase for phase in waiting if phase.essential and phase.component in gates)
+    return Progress(frozenset(gates), next(failing, waiting[0]))

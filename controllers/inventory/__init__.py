@@ -1,0 +1,1 @@
+"""Records cards: Node and the agent's NodeFeature become GPUDevice and GPUNodeInventory."""

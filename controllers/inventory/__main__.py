@@ -1,0 +1,96 @@
+"""gpu-inventory-controller: wiring only. Which caches, which change wakes which node."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from prometheus_client import REGISTRY
+
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.kube import Node
+from controllers.api.nodefeature import NodeFeature
+from controllers.api.settings import ModuleConfig, Settings, parse_settings
+from controllers.inventory.identity import node_of
+from controllers.inventory.metrics import Records
+from controllers.inventory.observe import World
+from controllers.inventory.plan import plan
+from controllers.runtime import logs
+from controllers.runtime.controller import Controller
+from controllers.runtime.process import Process, arguments, main
+from controllers.runtime.reflector import Scope
+from controllers.runtime.settings import LiveSettings
+
+if TYPE_CHECKING:
+    from controllers.api.meta import KubeObject
+
+WORKERS = 16
+
+
+class Reconciler:
+    """One loop over nodes."""
+
+    def __init__(self, process: Process, world: World, settings: LiveSettings[Settings]) -> None:
+        """Make the loop; `watch` connects it to the caches."""
+        self._execute, self._world, self._settings = process.executor.execute, world, settings
+        self.nodes = Controller("inventory", self._node, workers=WORKERS)
+
+    async def _node(self, name: str) -> float | None:
+        made = plan(self._world.node(name), self._settings.current, time.time())
+        await self._execute(made.actions)
+        return made.requeue_after
+
+    def watch(self) -> None:
+        """Wake nodes by changes."""
+        self._world.nodes.subscribe(self._named_as_node)
+        self._world.inventories.subscribe(self._named_as_node)
+        self._world.features.subscribe(self._feature_changed)
+        self._world.devices.subscribe(self._device_changed)
+        self._settings.subscribe(lambda _: self.nodes.add_all(self._world.everywhere()))
+
+    def _named_as_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        self.nodes.add((new or old or Node()).name)
+
+    def _feature_changed(self, old: NodeFeature | None, new: NodeFeature | None) -> None:
+        self.nodes.add_all({feature.node for feature in (old, new) if feature is not None and feature.is_agent_report})
+
+    def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        self.nodes.add_all({node_of(device) for device in (old, new) if device is not None} - {""})
+
+
+async def wire(process: Process) -> None:
+    """Connect caches and the loop, and live."""
+    world = World(
+        nodes=process.reflect(resources.NODE, Node),
+        # NFD's own reports carry no addresses; the agent's, which do, are trusted only here.
+        features=process.reflect(
+            resources.NODEFEATURE, NodeFeature, scope=Scope(namespace=names.NAMESPACE), optional=True
+        ),
+        devices=process.reflect(resources.GPUDEVICE, GPUDevice),
+        inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
+    )
+    config = process.reflect(
+        resources.MODULECONFIG, ModuleConfig, scope=Scope(fields=f"metadata.name={names.MODULE}"), optional=True
+    )
+    settings = LiveSettings(
+        resources.MODULECONFIG, Settings(), lambda obj: parse_settings(obj.spec.settings), process.recorder
+    )
+    settings.subscribe(lambda new: logs.configure(process.name, new.log_level))
+    config.subscribe(settings.changed)
+    reconciler = Reconciler(process, world, settings)
+    REGISTRY.register(Records(world))
+
+    async def work() -> None:
+        reconciler.watch()
+        reconciler.nodes.add_all(world.everywhere())
+        await reconciler.nodes.run()
+
+    await process.run(work, lease=names.INVENTORY, namespace=names.NAMESPACE)
+
+
+if __name__ == "__main__":
+    DESCRIPTION = "Records every GPU card of the cluster as a GPUDevice, and every GPU node as a GPUNodeInventory."
+    sys.exit(main(arguments(names.INVENTORY, DESCRIPTION), names.MANAGER_INVENTORY, wire))

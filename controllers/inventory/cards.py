@@ -1,0 +1,221 @@
+"""What the agent's report says of each card: hardware, or a list of what is wrong with it. Pure.
+
+Attributes are strings that a program on a node wrote. Nothing in them is trusted to be there,
+to be short, or to be what its name says; what cannot be read is told, never guessed, and
+one bad card does not keep its neighbours out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, MigType, NvLink, Pci, Precision
+from controllers.api.names import CARDS_MAX
+from controllers.domain import precision
+from controllers.inventory.identity import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controllers.api.nodefeature import NodeFeature
+
+T = TypeVar("T")
+TEXT_MAX = 128
+SHOWN = 32
+# Display controllers (VGA, 3D, other) and processing accelerators; bridges and audio are no cards.
+CLASSES = ("0300", "0302", "0380", "1200")
+# What the driver's tools say where a value should be.
+NO_VALUES = frozenset({"n/a", "[n/a]", "err!", "unknown", "unknown error", "[unknown error]", "gpu is lost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card of a report."""
+
+    address: str
+    hardware: Hardware | None
+    """What can be read of it; None where not even its identifiers can."""
+    problem: str = ""
+    """What is missing or cannot be read, for people; empty for a complete card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A report, read."""
+
+    cards: tuple[Card, ...] = ()
+    """Cards whose address is known, by address."""
+    problems: tuple[str, ...] = ()
+    """What is wrong and belongs to no card with an address."""
+    all_named: bool = True
+    """Whether every card that was reported is in `cards`: only then a card that is not has vanished."""
+
+
+def read(report: NodeFeature | None) -> Reading | None:
+    """Read an agent's report; None where it does not speak of cards, which is no claim that there are none."""
+    instances = report.spec.features.instances.cards if report else None
+    if report is None or instances is None:
+        return None
+    driver = report.spec.features.attributes.driver
+    has_driver = bool(driver and driver.elements.get("version"))
+    elements = [(canonical(e.attributes.get("address", "")), e.attributes) for e in instances.elements]
+    # A virtual function is a part of a card, not a card.
+    elements = [(address, a) for address, a in elements if a.get("sriov", "").strip().lower() != "vf"]
+    times = Counter(address for address, _ in elements)
+    named = sorted(address for address in times if address is not None)
+    problems = [_nameless(times[None])] if times[None] else []
+    if len(named) > CARDS_MAX:
+        problems.append(f"{len(named)} cards are reported; the first {CARDS_MAX} by address are taken")
+    first = {address: attributes for address, attributes in reversed(elements) if address is not None}
+    cards = tuple(_card(address, times[address], first[address], has_driver) for address in named[:CARDS_MAX])
+    return Reading(cards, tuple(problems), all_named=not problems)
+
+
+def _nameless(count: int) -> str:
+    return (
+        f"{count} reported card{'s have' if count > 1 else ' has'} no address that could be read, such as 0000:17:00.0"
+    )
+
+
+def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: bool) -> Card:
+    if times > 1:
+        return Card(address, None, f"{address} is reported {times} times")
+    reader = _Reader(attributes)
+    pci = _pci(reader, address)
+    hardware = _hardware(reader, pci, has_driver) if pci else None
+    return Card(address, hardware, reader.problem(address))
+
+
+def _pci(reader: _Reader, address: str) -> Pci | None:
+    vendor = reader.get("vendor", _hex4, required=True)
+    device = reader.get("device", _hex4, required=True)
+    class_ = reader.get("class", _class, required=True)
+    if vendor is None or device is None or class_ is None:
+        return None
+    return Pci(vendor=vendor, device=device, class_=class_, address=address)
+
+
+def _hardware(reader: _Reader, pci: Pci, has_driver: bool) -> Hardware:
+    capability = _capability(reader)
+    known = precision.formats(capability)
+    return Hardware(
+        uuid=reader.get("uuid", _uuid, required=has_driver),
+        product=reader.get("product", _product, required=has_driver),
+        memory_mib=reader.get("memory_mib", _memory, required=has_driver),
+        numa_node=reader.get("numa_node", _small, strict=False),
+        pci=pci,
+        compute_capability=capability,
+        precision=Precision(supported=known) if known else None,
+        mig=_mig(reader),
+        nvlink=reader.get("nvlink_peers", _peers, strict=False),
+    )
+
+
+def _capability(reader: _Reader) -> ComputeCapability | None:
+    major = reader.get("compute_major", _small)
+    minor = reader.get("compute_minor", _small, required=major is not None)
+    return None if major is None or minor is None else ComputeCapability(major=major, minor=minor)
+
+
+def _mig(reader: _Reader) -> Mig | None:
+    capable = reader.get("mig_capable", _boolean)
+    if not capable:
+        return None if capable is None else Mig()
+    enabled = bool(reader.get("mig_mode", _boolean, required=True))
+    types = (reader.get("mig_instances", _instances) or ()) if enabled else ()
+    strategy: Literal["none", "single", "mixed"] = "none" if not types else "single" if len(types) == 1 else "mixed"
+    profiles = reader.get("mig_profiles", _profiles) or ()
+    return Mig(capable=True, enabled=enabled, strategy=strategy, profiles_supported=profiles, types=types)
+
+
+class _Reader:
+    """Takes attributes one by one and remembers what was wrong."""
+
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        self._attributes = attributes
+        self._missing: list[str] = []
+        self._unreadable: list[str] = []
+
+    def get(
+        self, key: str, parse: Callable[[str], T | None], *, required: bool = False, strict: bool = True
+    ) -> T | None:
+        """The attribute's value; `strict`: one that is there and cannot be read is a problem."""
+        text = self._attributes.get(key, "").strip()
+        if not text:
+            if required:
+                self._missing.append(key)
+            return None
+        value = None if text.lower() in NO_VALUES else parse(text)
+        if value is None and strict:
+            self._unreadable.append(f"{key}={text[:SHOWN]!r}")
+        return value
+
+    def problem(self, address: str) -> str:
+        """One sentence about the card; empty where nothing was wrong."""
+        parts = [f"lacks {', '.join(self._missing)}"] if self._missing else []
+        parts += [f"has {', '.join(self._unreadable)}, which cannot be read"] if self._unreadable else []
+        return f"{address} {' and '.join(parts)}" if parts else ""
+
+
+def _matching(pattern: str, text: str) -> str | None:
+    return text if re.fullmatch(pattern, text) else None
+
+
+def _hex4(text: str) -> str | None:
+    return _matching("[0-9a-f]{4}", text.lower().removeprefix("0x"))
+
+
+def _class(text: str) -> str | None:
+    """Class and subclass; sysfs adds two digits for the programming interface."""
+    code = _matching("[0-9a-f]{4}([0-9a-f]{2})?", text.lower().removeprefix("0x"))
+    return code[:4] if code and code[:4] in CLASSES else None
+
+
+def _uuid(text: str) -> str | None:
+    return _matching("[0-9A-Za-z][0-9A-Za-z._-]{7,79}", text)
+
+
+def _product(text: str) -> str | None:
+    return text if len(text) <= TEXT_MAX and text.isprintable() else None
+
+
+def _memory(text: str) -> int | None:
+    number = int(text) if _matching("[0-9]{1,8}", text) else 0
+    return number or None
+
+
+def _small(text: str) -> int | None:
+    return int(text) if _matching("[0-9]{1,3}", text) else None
+
+
+def _boolean(text: str) -> bool | None:
+    words = {"true": True, "enabled": True, "1": True, "false": False, "disabled": False, "0": False}
+    return words.get(text.lower())
+
+
+def _profile(text: str) -> str | None:
+    return _matching(r"[1-9][0-9]?g\.[0-9]{1,4}gb([+.-][a-z0-9.+-]{1,20})?", text.strip().lower())
+
+
+def _profiles(text: str) -> tuple[str, ...] | None:
+    profiles = tuple(_profile(part) for part in text[:4096].split(","))
+    return None if None in profiles else tuple(sorted(set(filter(None, profiles))))
+
+
+def _instances(text: str) -> tuple[MigType, ...] | None:
+    types: dict[str, MigType] = {}
+    for part in text[:4096].split(","):
+        name, _, number = part.partition("=")
+        profile, count = _profile(name), _small(number.strip())
+        if profile is None or count is None or profile in types:
+            return None
+        types[profile] = MigType(name=profile, count=count)
+    return tuple(types[profile] for profile in sorted(types) if types[profile].count)
+
+
+def _peers(text: str) -> NvLink | None:
+    addresses = {canonical(part) for part in text[:4096].split(",")}
+    return NvLink(peers=tuple(sorted(filter(None, addresses))))

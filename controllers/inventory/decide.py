@@ -1,0 +1,162 @@
+"""Which cards a node has: what its report says, joined with what is recorded. Pure.
+
+A recorded card keeps what the report no longer tells: after a reboot the agent reports before
+the driver is loaded, and a card whose uuid was forgotten then could be exchanged unnoticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from controllers.api import conditions as kinds
+from controllers.api import names
+from controllers.domain.precision import family
+from controllers.domain.report import is_of_this_boot
+from controllers.domain.selectors import VENDORS
+from controllers.inventory import findings, identity
+from controllers.inventory.cards import Reading, read
+from controllers.inventory.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.gpudevice import GPUDevice, Hardware
+    from controllers.inventory.observe import Observed
+
+VENDOR_NAMES = {code: name for name, code in VENDORS.items()}
+REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A card that is to be on record."""
+
+    address: str
+    hardware: Hardware | None
+    incomplete: Finding
+    device: GPUDevice | None
+    """Its record so far."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What its labels are made of."""
+        if self.hardware is None:
+            return {}
+        vendor = self.hardware.pci.vendor
+        return {
+            names.LABEL_VENDOR: VENDOR_NAMES.get(vendor, vendor),
+            names.LABEL_PRODUCT: self.hardware.product or "",
+            names.LABEL_FAMILY: family(self.hardware.compute_capability) or "",
+        }
+
+    @property
+    def describe(self) -> str:
+        """The card in a few words."""
+        if self.hardware is None:
+            return "not identified"
+        pci = self.hardware.pci
+        return self.hardware.product or f"PCI {pci.vendor}:{pci.device}"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A card whose record goes, and why."""
+
+    device: GPUDevice
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be recorded of a node."""
+
+    wanted: tuple[Wanted, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    of_node: Mapping[str, Finding] = field(default_factory=dict)
+    """Conditions of the node by type."""
+    is_gpu_node: bool = False
+
+
+def decide(seen: Observed) -> Decision:
+    """Join the report with the records of a node that exists."""
+    node, reading = seen.node, read(seen.report)
+    present = node is not None and node.metadata.labels.get(names.LABEL_PRESENT) == "true"
+    known = {address: d for d in seen.devices if (address := _address(seen.name, d)) is not None}
+    if node is None or not (present or known or seen.inventory or (reading and (reading.cards or reading.problems))):
+        return Decision()
+    wanted: list[Wanted] = []
+    removals: list[Removal] = []
+    for card in reading.cards if reading else ():
+        device = known.pop(card.address, None)
+        if device is not None and (other := _another(device, card.hardware)):
+            removals.append(Removal(device, other))
+            continue
+        hardware = _remember(device.status.hardware if device else None, card.hardware)
+        wanted.append(Wanted(card.address, hardware, findings.card(node.name, card.problem), device))
+    for address, device in known.items():
+        match _unreported(seen, reading, address, device):
+            case Wanted() as kept:
+                wanted.append(kept)
+            case removal:
+                removals.append(removal)
+    wanted.sort(key=lambda card: card.address)
+    removals = [removal for removal in removals if removal.device.metadata.deletion_timestamp is None]
+    of_node = {
+        kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted),
+        kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd),
+    }
+    return Decision(tuple(wanted), tuple(removals), of_node, is_gpu_node=True)
+
+
+def _address(node: str, device: GPUDevice) -> str | None:
+    """The address of a record of ours; None for one that somebody else made or moved here."""
+    address = identity.address_of(device.name)
+    return address if address is not None and identity.device_name(node, address) == device.name else None
+
+
+def _another(device: GPUDevice, now: Hardware | None) -> str:
+    """How the card in that slot differs from the one on record; empty where it is the same."""
+    old = device.status.hardware
+    if old is None or now is None:
+        return ""
+    if (old.pci.vendor, old.pci.device) != (now.pci.vendor, now.pci.device):
+        return f"PCI {now.pci.vendor}:{now.pci.device} is in its slot instead of {old.pci.vendor}:{old.pci.device}"
+    if old.uuid and now.uuid and old.uuid != now.uuid:
+        return f"{now.uuid} is in its slot instead of {old.uuid}"
+    return ""
+
+
+def _remember(old: Hardware | None, now: Hardware | None) -> Hardware | None:
+    """The hardware as reported, and for what the report does not tell, as last known."""
+    if old is None or now is None:
+        return now or old
+    kept = {key: value for key in REMEMBERED if getattr(now, key) is None and (value := getattr(old, key)) is not None}
+    return replace(now, **kept) if kept else now
+
+
+def _unreported(seen: Observed, reading: Reading | None, address: str, device: GPUDevice) -> Wanted | Removal:
+    """A card on record that the report does not name."""
+    status = device.status
+    if reading is None:
+        # Nobody speaks: what was last known of the card holds.
+        old = kinds.find(status.conditions, kinds.INVENTORY_INCOMPLETE)
+        held = Finding(old.status == "True", old.reason, old.message) if old and old.status != "Unknown" else None
+        unknown = Finding(None, "NoReport", f"{findings.source(seen.name)} says nothing of the node's cards")
+        return Wanted(address, status.hardware, held or unknown, device)
+    fresh = seen.report is not None and seen.node is not None and is_of_this_boot(seen.report, seen.node)
+    confirmed = reading.all_named and fresh
+    if confirmed and not (status.pool_ref or status.reservations or status.allocations):
+        return Removal(device, f"a fresh report of node {seen.name} does not name it")
+    return Wanted(address, status.hardware, findings.lost(seen.name, address, confirmed=confirmed), device)
+
+
+def _of_node(seen: Observed, reading: Reading | None, cards: list[Wanted]) -> Finding:
+    if reading is None and seen.node is not None:
+        return findings.silent(seen.node, seen.report, len(cards))
+    gone = [card for card in cards if card.incomplete.reason in (names.REASON_CARD_LOST, "AwaitingReport")]
+    problems = [card.problem for card in (reading.cards if reading else ()) if card.problem]
+    problems += [f"{card.address} is on record and not reported" for card in gone]
+    if not cards and seen.node is not None and seen.node.metadata.labels.get(names.LABEL_PRESENT) == "true":
+        problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
+    return findings.node(seen.name, [*(reading.problems if reading else ()), *problems])

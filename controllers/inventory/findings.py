@@ -1,0 +1,107 @@
+"""What is to be said about a node and its cards: the conditions' status, reason and sentence. Pure.
+
+A sentence tells a person what was found, what was expected and what to do; it carries no
+times or counters, since a status that changes by itself is written for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controllers.api.kube import Node
+    from controllers.api.nodefeature import NodeFeature
+    from controllers.api.settings import ManagedNodes
+
+PROBLEMS_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One condition without its type and time."""
+
+    status: bool | None
+    reason: str
+    message: str
+
+
+COMPLETE = Finding(False, "Complete", "everything that identifies the card is known")
+NOT_IGNORED = Finding(False, "NotIgnored", "")
+IGNORED = Finding(True, "IgnoreRequested", f"{names.LABEL_IGNORE}=true is set: the card stays out of every pool")
+PREREQUISITES_MET = Finding(False, "PrerequisitesMet", "")
+
+
+def managed(node: Node, settings: ManagedNodes) -> Finding:
+    """Whether the module keeps its hands off the node (ManagedDisabled)."""
+    key = settings.label_key
+    value = node.metadata.labels.get(key)
+    if value in ("true", "false"):
+        word = "does not manage" if value == "false" else "manages"
+        return Finding(value == "false", "NodeLabel", f"label {key}={value}: the module {word} node {node.name}")
+    odd = f"label {key}={value} is neither true nor false; " if value is not None else ""
+    if settings.enabled_by_default:
+        return Finding(False, "ManagedByDefault", f"{odd}managed by default; label {key}=false ends it")
+    return Finding(True, "NotEnabled", f"{odd}not managed by default; label {key}=true begins it")
+
+
+def prerequisite(node: str, *, nfd: bool) -> Finding:
+    """Whether what the module builds on is there (PrerequisiteNotMet)."""
+    if nfd:
+        return PREREQUISITES_MET
+    message = (
+        f"the cards of node {node} cannot be seen: the API server does not serve NodeFeature"
+        " (nfd.k8s-sigs.io/v1alpha1); install Node Feature Discovery"
+    )
+    return Finding(True, "NodeFeatureNotServed", message)
+
+
+def source(node: str) -> str:
+    """Where the agent's report is."""
+    return f"NodeFeature {names.NAMESPACE}/{names.agent_feature(node)}"
+
+
+def card(node: str, problem: str) -> Finding:
+    """A card with an address of which something is missing."""
+    if not problem:
+        return COMPLETE
+    message = f"card {problem} ({names.FEATURE_DEVICE} of {source(node)}); see the agent's log on node {node}"
+    return Finding(True, "AttributesMissing", message)
+
+
+def lost(node: str, address: str, *, confirmed: bool) -> Finding:
+    """A card that its node's report names no more."""
+    if confirmed:
+        message = (
+            f"card {address} is gone from node {node} while it is in a pool or serves pods: a fresh report does not"
+            " name it; put it back, or remove its assignment to let it go"
+        )
+        return Finding(True, names.REASON_CARD_LOST, message)
+    message = (
+        f"{source(node)} does not name card {address}, and is not fresh and complete enough to say that it is gone"
+    )
+    return Finding(True, "AwaitingReport", message)
+
+
+def silent(node: Node, report: NodeFeature | None, cards: int) -> Finding:
+    """A node with cards of which no report speaks (InventoryIncomplete of the node)."""
+    known = f"has {cards} known cards" if cards else f"has cards by label {names.LABEL_PRESENT}=true"
+    what = f"has no feature {names.FEATURE_DEVICE}" if report else "is not there"
+    message = (
+        f"node {node.name} {known}, but {source(node.name)} {what}; look at {names.DISCOVER_DAEMONSET}'s pod there"
+    )
+    return Finding(True, "NoReport", message)
+
+
+def node(name: str, problems: Sequence[str]) -> Finding:
+    """Whether every card of the node is known (InventoryIncomplete of the node)."""
+    if not problems:
+        return Finding(False, "Complete", f"every card of node {name} is known")
+    shown = "; ".join(problems[:PROBLEMS_SHOWN])
+    more = f"; and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
+    message = f"{shown}{more} ({names.FEATURE_DEVICE} of {source(name)}); these cards are not pooled, the others are"
+    return Finding(True, "CardsIncomplete", message)

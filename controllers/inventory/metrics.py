@@ -1,0 +1,51 @@
+"""What is recorded, for Prometheus: counted from the caches when somebody asks, never in between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from controllers.api.conditions import NODE_OWNERS
+from controllers.api.names import MANAGER_INVENTORY
+from controllers.inventory.observe import BY_NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from controllers.inventory.observe import World
+
+VALUES = {"True": 1, "False": 0, "Unknown": -1}
+
+
+class Records(Collector):
+    """Cards by node, cards in no pool, and the nodes' conditions that this process owns."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def collect(self) -> Iterable[Metric]:
+        """Count."""
+        cards = GaugeMetricFamily("gpu_inventory_devices_total", "Cards on record, by node.", labels=["node"])
+        for node in self._world.devices.index_values(BY_NODE):
+            cards.add_metric([node], len(self._world.devices.by(BY_NODE, node)))
+        yield cards
+        unassigned = GaugeMetricFamily("gpu_device_unassigned_total", "Cards in no pool, by node.", labels=["node"])
+        free = Counter(d.status.node_name or "" for d in self._world.devices if d.status.pool_ref is None)
+        for node, count in free.items():
+            unassigned.add_metric([node], count)
+        yield unassigned
+        held = GaugeMetricFamily(
+            "gpu_node_inventory_condition",
+            "Condition of a node: 1 True, 0 False, -1 Unknown.",
+            labels=["node", "condition"],
+        )
+        for inventory in self._world.inventories:
+            for one in inventory.status.conditions:
+                if NODE_OWNERS.get(one.type) == MANAGER_INVENTORY:
+                    held.add_metric([inventory.name, one.type], VALUES[one.status])
+        yield held

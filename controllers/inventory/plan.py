@@ -1,0 +1,164 @@
+"""From what is seen of a node to the writes that record it. Pure.
+
+Cards first, the node's summary after them: whoever reads the summary finds the cards that it
+names. Each object costs two writes when it is new and none while nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import conditions as kinds
+from controllers.api import names
+from controllers.api.conditions import condition
+from controllers.api.gpunodeinventory import GPUNodeInventory, InventoryCard, InventoryHardware
+from controllers.api.record import to_json
+from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
+from controllers.domain.clock import stamp
+from controllers.inventory import findings, identity
+from controllers.inventory.decide import Removal, Wanted, decide
+from controllers.runtime.labels import set_labels
+from controllers.runtime.plan import Apply, Delete, Draft, Note, Plan, Ref, ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.kube import Node
+    from controllers.api.meta import Condition
+    from controllers.api.settings import Settings
+    from controllers.inventory.findings import Finding
+    from controllers.inventory.observe import Observed
+
+DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, names.LABEL_FAMILY)
+
+
+def plan(seen: Observed, settings: Settings, now: float) -> Plan:
+    """What to write so that the node's cards are recorded as they are."""
+    if seen.node is None:
+        return _forget(seen)
+    decision = decide(seen)
+    if not decision.is_gpu_node:
+        return Plan()
+    draft, at = Draft(requeue_after=settings.inventory.resync_period), stamp(now)
+    disabled = findings.managed(seen.node, settings.managed_nodes)
+    for card in decision.wanted:
+        _card(draft, seen.node, card, disabled, at)
+    for removal in decision.removals:
+        draft.add(Delete(ref(GPUDEVICE, removal.device), removal.device.metadata.resource_version))
+    _inventory(draft, seen, decision.wanted, {kinds.MANAGED_DISABLED: disabled, **decision.of_node}, at)
+    _tell(draft, seen, decision.wanted, decision.removals)
+    return draft.done()
+
+
+def _forget(seen: Observed) -> Plan:
+    """The node is gone: so are its records, once a quorum read confirms it."""
+    draft, absent = Draft(), (Ref(NODE, seen.name),)
+    for device in seen.devices:
+        if device.metadata.deletion_timestamp is None:
+            draft.add(Delete(ref(GPUDEVICE, device), device.metadata.resource_version, absent))
+    if seen.inventory is not None and seen.inventory.metadata.deletion_timestamp is None:
+        meta = seen.inventory.metadata
+        draft.add(Delete(ref(GPUNODEINVENTORY, seen.inventory), meta.resource_version, absent))
+    return draft.done()
+
+
+def _card(draft: Draft, node: Node, card: Wanted, disabled: Finding, at: str) -> None:
+    """One card's object and status."""
+    device = card.device
+    if device is not None and device.metadata.deletion_timestamp is not None:
+        return  # made anew when it is gone
+    name = device.name if device else identity.device_name(node.name, card.address)
+    about = Ref(GPUDEVICE, name, uid=device.metadata.uid if device else None)
+    labels = _labels(node.name, card)
+    if device is None:
+        draft.add(Apply(about, {"metadata": {"labels": labels}}))
+    elif (write := set_labels(about, device.metadata, labels, DEVICE_LABELS)) is not None:
+        draft.add(write)
+    inventory_id, managed = identity.inventory_id(node.name, card.address), not disabled.status
+    of_card = {
+        kinds.MANAGED_DISABLED: disabled,
+        kinds.INVENTORY_INCOMPLETE: card.incomplete,
+        kinds.IGNORED: findings.IGNORED if _ignored(card) else findings.NOT_IGNORED,
+    }
+    old = device.status if device else None
+    made = _conditions(of_card, old.conditions if old else (), at, device.metadata.generation if device else 1)
+    if old is not None and (
+        (old.node_name, old.inventory_id, old.managed, old.hardware)
+        == (node.name, inventory_id, managed, card.hardware)
+        and all(one in old.conditions for one in made)
+    ):
+        return
+    status: dict[str, Any] = {"nodeName": node.name, "inventoryID": inventory_id, "managed": managed}
+    if card.hardware is not None:
+        status["hardware"] = to_json(card.hardware)
+    draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
+
+
+def _labels(node: str, card: Wanted) -> dict[str, str]:
+    labels = {names.LABEL_NODE: node, **card.labels}
+    return {key: value for key, text in labels.items() if (value := identity.label_value(text))}
+
+
+def _ignored(card: Wanted) -> bool:
+    meta = card.device.metadata if card.device else None
+    return meta is not None and "true" in (
+        meta.labels.get(names.LABEL_IGNORE),
+        meta.annotations.get(names.LABEL_IGNORE),
+    )
+
+
+def _conditions(wanted: Mapping[str, Finding], old: tuple[Condition, ...], at: str, generation: int) -> list[Condition]:
+    return [
+        condition(old, kind, status=f.status, reason=f.reason, message=f.message, now=at, generation=generation)
+        for kind, f in wanted.items()
+    ]
+
+
+def _inventory(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], wanted: Mapping[str, Finding], at: str) -> None:
+    """The node's own object and status."""
+    found = seen.inventory
+    if found is not None and found.metadata.deletion_timestamp is not None:
+        return
+    about = Ref(GPUNODEINVENTORY, seen.name, uid=found.metadata.uid if found else None)
+    if found is None or found.spec is None or found.spec.node_name != seen.name:
+        draft.add(Apply(about, {"spec": {"nodeName": seen.name}}))
+    hardware = _hardware(seen, cards)
+    old = found.status if found else None
+    made = _conditions(wanted, old.conditions if old else (), at, found.metadata.generation if found else 1)
+    if old is not None and old.hw == hardware and all(one in old.conditions for one in made):
+        return
+    status = {"hw": to_json(hardware), "conditions": [to_json(one) for one in made]}
+    draft.add(Apply(about, {"status": status}, "status"))
+    for one in made:
+        before = kinds.find(old.conditions, one.type) if old else None
+        if (before.status if before else "False") != one.status:
+            kind = "Warning" if one.status == "True" else "Normal"
+            text = f"{one.type} is {one.status} ({one.reason}): {one.message}"
+            draft.add(Note(about, kind, names.EVENT_INVENTORY_CONDITION, text))  # type: ignore[arg-type]
+
+
+def _hardware(seen: Observed, cards: tuple[Wanted, ...]) -> InventoryHardware:
+    devices = tuple(
+        InventoryCard(
+            name=identity.device_name(seen.name, card.address),
+            inventory_id=identity.inventory_id(seen.name, card.address),
+            address=card.address,
+            product=card.hardware.product if card.hardware else None,
+            memory_mib=card.hardware.memory_mib if card.hardware else None,
+        )
+        for card in cards[: names.CARDS_MAX]
+    )
+    labelled = seen.node is not None and seen.node.metadata.labels.get(names.LABEL_PRESENT) == "true"
+    return InventoryHardware(present=bool(devices) or (seen.report is None and labelled), devices=devices)
+
+
+def _tell(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], removals: tuple[Removal, ...]) -> None:
+    """Events about the node, one for all its cards: a rack that is switched on is no flood."""
+    about = ref(GPUNODEINVENTORY, seen.inventory or GPUNodeInventory()) if seen.inventory else None
+    about = about or Ref(GPUNODEINVENTORY, seen.name)
+    if detected := [card for card in cards if card.device is None]:
+        shown = ", ".join(f"{card.address} ({card.describe})" for card in detected)
+        draft.add(Note(about, "Normal", names.EVENT_DEVICE_DETECTED, f"{len(detected)} cards found: {shown}"))
+    for removal in removals:
+        text = f"GPUDevice {removal.device.name} is removed: {removal.why}"
+        draft.add(Note(about, "Normal", names.EVENT_DEVICE_REMOVED, text))

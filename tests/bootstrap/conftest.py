@@ -1,0 +1,34 @@
+"""A control plane with simulated nodes for the tests of the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controllers.runtime.client import Client
+from tests.inventory.plane import Plane
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def bootstrap_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A whole control plane, whose DaemonSets' pods run on KWOK's nodes; the administrator's kubeconfig."""
+    from sim import controlplane
+
+    folder = tmp_path_factory.mktemp("bootstrap") / "plane"
+    plane = controlplane.up(folder)
+    yield plane.kubeconfig
+    controlplane.down(folder)
+
+
+@pytest.fixture
+async def plane(bootstrap_plane: Path) -> AsyncIterator[Plane]:
+    client = await Client.connect(bootstrap_plane, user_agent="test")
+    made = Plane(client, bootstrap_plane)
+    await made.install()
+    yield made
+    await client.close()

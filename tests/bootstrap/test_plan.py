@@ -1,0 +1,282 @@
+"""What is done with a node and said of it, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.settings import parse_settings
+from controllers.bootstrap.phases import PHASES
+from controllers.runtime.plan import Note
+from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, Cluster
+
+KINDS = ("DriverMissing", "ToolkitMissing", "MonitoringMissing", "InfraDegraded", "ReadyForPooling")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.node()
+    made.report()
+    made.inventory()
+    made.pod("discover")
+    return made
+
+
+@pytest.fixture
+def ready() -> Cluster:
+    made = Cluster()
+    made.prepare()
+    return made
+
+
+def notes(actions: tuple[Any, ...]) -> list[tuple[str, str]]:
+    return [(action.type, action.reason) for action in actions if isinstance(action, Note)]
+
+
+def test_a_node_is_prepared_step_by_step(cluster: Cluster) -> None:
+    for at in range(len(COMPONENTS)):
+        made = cluster.step()
+        assert cluster.gates() == COMPONENTS[: at + 1]
+        assert cluster.condition("ReadyForPooling") == ("False", f"{PHASES[at].word}NotReady")
+        assert f"gpu-{COMPONENTS[at]} is ready on node {NODE}" in cluster.message("ReadyForPooling")
+        assert notes(made.actions) == []
+        assert cluster.step().writes == ()
+        cluster.now += 1
+        cluster.kubelet()
+    made = cluster.step()
+
+    assert notes(made.actions) == [("Normal", names.EVENT_NODE_READY)]
+    assert cluster.condition("ReadyForPooling") == ("True", "Ready")
+    assert [cluster.condition(kind)[0] for kind in KINDS] == ["False", "False", "False", "False", "True"]
+    assert cluster.plan().actions == ()
+    assert cluster.plan().requeue_after is None
+
+
+def test_the_facts_are_the_agents_and_the_pods(ready: Cluster) -> None:
+    assert ready.status()["driver"] == {"version": "580.65.06", "cudaVersion": "13.0", "toolkitInstalled": True}
+    assert ready.status()["monitoring"] == {"dcgmReady": True}
+    flags = ready.status()["bootstrap"]
+    assert (flags["gfdReady"], flags["toolkitReady"], flags["validated"]) == (True, True, True)
+
+
+def test_other_labels_of_the_node_are_not_touched(ready: Cluster) -> None:
+    ready.inventory(managed=False)
+    ready.step()
+
+    assert ready.objects["Node", NODE]["metadata"]["labels"] == {"example.com/own": "stays"}
+
+
+@pytest.mark.parametrize(("change", "reason"), [({"managed": False}, "NotManaged"), ({"cards": 0}, "NoCards")])
+def test_a_node_that_is_not_to_be_prepared_loses_its_gates(ready: Cluster, change: dict[str, Any], reason: str) -> None:
+    ready.inventory(**change)
+    made = ready.step()
+
+    assert ready.gates() == []
+    assert {ready.condition(kind) for kind in KINDS} == {("False", reason)}
+    assert notes(made.actions) == [("Warning", names.EVENT_INVENTORY_CONDITION)]
+    assert ready.plan().writes == ()
+
+
+@pytest.mark.parametrize("opener", ["by hand", "ours"])
+def test_a_gate_that_somebody_else_opened_is_closed_too(cluster: Cluster, opener: str) -> None:
+    cluster.inventory(managed=False)
+    labels = cluster.objects["Node", NODE]["metadata"]["labels"]
+    labels[names.deploy_label("toolkit")] = "true" if opener == "ours" else "yes"
+    cluster.step()
+
+    assert names.deploy_label("toolkit") not in cluster.objects["Node", NODE]["metadata"]["labels"]
+
+
+def test_until_inventory_has_spoken_nothing_is_done(ready: Cluster) -> None:
+    inventory = ready.objects["GPUNodeInventory", NODE]
+    del inventory["status"]["hw"]
+    assert ready.plan().actions == ()
+    inventory["status"] = {"hw": {"present": True, "devices": []}}
+    assert ready.plan().actions == ()
+    ready.drop(resources.GPUNODEINVENTORY, NODE)
+    assert ready.plan().actions == ()
+    assert ready.gates() == COMPONENTS
+
+
+def test_a_node_that_is_gone_needs_nothing(ready: Cluster) -> None:
+    ready.drop(resources.NODE, NODE)
+
+    assert ready.plan().actions == ()
+
+
+@pytest.mark.parametrize(
+    ("happen", "reason", "said"),
+    [
+        (lambda c: c.node(ready=False), "NodeNotReady", "node worker-01 is not Ready"),
+        (lambda c: c.silence(), "NoReport", "NodeFeature d8-gpu-operator/gpu-worker-01 is not there"),
+        (lambda c: c.report(boot="another"), "StaleReport", "from before node worker-01 last started"),
+        (lambda c: c.pod("discover", ready=False), "AgentNotReady", "no pod of gpu-nodeagent-discover is ready"),
+    ],
+)
+def test_without_a_fresh_report_no_card_is_pooled_and_no_gate_closed(
+    ready: Cluster, happen: Any, reason: str, said: str
+) -> None:
+    before = ready.status()["driver"]
+    happen(ready)
+    ready.step()
+
+    assert ready.condition("ReadyForPooling") == ("False", reason)
+    assert ready.condition("InfraDegraded") == ("True", reason)
+    assert said in ready.message("ReadyForPooling")
+    assert ready.gates() == COMPONENTS
+    assert ready.status()["driver"] == before
+    assert ready.plan().writes == ()
+
+
+def test_a_boot_id_that_one_side_does_not_tell_is_no_reason_to_doubt(ready: Cluster) -> None:
+    ready.node(boot="")
+
+    assert ready.plan().writes == ()
+
+
+def test_a_host_without_a_driver_is_told_so(cluster: Cluster) -> None:
+    cluster.report(driver="")
+    cluster.step()
+
+    for kind, status in (("DriverMissing", "True"), ("ReadyForPooling", "False")):
+        assert cluster.condition(kind) == (status, "DriverNotFound")
+        assert "install the cards' driver on the host of node worker-01" in cluster.message(kind)
+    assert cluster.condition("ToolkitMissing") == ("Unknown", "Waiting")
+
+
+@pytest.mark.parametrize("installed", ["true", "false"])
+def test_a_toolkit_that_the_administrator_brings_is_the_agents_to_find(cluster: Cluster, installed: str) -> None:
+    cluster.settings = parse_settings({"bootstrap": {"toolkit": {"enabled": False}}})
+    cluster.report(toolkit=installed)
+    for _ in COMPONENTS:
+        cluster.step()
+        cluster.kubelet()
+    cluster.step()
+
+    assert "toolkit" not in cluster.gates()
+    assert cluster.status()["bootstrap"]["toolkitReady"] is (installed == "true")
+    wanted = ("True", "Ready") if installed == "true" else ("False", "ToolkitNotFound")
+    assert cluster.condition("ReadyForPooling") == wanted
+    assert cluster.condition("ToolkitMissing")[0] == ("False" if installed == "true" else "True")
+
+
+def test_a_component_that_is_switched_off_loses_its_gate(ready: Cluster) -> None:
+    ready.settings = parse_settings({"bootstrap": {"dcgm": {"enabled": False}, "dcgmExporter": {"enabled": False}}})
+    ready.step()
+
+    assert ready.gates() == ["driver-validator", "toolkit", "gfd", "validator"]
+    assert ready.condition("MonitoringMissing") == ("False", "MonitoringNotChecked")
+    assert ready.condition("ReadyForPooling") == ("True", "Ready")
+    assert ready.status()["monitoring"] == {}
+
+
+@pytest.mark.parametrize("at", range(len(PHASES)))
+def test_past_its_deadline_a_component_is_called_overdue(cluster: Cluster, at: int) -> None:
+    phase, deadline = PHASES[at], cluster.settings.bootstrap.phase_deadline
+    for component in COMPONENTS[:at]:
+        cluster.pod(component)
+    made = cluster.step()
+    assert cluster.condition("ReadyForPooling") == ("False", f"{phase.word}NotReady")
+    assert made.requeue_after == pytest.approx(deadline, abs=1)
+
+    cluster.now += deadline - 1
+    assert cluster.plan().writes == ()
+    assert cluster.plan().requeue_after == pytest.approx(1, abs=0.1)
+    cluster.now += 1
+    cluster.step()
+    assert cluster.condition("ReadyForPooling") == ("False", f"{phase.word}Overdue")
+    assert cluster.condition(phase.condition) == ("True", f"{phase.word}Overdue")
+    assert "should be after 600 s" in cluster.message("ReadyForPooling")
+    assert cluster.plan().actions == ()
+    assert cluster.plan().requeue_after is None
+
+    cluster.pod(phase.component)
+    cluster.step()
+    assert cluster.condition(phase.condition)[0] != "True"
+    assert cluster.condition("ReadyForPooling")[1] != f"{phase.word}Overdue"
+
+
+def test_the_deadline_counts_from_the_last_step_forward(cluster: Cluster) -> None:
+    cluster.step()
+    cluster.now += 599
+    cluster.pod("driver-validator")
+    cluster.step()
+    cluster.now += 599
+    cluster.step()
+    assert cluster.condition("ReadyForPooling") == ("False", "ToolkitNotReady")
+    cluster.now += 1
+    cluster.step()
+    assert cluster.condition("ReadyForPooling") == ("False", "ToolkitOverdue")
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_that_fails_later_takes_the_cards_out_unless_it_only_labels(ready: Cluster, component: str) -> None:
+    ready.now += 86_400
+    ready.pod(component, ready=False)
+    ready.step()
+
+    assert ready.gates() == COMPONENTS
+    if component == "gfd":
+        assert ready.condition("ReadyForPooling") == ("True", "Ready")
+        assert ready.condition("InfraDegraded") == ("True", "GfdNotReady")
+    else:
+        word = next(phase.word for phase in PHASES if phase.component == component)
+        assert ready.condition("ReadyForPooling") == ("False", f"{word}NotReady")
+    assert ready.plan().writes == ()
+
+
+def test_last_run_moves_only_when_something_changes(ready: Cluster) -> None:
+    before = ready.status()["bootstrap"]["lastRun"]
+    ready.now += 100
+    ready.report(driver="590.1")
+    ready.step()
+    assert ready.status()["driver"]["version"] == "590.1"
+    assert ready.status()["bootstrap"]["lastRun"] == before
+    ready.pod("toolkit", ready=False)
+    ready.step()
+    assert ready.status()["bootstrap"]["lastRun"] > before
+
+
+def test_a_card_that_is_lost_is_faulted_and_returns(ready: Cluster) -> None:
+    ready.device("Complete")
+    assert ready.plan().writes == ()
+    ready.device(names.REASON_CARD_LOST)
+    ready.step()
+    conditions = {c["type"]: c for c in ready.objects["GPUDevice", DEVICE]["status"]["conditions"]}
+    assert (conditions["Faulted"]["status"], conditions["Faulted"]["reason"]) == ("True", "Lost")
+    assert conditions["InventoryIncomplete"]["reason"] == names.REASON_CARD_LOST
+    assert ready.plan().writes == ()
+
+    ready.device("Complete")
+    ready.step()
+    conditions = {c["type"]: c for c in ready.objects["GPUDevice", DEVICE]["status"]["conditions"]}
+    assert (conditions["Faulted"]["status"], conditions["Faulted"]["reason"]) == ("False", "Returned")
+    assert ready.plan().writes == ()
+
+
+@pytest.mark.parametrize("reason", ["AttributesMissing", "AwaitingReport"])
+def test_a_card_that_is_only_incomplete_is_not_faulted(ready: Cluster, reason: str) -> None:
+    ready.device(reason)
+
+    assert ready.plan().writes == ()
+
+
+def test_every_message_names_the_node(cluster: Cluster) -> None:
+    cluster.step()
+
+    for kind in KINDS:
+        assert NODE in cluster.message(kind)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-45T00:00:00Z"])
+def test_a_clock_that_cannot_be_read_starts_anew(cluster: Cluster, text: str) -> None:
+    cluster.step()
+    cluster.status()["bootstrap"]["lastRun"] = text
+    cluster.now += 86_400
+    cluster.step()
+
+    assert cluster.condition("ReadyForPooling") == ("False", "DriverValidatorNotReady")
+    assert cluster.plan().writes == ()

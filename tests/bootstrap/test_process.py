@@ -1,0 +1,183 @@
+"""gpu-bootstrap-controller beside inventory, as processes, on a real control plane with KWOK's nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.bootstrap.phases import PHASES
+from tests.inventory.plane import Plane, card
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.cluster
+COMPONENTS = [phase.component for phase in PHASES]
+DAEMONSET = "gpu-dcgm-exporter"
+
+
+async def add_node(plane: Plane, name: str, *, kwok: bool = True) -> None:
+    """A node with two cards, its agent's pod and report; without KWOK its components' pods never start."""
+    if not kwok:
+        await plane.node(name)
+    else:
+        meta = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {names.LABEL_PRESENT: "true"}}
+        await plane.put(resources.NODE, {"metadata": meta})
+
+    async def boot() -> str | None:
+        found = await plane.get(resources.NODE, name)
+        return ((found or {}).get("status") or {}).get("nodeInfo", {}).get("bootID")
+
+    await plane.report(name, [card(0), card(1)], boot=await plane.until(boot, "the node's start"))
+    labels = {names.LABEL_APP: names.DISCOVER_DAEMONSET, names.LABEL_COMPONENT: "discover"}
+    meta = {"name": f"discover-{name}", "namespace": names.NAMESPACE, "labels": labels}
+    spec = {
+        "nodeName": name,
+        "containers": [{"name": "discover", "image": "x"}],
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+    }
+    await plane.put(resources.POD, {"metadata": meta, "spec": spec})
+    if not kwok:
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await plane.status(resources.POD, meta["name"], ready, names.NAMESPACE)
+
+
+async def pooling(plane: Plane, node: str, status: str, reason: str | None = None) -> dict[str, Any]:
+    """Wait for the node's ReadyForPooling."""
+
+    async def found() -> dict[str, Any] | None:
+        made = await plane.condition(resources.GPUNODEINVENTORY, node, "ReadyForPooling")
+        return made if made and made["status"] == status and reason in (None, made["reason"]) else None
+
+    return dict(await plane.until(found, f"ReadyForPooling {status} {reason or ''} of {node}"))
+
+
+async def gates(plane: Plane, node: str) -> set[str]:
+    found = await plane.get(resources.NODE, node)
+    prefix = names.deploy_label("")
+    return {key.removeprefix(prefix) for key in (found or {})["metadata"]["labels"] if key.startswith(prefix)}
+
+
+async def test_a_node_is_prepared_and_given_back(plane: Plane, tmp_path: Path) -> None:
+    await add_node(plane, "story")
+    async with plane.run("controllers.inventory", tmp_path), plane.run("controllers.bootstrap", tmp_path) as process:
+        await pooling(plane, "story", "True")
+        assert await gates(plane, "story") == set(COMPONENTS)
+        status = (await plane.get(resources.GPUNODEINVENTORY, "story") or {})["status"]
+        assert status["driver"]["version"] == "580.65.06"
+        assert status["monitoring"] == {"dcgmReady": True}
+        assert {c["type"] for c in status["conditions"]} >= {"ManagedDisabled", "ReadyForPooling"}
+        assert (await process.metrics())['gpu_bootstrap_ready{node="story"}'] == 1
+
+        async def event() -> list[dict[str, Any]]:
+            events = await plane.list(resources.EVENT, namespace="default", prefix="story.")
+            return [one for one in events if one["reason"] == names.EVENT_NODE_READY]
+
+        await plane.until(event, "the event")
+        await asyncio.sleep(1)
+        writes = await process.writes()
+        await asyncio.sleep(2)
+        assert await process.writes() == writes
+
+        labels = {"metadata": {"labels": {names.LABEL_ENABLED: "false"}}}
+        await plane.client.merge(resources.NODE, "story", labels, manager="test")
+        await pooling(plane, "story", "False", "NotManaged")
+
+        async def emptied() -> bool:
+            pods = await plane.list(resources.POD, namespace=names.NAMESPACE)
+            ours = [p for p in pods if p["metadata"]["labels"].get(names.LABEL_COMPONENT) in COMPONENTS]
+            return not await gates(plane, "story") and not [p for p in ours if p["spec"].get("nodeName") == "story"]
+
+        await plane.until(emptied, "the components to leave")
+        labels["metadata"]["labels"][names.LABEL_ENABLED] = "true"
+        await plane.client.merge(resources.NODE, "story", labels, manager="test")
+        await pooling(plane, "story", "True")
+        assert process.end() == 0
+
+
+async def test_edited_and_deleted_components_are_restored(plane: Plane, tmp_path: Path) -> None:
+    async def built() -> dict[str, Any] | None:
+        return await plane.get(resources.DAEMONSET, DAEMONSET, names.NAMESPACE)
+
+    def pod(found: dict[str, Any]) -> dict[str, Any]:
+        return dict(found["spec"]["template"]["spec"])
+
+    async with plane.run("controllers.bootstrap", tmp_path):
+        before = await plane.until(built, "the component")
+    edit = {"spec": {"template": {"spec": {"hostNetwork": False, "tolerations": [], "priorityClassName": None}}}}
+    path = resources.DAEMONSET.path(names.NAMESPACE, DAEMONSET)
+    body = resources_json(edit)
+    await plane.client.request(
+        "PATCH", path, query={"fieldManager": "kubectl-edit"}, body=body, content_type="application/merge-patch+json"
+    )
+    # Edited while nobody of us ran: what is there decides, not what was seen to happen.
+    async with plane.run("controllers.bootstrap", tmp_path) as process:
+
+        async def restored() -> bool:
+            found = await built()
+            return found is not None and pod(found) == pod(before)
+
+        await plane.until(restored, "the edit to be undone")
+        await plane.delete(resources.DAEMONSET, DAEMONSET, names.NAMESPACE)
+        await plane.until(restored, "the component to come back")
+        await asyncio.sleep(0.5)
+        writes = await process.writes()
+        await asyncio.sleep(1)
+        assert await process.writes() == writes
+
+
+async def test_a_component_that_does_not_start_is_overdue_also_after_a_restart(plane: Plane, tmp_path: Path) -> None:
+    spec = {"enabled": True, "version": 1, "settings": {"bootstrap": {"phaseDeadline": "3s"}}}
+    await plane.put(resources.MODULECONFIG, {"metadata": {"name": names.MODULE}, "spec": spec})
+    await add_node(plane, "stuck", kwok=False)
+    async with plane.run("controllers.inventory", tmp_path):
+        async with plane.run("controllers.bootstrap", tmp_path) as process:
+            await pooling(plane, "stuck", "False", "DriverValidatorNotReady")
+            since = (await plane.get(resources.GPUNODEINVENTORY, "stuck") or {})["status"]["bootstrap"]["lastRun"]
+            process.process.send_signal(signal.SIGTERM)
+            process.process.wait()
+        async with plane.run("controllers.bootstrap", tmp_path):
+            found = await pooling(plane, "stuck", "False", "DriverValidatorOverdue")
+            assert "node stuck" in found["message"]
+            assert "gpu.deckhouse.io/component=driver-validator" in found["message"]
+            status = (await plane.get(resources.GPUNODEINVENTORY, "stuck") or {})["status"]
+            assert status["bootstrap"]["lastRun"] == since
+            missing = await plane.condition(resources.GPUNODEINVENTORY, "stuck", "DriverMissing")
+            assert missing is not None
+            assert (missing["status"], missing["reason"]) == ("True", "DriverValidatorOverdue")
+            assert await gates(plane, "stuck") == {"driver-validator"}
+    await plane.delete(resources.MODULECONFIG, names.MODULE)
+
+
+async def test_a_lost_card_is_faulted(plane: Plane, tmp_path: Path) -> None:
+    await add_node(plane, "loser")
+    name = "loser-0000-17-00-0"
+    async with plane.run("controllers.inventory", tmp_path), plane.run("controllers.bootstrap", tmp_path):
+        await pooling(plane, "loser", "True")
+        await plane.status(resources.GPUDEVICE, name, {"poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"}})
+        boot = (await plane.get(resources.NODE, "loser") or {})["status"]["nodeInfo"]["bootID"]
+        await plane.report("loser", [card(1)], boot=boot)
+
+        async def faulted() -> bool:
+            found = await plane.condition(resources.GPUDEVICE, name, "Faulted")
+            return found is not None and (found["status"], found["reason"]) == ("True", "Lost")
+
+        await plane.until(faulted, "the card to be faulted")
+        await plane.report("loser", [card(0), card(1)], boot=boot)
+
+        async def returned() -> bool:
+            found = await plane.condition(resources.GPUDEVICE, name, "Faulted")
+            return found is not None and found["status"] == "False"
+
+        await plane.until(returned, "the card to return")
+
+
+def resources_json(obj: dict[str, Any]) -> bytes:
+    import orjson
+
+    return orjson.dumps(obj)

@@ -1,0 +1,91 @@
+"""The laws of the planner, on thousands of histories: it comes to rest, and it may die anywhere."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.api import names, resources
+from controllers.runtime.plan import Delete
+from tests.inventory.plane import card
+from tests.inventory.test_cards import garbage
+from tests.inventory.world import NODE, Cluster
+
+POOL = {"name": "a", "resource": "gpu.deckhouse.io/a"}
+boots = st.sampled_from(["", "boot-1", "boot-2"])
+uuids = st.sampled_from(["", "GPU-00000001", "GPU-00000002", "ERR!"])
+cards = st.lists(
+    st.builds(lambda number, uuid: card(number, uuid=uuid), st.integers(0, 3), uuids) | garbage, max_size=4
+)
+happenings = st.one_of(
+    st.tuples(st.just("node"), boots, st.sampled_from(["true", "false", "odd"])),
+    st.tuples(st.just("no node")),
+    st.tuples(st.just("report"), cards, boots, st.sampled_from(["580.65.06", ""])),
+    st.tuples(st.just("silence")),
+    st.tuples(st.just("pool"), st.booleans()),
+    st.tuples(st.just("ignore"), st.sampled_from(["true", "false"])),
+    st.tuples(st.just("labels"), st.sampled_from([names.LABEL_PRODUCT, names.LABEL_NODE, names.LABEL_FAMILY])),
+    st.tuples(st.just("deleted by hand")),
+    st.tuples(st.just("later")),
+)
+
+
+def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901 - a list of happenings
+    devices = list(cluster.devices())
+    match what:
+        case ("node", boot, enabled):
+            cluster.node(boot=boot, **{names.LABEL_ENABLED: enabled, names.LABEL_PRESENT: "true"})
+        case ("no node",):
+            cluster.drop(resources.NODE, NODE)
+        case ("report", reported, boot, driver):
+            cluster.report(reported, boot=boot, driver=driver)
+        case ("silence",):
+            cluster.silence()
+        case ("pool", True) if devices:
+            cluster.edit("GPUDevice", devices[0], {"status": {"poolRef": POOL}})
+        case ("pool", False) if devices:
+            cluster.device(devices[0]).get("status", {}).pop("poolRef", None)
+        case ("ignore", value) if devices:
+            cluster.edit("GPUDevice", devices[-1], {"metadata": {"annotations": {names.LABEL_IGNORE: value}}})
+        case ("labels", label) if devices:
+            cluster.edit("GPUDevice", devices[-1], {"metadata": {"labels": {label: "by-hand"}}})
+        case ("deleted by hand",) if devices:
+            cluster.drop(resources.GPUDEVICE, devices[0])
+        case ("later",):
+            cluster.now += 10
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(happenings, st.none() | st.integers(0, 6)), min_size=1, max_size=10))
+def test_it_comes_to_rest_whatever_happens_and_wherever_it_dies(history: list[tuple[Any, int | None]]) -> None:
+    cluster = Cluster()
+    for what, dies_after in history:
+        happen(cluster, what)
+        if dies_after is not None:
+            cluster.step(stop_after=dies_after)
+            continue
+        # A card that was exchanged is deleted in one pass and made anew in the next.
+        exchanged = any(isinstance(action, Delete) for action in cluster.plan().actions)
+        assert cluster.settle() <= (2 if exchanged else 1)
+        assert cluster.plan().actions == ()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(happenings, min_size=1, max_size=6), happenings, st.integers(0, 20))
+def test_dying_at_any_write_leads_to_the_same_end(before: list[Any], what: Any, dies_after: int) -> None:
+    cluster = Cluster()
+    cluster.node()
+    cluster.report([card(0), card(1)])
+    for one in before:
+        happen(cluster, one)
+        cluster.settle()
+    happen(cluster, what)
+    other = copy.deepcopy(cluster)
+    cluster.settle()
+    other.step(stop_after=dies_after)
+    other.settle()
+
+    assert other.end() == cluster.end()

@@ -1,0 +1,345 @@
+"""What is recorded of a node, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.settings import parse_settings
+from controllers.runtime.plan import Apply, Delete, Note, Ref
+from tests.inventory.plane import card
+from tests.inventory.world import NODE, Cluster, condition, message
+
+FIRST, SECOND = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
+IN_POOL = {"status": {"poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"}}}
+PROMISE = {"requestID": "r", "namespace": "n", "pod": "p", "slots": 1}
+RESERVED = {
+    "status": {"reservations": [{**PROMISE, "since": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-01T00:00:00Z"}]}
+}
+ALLOCATED = {"status": {"allocations": [{"podUID": "u", "namespace": "n", "pod": "p", "container": "c", "slots": 1}]}}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.node()
+    made.report([card(0), card(1)])
+    return made
+
+
+@pytest.fixture
+def known(cluster: Cluster) -> Cluster:
+    cluster.settle()
+    return cluster
+
+
+def notes(actions: tuple[Any, ...]) -> list[str]:
+    return [action.reason for action in actions if isinstance(action, Note)]
+
+
+def test_a_new_node_costs_two_writes_an_object_and_one_event(cluster: Cluster) -> None:
+    made = cluster.step()
+
+    assert [(a.ref.name, a.subresource) for a in made.writes if isinstance(a, Apply)] == [
+        (FIRST, None), (FIRST, "status"), (SECOND, None), (SECOND, "status"), (NODE, None), (NODE, "status"),
+    ]  # fmt: skip
+    assert notes(made.actions) == [names.EVENT_DEVICE_DETECTED]
+    assert cluster.step().writes == ()
+
+
+def test_a_card_is_recorded_as_the_design_says(known: Cluster) -> None:
+    device = known.device()
+
+    assert device["metadata"]["labels"] == {
+        names.LABEL_NODE: NODE,
+        names.LABEL_VENDOR: "nvidia",
+        names.LABEL_PRODUCT: "NVIDIA-H100-80GB-HBM3",
+        names.LABEL_FAMILY: "hopper",
+    }
+    status = device["status"]
+    assert (status["nodeName"], status["inventoryID"], status["managed"]) == (NODE, f"{NODE}-0000:17:00.0", True)
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "ManagedDisabled": "False", "InventoryIncomplete": "False", "Ignored": "False",
+    }  # fmt: skip
+    assert set(status) == {"nodeName", "inventoryID", "managed", "hardware", "conditions"}
+    assert known.inventory()["spec"] == {"nodeName": NODE}
+    assert [d["name"] for d in known.inventory()["status"]["hw"]["devices"]] == [FIRST, SECOND]
+
+
+def test_status_is_written_only_to_the_object_that_was_seen(known: Cluster) -> None:
+    known.node(**{names.LABEL_ENABLED: "false"})
+
+    for action in known.plan().writes:
+        assert isinstance(action, Apply)
+        assert action.ref.uid
+
+
+def test_a_node_without_cards_is_left_alone() -> None:
+    cluster = Cluster()
+    cluster.node()
+    assert cluster.plan().actions == ()
+    assert cluster.plan().requeue_after is None
+    cluster.report([])
+    assert cluster.plan().actions == ()
+
+
+def test_a_node_that_nfd_sees_cards_in_and_the_agent_does_not_is_told(cluster: Cluster) -> None:
+    cluster.silence()
+    cluster.node(**{names.LABEL_PRESENT: "true"})
+    cluster.settle()
+
+    assert cluster.devices() == {}
+    assert cluster.inventory()["status"]["hw"] == {"present": True, "devices": []}
+    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "NoReport")
+    assert "NodeFeature d8-gpu-operator/gpu-worker-01 is not there" in message(
+        cluster.inventory(), "InventoryIncomplete"
+    )
+
+
+def test_nfd_and_the_agent_that_disagree_are_told(cluster: Cluster) -> None:
+    cluster.node(**{names.LABEL_PRESENT: "true"})
+    cluster.report([])
+    cluster.settle()
+
+    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert "no card is reported, but label gpu.deckhouse.io/present=true is set" in message(
+        cluster.inventory(), "InventoryIncomplete"
+    )
+
+
+def test_a_record_that_somebody_else_made_is_not_ours(known: Cluster) -> None:
+    status = {"nodeName": NODE}
+    for name in ("other-0000-17-00-0", "by-hand"):
+        known.put(resources.GPUDEVICE, {"metadata": {"name": name}, "status": status})
+
+    assert known.plan().writes == ()
+
+
+@pytest.mark.parametrize(
+    ("label", "by_default", "managed", "reason"),
+    [
+        (None, True, True, "ManagedByDefault"),
+        (None, False, False, "NotEnabled"),
+        ("true", False, True, "NodeLabel"),
+        ("false", True, False, "NodeLabel"),
+        ("perhaps", True, True, "ManagedByDefault"),
+        ("perhaps", False, False, "NotEnabled"),
+    ],
+)
+def test_managed_is_by_label_then_by_default(
+    cluster: Cluster, label: str | None, by_default: bool, managed: bool, reason: str
+) -> None:
+    cluster.settings = parse_settings({"managedNodes": {"labelKey": "example.com/gpu", "enabledByDefault": by_default}})
+    cluster.node(**({"example.com/gpu": label} if label else {}))
+    cluster.settle()
+
+    assert cluster.device()["status"]["managed"] is managed
+    for obj in (cluster.device(), cluster.inventory()):
+        assert condition(obj, "ManagedDisabled") == ("False" if managed else "True", reason)
+        assert ("perhaps" in message(obj, "ManagedDisabled")) == (label == "perhaps")
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_a_card_is_ignored_by_label_or_annotation(known: Cluster, place: str) -> None:
+    known.edit("GPUDevice", FIRST, {"metadata": {place: {names.LABEL_IGNORE: "true"}}})
+    known.settle()
+    assert condition(known.device(), "Ignored") == ("True", "IgnoreRequested")
+    assert condition(known.device(SECOND), "Ignored") == ("False", "NotIgnored")
+
+    known.edit("GPUDevice", FIRST, {"metadata": {place: {names.LABEL_IGNORE: "false"}}})
+    known.settle()
+    assert condition(known.device(), "Ignored") == ("False", "NotIgnored")
+
+
+def test_an_incomplete_card_is_told_on_the_card_and_the_node_and_its_neighbour_goes_on(cluster: Cluster) -> None:
+    cluster.report([card(0, uuid=""), card(1), card(2, address="")])
+    made = cluster.step()
+
+    assert condition(cluster.device(), "InventoryIncomplete") == ("True", "AttributesMissing")
+    assert message(cluster.device(), "InventoryIncomplete").startswith(
+        "card 0000:17:00.0 lacks uuid (gpu.device of NodeFeature d8-gpu-operator/gpu-worker-01)"
+    )
+    assert condition(cluster.device(SECOND), "InventoryIncomplete") == ("False", "Complete")
+    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    told = message(cluster.inventory(), "InventoryIncomplete")
+    assert "1 reported card has no address" in told
+    assert "0000:17:00.0 lacks uuid" in told
+    assert notes(made.actions) == [names.EVENT_INVENTORY_CONDITION, names.EVENT_DEVICE_DETECTED]
+
+
+def test_what_a_report_no_longer_tells_is_remembered(known: Cluster) -> None:
+    before = known.device()["status"]["hardware"]
+    bare = {key: value for key, value in card(0).items() if key in ("address", "vendor", "device", "class")}
+    known.report([bare, card(1)], driver="")
+    known.settle()
+
+    assert known.device()["status"]["hardware"] == before
+    assert known.device()["metadata"]["labels"][names.LABEL_PRODUCT] == "NVIDIA-H100-80GB-HBM3"
+
+
+@pytest.mark.parametrize("change", [{"uuid": "GPU-99999999-0000-0000-0000-000000000000"}, {"device": "20b0"}])
+@pytest.mark.parametrize("pooled", [True, False])
+def test_another_card_in_the_slot_is_another_object(known: Cluster, change: dict[str, str], pooled: bool) -> None:
+    if pooled:
+        known.edit("GPUDevice", FIRST, IN_POOL)
+    uid = known.device()["metadata"]["uid"]
+    known.report([card(0, **change), card(1)])
+
+    (delete,) = [a for a in known.plan().writes if isinstance(a, Delete)]
+    assert (delete.ref.name, delete.ref.uid, delete.absent) == (FIRST, uid, ())
+    assert delete.resource_version == known.device()["metadata"]["resourceVersion"]
+    known.settle()
+    assert known.device()["metadata"]["uid"] != uid
+    assert "poolRef" not in known.device()["status"]
+
+
+def test_another_card_is_noticed_across_a_reboot_that_reports_before_the_driver(known: Cluster) -> None:
+    uid = known.device()["metadata"]["uid"]
+    bare = {key: value for key, value in card(0).items() if key in ("address", "vendor", "device", "class")}
+    known.report([bare, card(1)], driver="")
+    known.settle()
+    known.report([card(0, uuid="GPU-99999999-0000-0000-0000-000000000000"), card(1)])
+    known.settle()
+
+    assert known.device()["metadata"]["uid"] != uid
+
+
+def test_a_card_that_a_fresh_report_does_not_name_goes(known: Cluster) -> None:
+    known.report([card(1)])
+    made = known.step()
+
+    assert list(known.devices()) == [SECOND]
+    assert notes(made.actions) == [names.EVENT_DEVICE_REMOVED]
+    assert [d["address"] for d in known.inventory()["status"]["hw"]["devices"]] == ["0000:18:00.0"]
+
+
+@pytest.mark.parametrize("use", [IN_POOL, RESERVED, ALLOCATED], ids=["pool", "promise", "pod"])
+def test_a_card_that_is_gone_while_it_is_of_use_stays_and_is_marked(known: Cluster, use: dict[str, Any]) -> None:
+    known.edit("GPUDevice", FIRST, use)
+    known.report([card(1)])
+    known.settle()
+    assert condition(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert known.device()["status"]["hardware"]["uuid"]
+
+    known.report([card(0), card(1)])
+    known.settle()
+    assert condition(known.device(), "InventoryIncomplete") == ("False", "Complete")
+
+
+def test_a_lost_card_that_leaves_its_pool_goes(known: Cluster) -> None:
+    known.edit("GPUDevice", FIRST, IN_POOL)
+    known.report([card(1)])
+    known.settle()
+    status = known.device()["status"]
+    del status["poolRef"]
+    known.settle()
+
+    assert list(known.devices()) == [SECOND]
+
+
+@pytest.mark.parametrize("cards", [[card(1), card(2, address="?")], [card(1)]])
+def test_a_report_that_is_stale_or_names_not_every_card_removes_none(
+    known: Cluster, cards: list[dict[str, str]]
+) -> None:
+    known.report(cards, boot="another-boot" if len(cards) == 1 else "")
+    known.settle()
+
+    assert list(known.devices()) == [FIRST, SECOND]
+    assert condition(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_when_the_agent_is_gone_its_cards_stay_as_they_were(known: Cluster, silent: bool) -> None:
+    before = known.device()
+    if silent:
+        known.silence()
+    else:
+        known.report(None)
+    known.settle()
+
+    assert known.device() == before
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "NoReport")
+
+
+def test_without_nfd_nothing_is_removed_and_the_node_says_what_to_install(known: Cluster) -> None:
+    known.silence()
+    known.nfd = False
+    known.settle()
+
+    assert list(known.devices()) == [FIRST, SECOND]
+    assert condition(known.inventory(), "PrerequisiteNotMet") == ("True", "NodeFeatureNotServed")
+    assert "install Node Feature Discovery" in message(known.inventory(), "PrerequisiteNotMet")
+
+
+def test_everything_of_a_node_goes_with_it_once_that_is_confirmed(known: Cluster) -> None:
+    known.drop(resources.NODE, NODE)
+    made = known.step()
+
+    assert [action.ref.name for action in made.writes if isinstance(action, Delete)] == [FIRST, SECOND, NODE]
+    for action in made.writes:
+        assert isinstance(action, Delete)
+        assert action.absent == (Ref(resources.NODE, NODE),)
+        assert action.ref.uid
+        assert action.resource_version
+    assert known.devices() == {}
+    assert known.plan().actions == ()
+
+
+def test_a_node_that_was_made_anew_keeps_its_cards(known: Cluster) -> None:
+    before = {name: device["metadata"]["uid"] for name, device in known.devices().items()}
+    known.drop(resources.NODE, NODE)
+    known.node()
+    known.settle()
+
+    assert {name: device["metadata"]["uid"] for name, device in known.devices().items()} == before
+
+
+def test_an_object_that_is_being_deleted_is_left_alone(known: Cluster) -> None:
+    for kind, key in (("GPUDevice", FIRST), ("GPUNodeInventory", NODE)):
+        known.edit(kind, key, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}})
+    known.node(**{names.LABEL_ENABLED: "false"})
+
+    assert {action.ref.name for action in known.plan().writes if isinstance(action, Apply)} == {SECOND}
+    known.report([])
+    assert {action.ref.name for action in known.plan().writes if isinstance(action, Delete)} == {SECOND}
+
+
+def test_labels_that_others_made_of_ours_are_mended_and_theirs_stay(known: Cluster) -> None:
+    labels = {names.LABEL_PRODUCT: "wrong", names.LABEL_FAMILY: "wrong", "example.com/own": "stays"}
+    known.edit("GPUDevice", FIRST, {"metadata": {"labels": labels}})
+    known.report([card(0, compute_major="99"), card(1)])
+    known.settle()
+
+    assert known.device()["metadata"]["labels"] == {
+        names.LABEL_NODE: NODE,
+        names.LABEL_VENDOR: "nvidia",
+        names.LABEL_PRODUCT: "NVIDIA-H100-80GB-HBM3",
+        "example.com/own": "stays",
+    }
+
+
+def test_a_label_of_ours_that_we_never_set_is_removed(cluster: Cluster) -> None:
+    cluster.report([card(0, compute_major="99"), card(1)])
+    cluster.settle()
+    cluster.edit("GPUDevice", FIRST, {"metadata": {"labels": {names.LABEL_FAMILY: "hopper"}}})
+    cluster.settle()
+
+    assert names.LABEL_FAMILY not in cluster.device()["metadata"]["labels"]
+
+
+def test_another_nodes_report_of_the_same_name_is_not_believed(cluster: Cluster) -> None:
+    cluster.edit(
+        "NodeFeature", f"{names.NAMESPACE}/gpu-{NODE}", {"metadata": {"labels": {names.NFD_NODE_NAME: "other"}}}
+    )
+
+    assert cluster.plan().actions == ()
+
+
+def test_time_alone_writes_nothing(known: Cluster) -> None:
+    known.now += 86_400
+
+    assert known.plan().actions == ()
+    assert known.plan().requeue_after == known.settings.inventory.resync_period
