@@ -44,9 +44,9 @@ class Card:
         return max(0, self.slots - self.used - self.reserved) if self.issuable else 0
 
     @property
-    def excess(self) -> int:
-        """Slots promised or used beyond what the card has: kubelet gave a reserved card to another pod."""
-        return max(0, self.used + self.reserved - self.slots)
+    def displaced(self) -> int:
+        """Reserved slots that kubelet gave to another pod."""
+        return min(self.reserved, max(0, self.used + self.reserved - self.slots))
 
     @property
     def unavailable(self) -> int:
@@ -64,10 +64,14 @@ class NodeSlots:
     """Slots of bound pods beyond what the cards have: kubelet gave what we do not know of."""
 
     @property
+    def displaced(self) -> int:
+        """Reserved slots that kubelet gave to another pod: each needs another card of the node."""
+        return sum(card.displaced for card in self.cards)
+
+    @property
     def free(self) -> int:
-        """Slots that new pods can get on this node: a displaced reservation needs another card."""
-        displaced = sum(card.excess for card in self.cards)
-        return max(0, sum(card.free for card in self.cards) - self.overflow - displaced)
+        """Slots that new pods can get on this node."""
+        return max(0, sum(card.free for card in self.cards) - self.overflow - self.displaced)
 
 
 def slots_of(device: GPUDevice, allocation: AllocationSpec) -> int:

@@ -126,3 +126,12 @@ def test_the_parts_always_add_up(cards: list[Any], pods: list[Any]) -> None:
 
     assert parts + total.available == total.total or (total.available == 0 and parts > total.total)
     assert 0 <= made.free <= max(0, total.total - total.used - total.reserved)
+
+
+def test_a_reservation_whose_card_went_to_another_pod_takes_the_next_card() -> None:
+    """Kubelet chose the reserved card for somebody else: the promise still needs a slot of the node."""
+    made = count([card(0, allocated="u", reserved="r"), card(1)])
+
+    assert made.cards[1].free == 1
+    assert made.free == 0
+    assert capacity([made], AllocationSpec()).available == 0
