@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 NODES ?= 4
-PROFILE ?= default
+PROFILE ?=
 BENCH_NODES ?= 500
 T ?=
 
@@ -44,18 +44,20 @@ check: venv ## style, types, layers, generated files
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 	@$(PY) -m controllers.api.crdgen --check
+	@$(PY) -m sim.docs --check
 
 .PHONY: generate
-generate: venv ## write crds/ and openapi/ from controllers/api
+generate: venv ## write crds/, openapi/ and generated parts of the docs
 	@$(PY) -m controllers.api.crdgen
+	@$(PY) -m sim.docs
 
 .PHONY: format
 format: venv ## put the code into its form
 	@$(VENV)/bin/ruff check --fix --quiet . ; $(VENV)/bin/ruff format .
 
 .PHONY: up
-up: venv ## start a cluster and leave it up; NODES=4 PROFILE=default
-	@$(PY) -m sim up --nodes $(NODES) --profile $(PROFILE)
+up: venv ## start a cluster and leave it up; NODES=4 PROFILE=h100-sxm-8=2,t4-4=1
+	@$(PY) -m sim up --nodes $(NODES) --profile "$(PROFILE)"
 
 .PHONY: down
 down: venv ## end that cluster and remove its data

@@ -1,0 +1,1 @@
+"""`make demo`: the story of one card, played on a real control plane and told as it happens."""

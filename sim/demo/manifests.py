@@ -1,0 +1,55 @@
+"""What the people of the story apply: a namespace, a pool, pods. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controllers.api.names import GROUP, VERSION, resource_name
+
+TEAM, STRANGER, POOL = "team-a", "team-b", "training"
+IMAGE = "registry.k8s.io/pause:3.10"
+
+
+def namespace(name: str) -> dict[str, Any]:
+    """A team's namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def pool(product: str) -> dict[str, Any]:
+    """A pool of whole cards of one product, for one team."""
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "GPUPool",
+        "metadata": {"name": POOL},
+        "spec": {
+            "deviceSelector": {"include": {"products": [product]}},
+            "allocation": {"mode": "Exclusive"},
+            "access": {"namespaces": [TEAM]},
+        },
+    }
+
+
+def _pod_spec() -> dict[str, Any]:
+    container = {"name": "main", "image": IMAGE, "resources": {"limits": {resource_name(POOL): 1}}}
+    # On nodes without machines nothing answers a termination: do not wait for it.
+    return {"containers": [container], "terminationGracePeriodSeconds": 0}
+
+
+def pod(name: str, team: str = TEAM) -> dict[str, Any]:
+    """A pod that asks for one card."""
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": team}, "spec": _pod_spec()}
+
+
+def deployment(name: str, replicas: int) -> dict[str, Any]:
+    """A Deployment whose pods ask for one card each."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": TEAM},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _pod_spec()},
+        },
+    }

@@ -1,0 +1,49 @@
+"""Fills what the docs generate from the code: `python -m sim.docs [--check]`.
+
+A block between `<!-- name:begin -->` and `<!-- name:end -->` is replaced; the rest of the file is
+people's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from controllers.domain.lifecycle import diagram
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def blocks() -> dict[str, str]:
+    """What each block is to contain, by name."""
+    return {"lifecycle": f"```mermaid\n{diagram()}```"}
+
+
+def filled(text: str) -> str:
+    """The text with every known block as it should be."""
+    for name, content in blocks().items():
+        pattern = re.compile(f"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+        text = pattern.sub(lambda found, made=content: f"{found[1]}{made}\n{found[2]}", text)
+    return text
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write or check the blocks of README.md; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m sim.docs", description="Fill generated blocks of the docs.")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when a block is stale")
+    args = parser.parse_args(argv)
+    path = ROOT / "README.md"
+    text = path.read_text()
+    if filled(text) == text:
+        return 0
+    if args.check:
+        print("README.md is stale: run `make generate`", file=sys.stderr)
+        return 1
+    path.write_text(filled(text))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

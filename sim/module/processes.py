@@ -1,0 +1,67 @@
+"""How the module's four processes and the simulated agent are started: data for the supervisor."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from controllers.api import names
+from sim.controlplane import ProcessSpec, Ready
+from sim.module.install import ROOT
+
+STAGE = 5
+"""Ended before the control plane, which they need to end in order."""
+MODULES = {
+    names.INVENTORY: "controllers.inventory",
+    names.BOOTSTRAP: "controllers.bootstrap",
+    names.POOL_CONTROLLER: "controllers.gpupool",
+    names.WEBHOOK: "webhook",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timers:
+    """Times in seconds that tests scale down; the processes' own defaults where None."""
+
+    lease_duration: float | None = None
+    renew_deadline: float | None = None
+    retry_period: float | None = None
+    watch_idle: float | None = None
+
+    def flags(self) -> list[str]:
+        """As the processes take them."""
+        pairs = {
+            "lease-duration": self.lease_duration,
+            "renew-deadline": self.renew_deadline,
+            "retry-period": self.retry_period,
+            "watch-idle": self.watch_idle,
+        }
+        return [f"--{key}={value}" for key, value in pairs.items() if value is not None]
+
+
+def module_process(name: str, kubeconfig: Path, port: int, timers: Timers, *extra: str) -> ProcessSpec:
+    """One process of the module, as its container would run it."""
+    argv = [sys.executable, "-m", MODULES[name], f"--kubeconfig={kubeconfig}", f"--health-port={port}"]
+    return ProcessSpec(
+        name=name,
+        argv=(*argv, *timers.flags(), *extra),
+        env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        ready=Ready(urls=(f"http://127.0.0.1:{port}/readyz",)),
+        stage=STAGE,
+        grace=15.0,
+        ports={"health": port},
+    )
+
+
+def agent_process(kubeconfig: Path, port: int) -> ProcessSpec:
+    """The agent that plays kubelet, NFD and the node agents on the simulated nodes."""
+    argv = (sys.executable, "-m", "sim.nodes.agent", f"--kubeconfig={kubeconfig}")
+    return ProcessSpec(
+        name="simulated-agent",
+        argv=(*argv, f"--health-port={port}"),
+        env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        ready=Ready(urls=(f"http://127.0.0.1:{port}/readyz",)),
+        stage=STAGE,
+        ports={"health": port},
+    )

@@ -1,0 +1,95 @@
+"""Live caches of a cluster, and waiting for something to come true: for the demo, tests, benchmarks.
+
+Lives inside one `async with`; conditions are asked again on every change of any cache, so a
+step ends the moment it is true and no sleep stands for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from controllers.api import resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Node, Pod
+from controllers.api.nodefeature import NodeFeature
+from controllers.runtime.client import Client
+from controllers.runtime.reflector import Reflector
+from controllers.runtime.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class LateError(Exception):
+    """Something did not come true in its time."""
+
+
+class View:
+    """Caches of everything that the module is about."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        """Prepare; nothing is read before entering."""
+        self._kubeconfig = kubeconfig
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.devices: Store[GPUDevice] = Store("GPUDevice")
+        self.inventories: Store[GPUNodeInventory] = Store("GPUNodeInventory")
+        self.pools: Store[GPUPool] = Store("GPUPool")
+        self.nodes: Store[Node] = Store("Node")
+        self.features: Store[NodeFeature] = Store("NodeFeature")
+        self.pods: Store[Pod] = Store("Pod")
+
+    async def __aenter__(self) -> Self:
+        """Fill the caches."""
+        self.client = await Client.connect(self._kubeconfig, user_agent="sim-view")
+        kinds: list[tuple[resources.Resource, type[Any], Store[Any]]] = [
+            (resources.GPUDEVICE, GPUDevice, self.devices),
+            (resources.GPUNODEINVENTORY, GPUNodeInventory, self.inventories),
+            (resources.GPUPOOL, GPUPool, self.pools),
+            (resources.NODE, Node, self.nodes),
+            (resources.NODEFEATURE, NodeFeature, self.features),
+            (resources.POD, Pod, self.pods),
+        ]
+        reflectors = []
+        for resource, record, store in kinds:
+            store.subscribe(self._wake)
+            reflectors.append(Reflector(self.client, resource, record, store))
+        self._tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+        await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.client.close()
+
+    def _wake(self, _: object, __: object) -> None:
+        self._changed.set()
+
+    async def until(self, true: Callable[[], bool], seconds: float, found: Callable[[], str]) -> float:
+        """Wait until it is true; returns the seconds that took. Raises LateError with what was found."""
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise LateError(f"not true after {seconds:.0f} s; found: {found()}") from None
+        return time.monotonic() - started
+
+    async def writers(self, resource: resources.Resource, name: str, namespace: str | None = None) -> list[str]:
+        """Who wrote an object, from the API server's own record (managedFields), first writer first."""
+        meta = orjson.loads(await self.client.get(resource, name, namespace))["metadata"]
+        entries = sorted(meta.get("managedFields", []), key=lambda entry: entry.get("time", ""))
+        return list(dict.fromkeys(entry["manager"] for entry in entries))

@@ -1,0 +1,195 @@
+"""What people do to the cluster in the tests: with their own requests, as administrator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from typing import Any
+
+import orjson
+
+from controllers.api import names, resources
+from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import Capacity
+from controllers.api.kube import Pod
+from controllers.runtime.errors import AlreadyExists, ApiError, NotFound, RuntimeFault
+from sim import controlplane
+from sim.controlplane import ControlPlane
+from sim.view import View
+
+IMAGE = "registry.k8s.io/pause:3.10"
+
+
+class People:
+    """Verbs over one cluster; each raises what the API server answers."""
+
+    def __init__(self, plane: ControlPlane, view: View) -> None:
+        self.plane, self.view, self.client = plane, view, view.client
+
+    async def namespace(self, name: str) -> None:
+        try:
+            await self.client.create(resources.NAMESPACE, {"metadata": {"name": name}}, manager="test")
+        except AlreadyExists:
+            return
+        # Pods are refused until the controller has made the default ServiceAccount.
+        path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        await self.eventually(lambda: self.client.request("GET", path), 10)
+
+    async def eventually(self, call: Any, seconds: float) -> bytes:
+        """Repeat a request until it succeeds; raises the last refusal."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                answer: bytes = await call()
+            except RuntimeFault:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return answer
+
+    async def pool(self, name: str, **spec: Any) -> None:
+        await self.client.create(resources.GPUPOOL, gpupool(name, **spec), manager="test")
+
+    async def annotate(self, device: str, pool: str | None) -> None:
+        body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
+        await self.client.merge(resources.GPUDEVICE, device, body, manager="test")
+
+    async def pod(self, name: str, namespace: str, pool: str | None, units: int = 1, **spec: Any) -> bytes:
+        return await self.client.create(resources.POD, gpu_pod(name, pool, units, **spec), namespace, manager="test")
+
+    async def remove(self, resource: resources.Resource, name: str, namespace: str | None = None) -> None:
+        path = resource.path(namespace, name)
+        await self.client.request("DELETE", path, body={"gracePeriodSeconds": 0})
+
+    async def refused(self, name: str, namespace: str, pool: str, units: int = 1, **spec: Any) -> str:
+        """The message with which the API server refuses a pod."""
+        try:
+            await self.pod(name, namespace, pool, units, **spec)
+        except ApiError as error:
+            return error.message
+        raise AssertionError(f"pod {name} should have been refused")
+
+    async def ready_nodes(self, count: int = 4) -> None:
+        view = self.view
+
+        def ready() -> int:
+            return sum(is_true(i.status.conditions, READY_FOR_POOLING) for i in view.inventories)
+
+        await view.until(lambda: ready() >= count, 45, lambda: f"{ready()} nodes are ready")
+
+    def cards(self, pool: str) -> list[GPUDevice]:
+        return sorted(
+            (d for d in self.view.devices if d.status.pool_ref and d.status.pool_ref.name == pool), key=lambda d: d.name
+        )
+
+    def pods(self, namespace: str) -> list[Pod]:
+        return [pod for pod in self.view.pods if pod.metadata.namespace == namespace]
+
+    def capacity(self, pool: str) -> tuple[int, int, int, int] | None:
+        """total, used, reserved, available"""
+        found = self.view.pools.get(pool)
+        c: Capacity | None = found.status.capacity if found else None
+        return (c.total, c.used, c.reserved, c.available) if c else None
+
+    async def filled(self, pool: str, devices: list[str]) -> None:
+        """A pool whose cards are offered."""
+        await self.pool(pool)
+        for device in devices:
+            await self.annotate(device, pool)
+        await self.offered(pool, len(devices))
+
+    async def offered(self, pool: str, count: int) -> None:
+        key = names.resource_name(pool)
+
+        def allocatable() -> int:
+            return sum(int(node.status.allocatable.get(key, 0)) for node in self.view.nodes)
+
+        await self.view.until(lambda: allocatable() == count, 20, lambda: f"{allocatable()} of {key} are allocatable")
+        await self.view.until(
+            lambda: (self.capacity(pool) or (0,))[0] == count, 10, lambda: f"capacity {self.capacity(pool)}"
+        )
+
+    async def running(self, namespace: str, count: int) -> None:
+        await self.view.until(
+            lambda: sum(pod.ready for pod in self.pods(namespace)) == count,
+            20,
+            lambda: str([(pod.name, pod.status.phase) for pod in self.pods(namespace)]),
+        )
+
+    async def settled(self, pool: str, expected: tuple[int, int, int, int], seconds: float = 15) -> None:
+        await self.view.until(
+            lambda: self.capacity(pool) == expected, seconds, lambda: f"{self.capacity(pool)}, expected {expected}"
+        )
+
+    async def retire(self, pool: str) -> None:
+        """Delete a pool whose pods are gone, and wait until nothing of it is left."""
+        await self.remove(resources.GPUPOOL, pool)
+        await self.view.until(
+            lambda: self.view.pools.get(pool) is None and not self.cards(pool), 20, lambda: f"cards {self.cards(pool)}"
+        )
+        for device in list(self.view.devices):
+            if device.metadata.annotations.get(names.ASSIGNMENT) == pool:
+                await self.annotate(device.name, None)
+
+    async def settings(self, **settings: Any) -> None:
+        """Set the ModuleConfig."""
+        body = {"spec": {"enabled": True, "version": 1, "settings": settings}}
+        obj = {
+            "apiVersion": "deckhouse.io/v1alpha1",
+            "kind": "ModuleConfig",
+            "metadata": {"name": names.MODULE},
+            **body,
+        }
+        await self.client.apply(resources.MODULECONFIG, names.MODULE, obj, manager="test")
+
+    async def no_settings(self) -> None:
+        try:
+            await self.remove(resources.MODULECONFIG, names.MODULE)
+        except NotFound:
+            return
+
+    def kill(self, process: str) -> int:
+        """kill -9 of a process of the cluster; returns its restarts so far."""
+        found = controlplane.status(self.plane.dir).processes[process]
+        assert found.pid is not None
+        os.kill(found.pid, signal.SIGKILL)
+        return found.restarts
+
+    def restarts(self) -> dict[str, int]:
+        return {name: p.restarts for name, p in controlplane.status(self.plane.dir).processes.items()}
+
+    async def back(self, process: str, restarts: int) -> None:
+        """Wait until a killed process has been started again and is ready."""
+
+        def is_back() -> bool:
+            found = controlplane.status(self.plane.dir).processes[process]
+            return found.restarts > restarts and found.phase == "ready"
+
+        deadline = time.monotonic() + 30
+        while not is_back():
+            assert time.monotonic() < deadline, f"{process} does not come back"
+            await asyncio.sleep(0.05)
+
+    async def events(self, reason: str) -> list[str]:
+        items = orjson.loads(await self.client.request("GET", resources.EVENT.path("default")))["items"]
+        return [f"{item['regarding']['name']}: {item['note']}" for item in items if item["reason"] == reason]
+
+
+def gpupool(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": "GPUPool", "metadata": {"name": name}, "spec": spec}
+
+
+def gpu_pod(name: str, pool: str | None, units: int = 1, **spec: Any) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "main", "image": IMAGE}
+    if pool is not None:
+        container["resources"] = {"limits": {names.resource_name(pool): str(units)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+    }

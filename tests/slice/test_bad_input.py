@@ -1,0 +1,171 @@
+"""Bad input: a clear message where the person sees it, and everything else keeps working."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.conditions import INVENTORY_INCOMPLETE, find
+from controllers.runtime.errors import ApiError
+from tests.slice.people import People, gpupool
+
+pytestmark = pytest.mark.cluster
+GOOD = {
+    "address": "0000:17:00.0",
+    "vendor": "10de",
+    "device": "2330",
+    "class": "0302",
+    "uuid": "GPU-1",
+    "product": "NVIDIA H100 80GB HBM3",
+    "memory_mib": "81559",
+    "compute_major": "9",
+    "compute_minor": "0",
+}
+
+
+def feature(node: str, elements: list[dict[str, str]], **attributes: dict[str, str]) -> dict[str, Any]:
+    groups = {f"gpu.{key}": {"elements": value} for key, value in attributes.items()}
+    spec = {
+        "features": {
+            "instances": {"gpu.device": {"elements": [{"attributes": e} for e in elements]}},
+            "attributes": groups,
+        }
+    }
+    meta = {"name": names.agent_feature(node), "labels": {names.NFD_NODE_NAME: node}}
+    return {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "metadata": meta, "spec": spec}
+
+
+@pytest.fixture
+async def bare(people: People) -> AsyncIterator[People]:
+    """A node `bad` without a shape, whose report is written by hand."""
+    before = people.restarts()
+    node = {
+        "metadata": {
+            "name": "bad",
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {names.LABEL_PRESENT: "true"},
+        }
+    }
+    await people.client.create(resources.NODE, node, manager="test")
+    yield people
+    await people.remove(resources.NODEFEATURE, names.agent_feature("bad"), names.NAMESPACE)
+    await people.remove(resources.NODE, "bad")
+    await people.view.until(
+        lambda: (
+            people.view.inventories.get("bad") is None
+            and not [d for d in people.view.devices if d.status.node_name == "bad"]
+        ),
+        20,
+        lambda: "the node's objects stay",
+    )
+    assert people.restarts() == before, "a process ended"
+
+
+async def report(people: People, elements: list[dict[str, str]], **attributes: dict[str, str]) -> None:
+    body = feature("bad", elements, **attributes)
+    await people.client.create(resources.NODEFEATURE, body, names.NAMESPACE, manager="kubectl-create")
+
+
+async def incomplete(people: People, *words: str) -> str:
+    """The node's message, once it says every word."""
+
+    def message() -> str:
+        inventory = people.view.inventories.get("bad")
+        condition = find(inventory.status.conditions, INVENTORY_INCOMPLETE) if inventory else None
+        return condition.message if condition and condition.status == "True" else ""
+
+    await people.view.until(
+        lambda: bool(message()) and all(w in message() for w in words), 15, lambda: f"{message()!r}"
+    )
+    return message()
+
+
+def devices(people: People) -> list[str]:
+    return sorted(d.name for d in people.view.devices if d.status.node_name == "bad" and d.status.hardware)
+
+
+async def test_an_incomplete_card_blocks_itself_and_not_its_neighbour(bare: People) -> None:
+    broken = {"address": "0000:65:00.0", "vendor": "10de", "class": "0302"}
+    await report(bare, [GOOD, broken, {"vendor": "10de"}], driver={"version": "580.1", "cuda_version": "13.0"})
+
+    await incomplete(bare, "0000:65:00.0", "device")
+    await bare.view.until(lambda: "bad-0000-17-00-0" in devices(bare), 10, lambda: str(devices(bare)))
+
+
+async def test_numbers_that_are_none_and_ids_that_are_none_are_said_and_not_guessed(bare: People) -> None:
+    weird = {**GOOD, "address": "0000:65:00.0", "uuid": "GPU-2", "memory_mib": "lots", "compute_major": "nine"}
+    alien = {**GOOD, "address": "not an address", "device": "zzzz"}
+    await report(bare, [GOOD, weird, alien], driver={"version": "580.1"})
+
+    await incomplete(bare, "memory_mib")
+    await bare.view.until(lambda: "bad-0000-17-00-0" in devices(bare), 10, lambda: str(devices(bare)))
+
+
+async def test_a_report_of_200_kb_and_64_cards_is_read(bare: People) -> None:
+    cards = [{**GOOD, "address": f"0000:{n:02x}:00.0", "uuid": f"GPU-{n}", "note": "x" * 3000} for n in range(64)]
+    await report(bare, cards, driver={"version": "580.1"})
+
+    await bare.view.until(lambda: len(devices(bare)) == 64, 20, lambda: f"{len(devices(bare))} cards")
+
+
+async def test_a_field_of_a_wrong_type_is_refused_by_the_api_server(people: People) -> None:
+    body = feature("gpu-9", [GOOD])
+    body["spec"]["features"]["instances"]["gpu.device"]["elements"] = [{"attributes": {"address": 7}}]
+
+    with pytest.raises(ApiError, match=r"attributes\.address.*must be of type string"):
+        await people.client.create(resources.NODEFEATURE, body, names.NAMESPACE, manager="test")
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "words"),
+    [
+        ("x" * 41, {}, "NameTooLong"),
+        ("with.dots", {}, "DNS label"),
+        ("wrong", {"resource": {"name": "gpu.deckhouse.io/other"}}, "spec.resource.name must be gpu.deckhouse.io/"),
+        ("wrong", {"resource": {"unit": "timeslice"}}, "follows spec.allocation.mode"),
+        ("wrong", {"allocation": {"mode": "MIG"}}, "InvalidMIGProfile"),
+        ("wrong", {"allocation": {"mode": "Sometimes"}}, "Unsupported value"),
+        ("wrong", {"allocation": {"maxDevicesPerNode": 0}}, "greater than or equal to 1"),
+        ("wrong", {"deviceSelector": {"include": {"minComputeCapability": "nine"}}}, "minComputeCapability"),
+    ],
+)
+async def test_a_pool_that_breaks_a_rule_is_refused_with_the_rule(
+    people: People, name: str, spec: Any, words: str
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        await people.client.create(resources.GPUPOOL, gpupool(name, **spec), manager="test")
+
+    assert words in refusal.value.message
+
+
+async def test_pods_that_ask_wrongly_are_told_why(people: People) -> None:
+    await people.namespace("wrong")
+    await people.pool("one")
+    await people.pool("two")
+    mixed = [
+        {"name": "a", "image": "i", "resources": {"limits": {names.resource_name("one"): "1"}}},
+        {"name": "b", "image": "i", "resources": {"limits": {names.resource_name("two"): "1"}}},
+    ]
+
+    assert "PoolNotFound" in await people.refused("p", "wrong", "nowhere")
+    assert "MixedPoolRequest" in await people.refused("p", "wrong", "one", containers=mixed)
+    assert "InsufficientCapacity" in await people.refused("p", "wrong", "one")
+    await people.retire("one")
+    await people.retire("two")
+
+
+async def test_a_pool_of_a_mode_that_is_not_served_says_so(people: People) -> None:
+    await people.pool("shared", allocation={"mode": "TimeSlice"})
+
+    def reason() -> str:
+        pool = people.view.pools.get("shared")
+        condition = find(pool.status.conditions, "Misconfigured") if pool else None
+        return f"{condition.status} {condition.reason}: {condition.message}" if condition else ""
+
+    await people.view.until(lambda: reason().startswith("True ModeNotServed"), 10, reason)
+    await people.namespace("wrong")
+    assert "PoolMisconfigured" in await people.refused("p", "wrong", "shared")
+    await people.retire("shared")

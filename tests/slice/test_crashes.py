@@ -1,0 +1,130 @@
+"""Processes are killed at bad moments: the story still comes to its end, and others never notice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.runtime.errors import RuntimeFault
+from tests.slice.people import People, gpu_pod
+
+pytestmark = pytest.mark.cluster
+TEAM = "crash"
+
+
+def cards_of(people: People, node: str) -> list[str]:
+    return sorted(device.name for device in people.view.devices if device.status.node_name == node)
+
+
+@pytest.mark.parametrize("process", [names.POOL_CONTROLLER, names.BOOTSTRAP, names.INVENTORY, "simulated-agent"])
+async def test_a_killed_process_goes_on_where_it_was(people: People, process: str) -> None:
+    await people.namespace(TEAM)
+    card = cards_of(people, "gpu-4")[0]
+    await people.pool("crash")
+    await people.annotate(card, "crash")
+    restarts = people.kill(process)
+
+    await people.back(process, restarts)
+    await people.offered("crash", 1)
+    await people.pod("p", TEAM, "crash")
+    await people.running(TEAM, 1)
+    await people.settled("crash", (1, 1, 0, 0))
+
+    await people.remove(resources.POD, "p", TEAM)
+    await people.settled("crash", (1, 0, 0, 1))
+    await people.retire("crash")
+
+
+async def test_with_the_webhook_dead_other_pods_are_created_and_gpu_pods_are_not(people: People) -> None:
+    await people.namespace(TEAM)
+    await people.filled("dead", cards_of(people, "gpu-3")[:1])
+    restarts = people.kill(names.WEBHOOK)
+
+    started = time.monotonic()
+    await people.pod("plain", TEAM, None)
+    plain = time.monotonic() - started
+    refusals = []
+    try:
+        await people.pod("early", TEAM, "dead")
+        await people.remove(resources.POD, "early", TEAM)
+    except RuntimeFault as error:
+        refusals.append(str(error))
+    await people.back(names.WEBHOOK, restarts)
+
+    async def create() -> bytes:
+        return await people.client.create(resources.POD, gpu_pod("late", "dead"), TEAM, manager="test")
+
+    await people.eventually(create, 20)
+    await people.view.until(
+        lambda: any(p.name == "late" and p.ready for p in people.pods(TEAM)), 15, lambda: str(people.pods(TEAM))
+    )
+    assert plain < 2.0
+    assert all("webhook" in refusal or "InsufficientCapacity" in refusal for refusal in refusals)
+    for pod in ("plain", "late"):
+        await people.remove(resources.POD, pod, TEAM)
+    await people.settled("dead", (1, 0, 0, 1))
+    await people.retire("dead")
+
+
+async def test_an_api_server_that_goes_away_and_comes_back_costs_nothing_but_time(people: People) -> None:
+    await people.namespace(TEAM)
+    restarts = people.restarts()
+    people.kill("kube-apiserver")
+    await people.back("kube-apiserver", restarts["kube-apiserver"])
+
+    async def pool() -> bytes:
+        await people.pool("again")
+        return b""
+
+    await people.eventually(pool, 20)
+    await people.annotate(cards_of(people, "gpu-3")[0], "again")
+    await people.offered("again", 1)
+
+    async def create() -> bytes:
+        return await people.client.create(resources.POD, gpu_pod("p", "again"), TEAM, manager="test")
+
+    await people.eventually(create, 20)
+    await people.running(TEAM, 1)
+    await people.remove(resources.POD, "p", TEAM)
+    await people.settled("again", (1, 0, 0, 1))
+    await people.retire("again")
+    # A leader that could not renew its lease ends on purpose; nobody else does.
+    after = people.restarts()
+    assert after["simulated-agent"] == restarts["simulated-agent"]
+    assert after[names.WEBHOOK] == restarts[names.WEBHOOK]
+
+
+async def test_a_quiet_cluster_writes_nothing(people: People) -> None:
+    """Leases are renewed and nodes send heartbeats; nothing of ours changes."""
+    ours = (
+        resources.GPUDEVICE,
+        resources.GPUNODEINVENTORY,
+        resources.GPUPOOL,
+        resources.DAEMONSET,
+        resources.CONFIGMAP,
+    )
+
+    async def versions() -> list[tuple[str, str]]:
+        import orjson
+
+        found = []
+        for resource in (*ours, resources.NODEFEATURE):
+            items = orjson.loads(await people.client.request("GET", resource.path()))["items"]
+            found += [(i["metadata"]["uid"], i["metadata"]["resourceVersion"]) for i in items]
+        return sorted(found)
+
+    async def settled() -> bytes:
+        before = await versions()
+        await asyncio.sleep(1)
+        if before != await versions():
+            raise RuntimeFault("something still changes")
+        return b""
+
+    await people.eventually(settled, 20)
+    before = await versions()
+    await asyncio.sleep(10)
+
+    assert await versions() == before

@@ -1,0 +1,90 @@
+"""The ends of a reservation, with timers scaled down by the module's own settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controllers.api import names
+from controllers.runtime.errors import Forbidden
+from tests.slice.people import People
+
+pytestmark = pytest.mark.cluster
+TEAM, POOL = "reserve", "reserve"
+
+
+@pytest.fixture
+async def two_cards(people: People) -> AsyncIterator[People]:
+    """A pool of two cards, and reservations that end in seconds."""
+    await people.namespace(TEAM)
+    await people.settings(admission={"unseenTTL": "1s", "reservationTTL": "3s"})
+    cards = sorted(device.name for device in people.view.devices if device.status.node_name == "gpu-2")[:2]
+    await people.filled(POOL, cards)
+    yield people
+    await people.retire(POOL)
+    await people.no_settings()
+
+
+async def test_a_pod_refused_after_us_frees_its_card(two_cards: People) -> None:
+    people = two_cards
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {f"requests.{names.resource_name(POOL)}": "0"}}}
+    await people.client.request("POST", f"/api/v1/namespaces/{TEAM}/resourcequotas", body=quota)
+
+    async def quota_counts() -> bytes:
+        answer = await people.client.request("GET", f"/api/v1/namespaces/{TEAM}/resourcequotas/none")
+        if b'"used"' not in answer:
+            raise Forbidden(0, "", "the quota is not counted yet")
+        return answer
+
+    await people.eventually(quota_counts, 10)
+
+    assert "exceeded quota" in await people.refused("over", TEAM, POOL)
+    await people.settled(POOL, (2, 0, 1, 1), 3)  # reserved before the quota refused
+    await people.settled(POOL, (2, 0, 0, 2), 6)
+
+    assert any("never appeared" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
+    await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/resourcequotas/none")
+
+
+async def test_a_pod_that_is_not_bound_in_time_loses_its_card_and_waits(two_cards: People) -> None:
+    people = two_cards
+    await people.pod("gated", TEAM, POOL, schedulingGates=[{"name": "test/hold"}])
+    await people.settled(POOL, (2, 0, 1, 1))
+    assert people.cards(POOL)[0].status.state == "Reserved" or people.cards(POOL)[1].status.state == "Reserved"
+
+    await people.settled(POOL, (2, 0, 0, 2), 8)
+
+    assert any("not bound in time" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
+    assert {card.status.state for card in people.cards(POOL)} == {"Assigned"}
+    await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/gated", body={"gracePeriodSeconds": 0})
+
+
+async def test_a_pod_of_two_cards_gets_both_or_none(two_cards: People) -> None:
+    people = two_cards
+    assert "InsufficientCapacity" in await people.refused("three", TEAM, POOL, 3)
+    assert all(not card.status.reservations for card in people.cards(POOL))
+
+    await people.pod("two", TEAM, POOL, 2)
+    await people.running(TEAM, 1)
+    await people.settled(POOL, (2, 2, 0, 0))
+
+    await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/two", body={"gracePeriodSeconds": 0})
+    await people.settled(POOL, (2, 0, 0, 2))
+
+
+async def test_invalid_settings_keep_the_last_good_ones_and_say_so(two_cards: People) -> None:
+    people = two_cards
+    await people.settings(admission={"unseenTTL": "soon"})
+
+    async def told() -> bytes:
+        found = await people.events(names.EVENT_SETTINGS_INVALID)
+        if not any("admission.unseenTTL" in event and "'soon'" in event for event in found):
+            raise Forbidden(0, "", f"no event yet: {found}")
+        return b""
+
+    await people.eventually(told, 10)
+    await people.pod("still", TEAM, POOL)  # served with the settings before
+    await people.running(TEAM, 1)
+    await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/still", body={"gracePeriodSeconds": 0})
+    await people.settled(POOL, (2, 0, 0, 2))

@@ -1,0 +1,68 @@
+"""The layers and the purity of what decides (design §2, §3), and the shape of the code base."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("controllers", "webhook", "nodeagent", "sim")
+SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+PURE_NAMES = (
+    "plan.py",
+    "assignment.py",
+    "select.py",
+    "reservations.py",
+    "mutate.py",
+    "validate.py",
+    "access.py",
+    "place.py",
+)
+
+
+def test_the_layers_and_the_purity_contracts_are_kept() -> None:
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-logo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_broken_layer_is_found(tmp_path: Path) -> None:
+    """The linter's configuration is not a formality: an import upwards breaks it."""
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            target = tmp_path / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    (tmp_path / "controllers/domain/broken.py").write_text("import asyncio\n\nfrom controllers.runtime import store\n")
+
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--no-cache"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert "controllers.domain.broken" in done.stdout
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.name in PURE_NAMES and "sim" not in p.parts], ids=str)
+def test_no_decision_looks_at_a_clock(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+            assert not {"time", "datetime", "random"} & modules, f"{path}:{node.lineno}"
+
+
+def test_no_file_is_a_giant() -> None:
+    long = {str(path.relative_to(ROOT)): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 500}
+
+    assert long == {}
+
+
+def test_only_the_runtime_client_imports_kubernetes_asyncio() -> None:
+    found = [str(path.relative_to(ROOT)) for path in SOURCES if "kubernetes_asyncio" in path.read_text()]
+
+    assert found == ["controllers/runtime/client.py"]
