@@ -25,7 +25,8 @@ def filled(text: str) -> str:
     """The text with every known block as it should be."""
     for name, content in blocks().items():
         pattern = re.compile(f"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-        text = pattern.sub(lambda found, made=content: f"{found[1]}{made}\n{found[2]}", text)
+        if (found := pattern.search(text)) is not None:
+            text = f"{text[: found.start()]}{found[1]}{content}\n{found[2]}{text[found.end() :]}"
     return text
 
 

@@ -116,10 +116,14 @@ def account(
     allocation: AllocationSpec,
     now: float,
 ) -> NodeSlots:
-    """Count one node. `devices`: the pool's cards there; `pods`: the pool's pods bound there."""
+    """Count one node. `devices`: the pool's cards there; `pods`: the pool's pods bound there.
+
+    Pods bound elsewhere may be among them: what was reserved for them here is reserved no more.
+    """
     cards = sorted(devices, key=lambda device: device.name)
-    bound = [pod for pod in pods if pod.node == node_name and not pod.finished]
-    requests = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in bound} - {None}
+    placed = [pod for pod in pods if pod.node is not None]
+    bound = [pod for pod in placed if pod.node == node_name and not pod.finished]
+    requests = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in placed} - {None}
     sizes = {card.name: slots_of(card, allocation) for card in cards}
     used: Counter[str] = Counter()
     reported: set[str] = set()

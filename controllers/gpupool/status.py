@@ -46,8 +46,12 @@ def node_slots(seen: ObservedPool, now: float) -> list[NodeSlots]:
     for device in seen.members:
         cards[device.status.node_name or ""].append(device)
     pods: dict[str, list[Pod]] = defaultdict(list)
+    reserved = {r.request_id: d.status.node_name for d in seen.members for r in d.status.reservations}
     for pod in seen.pods:
         pods[pod.node or ""].append(pod)
+        promised = reserved.get(pod.metadata.annotations.get(names.REQUEST_ID, ""))
+        if promised is not None and promised != pod.node:
+            pods[promised].append(pod)  # bound elsewhere: nothing is reserved for it here any more
     return [
         account(
             seen.pool.name,

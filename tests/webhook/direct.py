@@ -1,0 +1,99 @@
+"""Reviews sent straight to a replica, as the API server sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import ssl
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+
+from controllers.api import names
+from controllers.api.resources import MUTATING_WEBHOOK
+from tests.webhook import world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.webhook.plane import Api
+
+
+async def trust(api: Api) -> ssl.SSLContext:
+    """Verifies the webhook by the caBundle that the API server has."""
+    found = await api.get(MUTATING_WEBHOOK.path(name=names.WEBHOOK_CONFIGURATION))
+    bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).decode()
+    return ssl.create_default_context(cadata=bundle)
+
+
+def review(pool: str, *, units: int = 1, namespace: str = "team", dry_run: bool = False, uid: str = "u") -> bytes:
+    """A review of a pod of the size that real ones have (2.6 kB)."""
+    managed = {
+        "manager": "kube-controller-manager",
+        "operation": "Update",
+        "fieldsV1": {f"f:{n}": {} for n in range(90)},
+    }
+    pod = world.pod(
+        units,
+        pool=pool,
+        meta={"name": "", "generateName": "train-", "labels": {"app": "train"}, "managedFields": [managed]},
+        serviceAccountName="default",
+        # A new node carries a taint for a moment after it is ready.
+        tolerations=[{"operator": "Exists"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}],
+        volumes=[{"name": "kube-api-access", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+    )
+    return orjson.dumps(world.review_of(pod, uid=uid, namespace=namespace, dryRun=dry_run))
+
+
+async def send(session: aiohttp.ClientSession, port: int, body: bytes) -> dict[str, Any]:
+    """The `response` of the answer."""
+    async with session.post(f"https://127.0.0.1:{port}/mutate-pods", data=io.BytesIO(body)) as answer:
+        content = await answer.read()
+        assert answer.status == 200, content
+        return orjson.loads(content)["response"]
+
+
+def word(response: dict[str, Any]) -> str:
+    """Granted, or the first word of the refusal."""
+    return "Granted" if response["allowed"] else response["status"]["message"].partition(":")[0]
+
+
+@dataclass
+class Load:
+    """Latencies in seconds and outcomes of an open-loop load: requests leave on time, whatever comes back."""
+
+    seconds: list[float] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+
+    def share(self, part: float) -> float:
+        """A percentile, in milliseconds."""
+        ordered = sorted(self.seconds)
+        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+    @classmethod
+    async def run(
+        cls, session: aiohttp.ClientSession, port: int, rate: float, count: int, body: Callable[[int], bytes]
+    ) -> Load:
+        """Send `count` reviews, `rate` a second."""
+        load, began = cls(), time.perf_counter()
+
+        async def one(number: int, due: float) -> None:
+            try:
+                response = await send(session, port, body(number))
+            except (aiohttp.ClientError, TimeoutError) as error:
+                load.outcomes.append(type(error).__name__)
+                return
+            load.seconds.append(time.perf_counter() - due)
+            load.outcomes.append(word(response))
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                due = began + number / rate
+                if (left := due - time.perf_counter()) > 0:
+                    await asyncio.sleep(left)
+                group.create_task(one(number, due))
+        return load

@@ -1,0 +1,299 @@
+"""A cluster with the module's chart, nodes played by KWOK, cards as the other processes would show them,
+and webhook replicas as processes of the operating system behind one address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from controllers.api import names
+from controllers.api.resources import GPUDEVICE, GPUPOOL, NAMESPACE, NODE, POD
+from controllers.runtime.client import Client
+from controllers.runtime.errors import ApiError, NotFound
+from sim import controlplane, programs
+from sim.controlplane.ports import free_ports
+from sim.module.identities import kubeconfig_for
+from sim.module.install import Tools, install_chart, install_crds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+ADMIN = "kubernetes-admin"
+WAIT = 30.0
+
+
+@dataclass
+class Plane:
+    """The cluster, and the address at which its API server looks for the webhook."""
+
+    control: controlplane.ControlPlane
+    tools: Tools
+    account: Path
+    balancer: Balancer
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def unique(self, word: str) -> str:
+        """A name that no other test has."""
+        return f"{word}-{next(self.numbers)}"
+
+
+def start(folder: Path) -> Plane:
+    """Bring everything up but the webhook."""
+    control = controlplane.up(folder)
+    helm = programs.ensure(["helm"])["helm"]
+    tools = Tools(control.kubectl, helm, control.kubeconfig)
+    balancer = Balancer()
+    install_crds(tools)
+    install_chart(
+        tools,
+        {
+            "gpuControlPlane.webhook.url": f"https://127.0.0.1:{balancer.port}",
+            # The tests play the processes that own a card's status.
+            "gpuControlPlane.policies.statusWriters": f"{{{ADMIN}}}",
+        },
+    )
+    return Plane(control, tools, kubeconfig_for(control, tools, names.WEBHOOK, folder / "accounts"), balancer)
+
+
+def stop(plane: Plane) -> None:
+    """Leave nothing."""
+    plane.balancer.close()
+    controlplane.down(plane.control.dir)
+
+
+class Balancer:
+    """Passes TCP connections to replicas in turn; lives in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.backends: list[int] = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port: int = self._listener.getsockname()[1]
+        self._turn = itertools.count()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, sock=self._listener))
+        self._loop.run_forever()
+        server.close()
+        for task in (left := asyncio.all_tasks(self._loop)):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, IndexError, asyncio.CancelledError):
+            backends = list(self.backends)
+            if not backends:
+                return
+            port = backends[next(self._turn) % len(backends)]
+            there, back = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        with contextlib.suppress(OSError, RuntimeError):
+            writer.close()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await source.read(65536):
+            sink.write(data)
+            await sink.drain()
+    with contextlib.suppress(OSError):
+        sink.close()
+
+
+class Replica:
+    """One webhook process."""
+
+    def __init__(self, plane: Plane, log: Path, *flags: str) -> None:
+        self.port, self.health = free_ports(2)
+        self.log, self._out = log, log.open("wb")
+        self._plane = plane
+        fast = ("--lease-duration=3", "--renew-deadline=2", "--retry-period=0.5", "--drain-seconds=0.5")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "webhook", f"--kubeconfig={plane.account}", "--host=127.0.0.1",
+             f"--port={self.port}", f"--health-port={self.health}", *fast, *flags],
+            stdout=self._out, stderr=self._out, cwd=ROOT,
+        )  # fmt: skip
+
+    def wait_ready(self, seconds: float = WAIT) -> None:
+        deadline = time.monotonic() + seconds
+        while (failing := self.get("/readyz")) != "ok\n":
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            assert time.monotonic() < deadline, f"{failing}\n{self.log.read_text()[-3000:]}"
+            time.sleep(0.05)
+        self._plane.balancer.backends.append(self.port)
+
+    def get(self, path: str) -> str:
+        """An answer of its health port; empty where there is none."""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.health), 2) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode().partition("\r\n\r\n")[2]
+        return ""
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", self.get("/metrics"), re.MULTILINE)
+        return sum(map(float, lines))
+
+    def end(self, *, kill: bool = False) -> int:
+        if self.port in self._plane.balancer.backends and kill:
+            self._plane.balancer.backends.remove(self.port)
+        if self.process.poll() is None:
+            self.process.kill() if kill else self.process.terminate()
+        try:
+            return self.process.wait(20)
+        finally:
+            if self.port in self._plane.balancer.backends:
+                self._plane.balancer.backends.remove(self.port)
+            self._out.close()
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Its log lines of one event."""
+        lines = [orjson.loads(line) for line in self.log.read_bytes().splitlines() if line.startswith(b"{")]
+        return [line for line in lines if line.get("event") == event]
+
+
+@contextlib.contextmanager
+def replicas(plane: Plane, folder: Path, count: int, *flags: str) -> Iterator[list[Replica]]:
+    """So many webhook processes, ready."""
+    started: list[Replica] = []
+    try:
+        for number in range(count):
+            started.append(Replica(plane, folder / f"{plane.unique('webhook')}-{number}.log", *flags))
+        for replica in started:
+            replica.wait_ready()
+        yield started
+    finally:
+        for replica in started:
+            replica.end()
+
+
+class Api:
+    """The administrator at the API server."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def create(self, path: str, body: Any, query: dict[str, str] | None = None) -> dict[str, Any]:
+        return orjson.loads(await self.client.request("POST", path, body=body, query=query))
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return orjson.loads(await self.client.request("GET", path))
+
+    async def status(self, resource: Any, name: str, status: dict[str, Any]) -> None:
+        await self.client.merge(resource, name, {"status": status}, manager="test", subresource="status")
+
+    async def namespace(self, name: str, **labels: str) -> str:
+        await self.create(NAMESPACE.path(), {"metadata": {"name": name, "labels": labels}})
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        await until(lambda: self.exists(account), f"the default ServiceAccount of {name}")
+        return name
+
+    async def exists(self, path: str) -> bool:
+        try:
+            await self.client.request("GET", path)
+        except NotFound:
+            return False
+        return True
+
+    async def pool(self, name: str, **spec: Any) -> str:
+        body = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": {"name": name}, "spec": spec}
+        await self.create(GPUPOOL.path(), body)
+        return name
+
+    async def node(self, name: str, pool: str, cards: int, **labels: str) -> list[str]:
+        """A node with cards that are in a pool and offered; returns the cards' names."""
+        labels = {names.LABEL_HOSTNAME: name, names.pool_node_label(pool): "", **labels}
+        meta = {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+        await self.create(NODE.path(), {"metadata": meta})
+        room = {"cpu": "64", "memory": "512Gi", "pods": "250", names.resource_name(pool): str(cards)}
+        await self.status(NODE, name, {"capacity": room, "allocatable": room})
+        return list(await asyncio.gather(*(self.card(name, pool, number) for number in range(cards))))
+
+    async def card(self, node: str, pool: str, number: int) -> str:
+        address = f"0000:{number + 16:02x}:00.0"
+        name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
+        meta = {"name": name, "annotations": {names.ASSIGNMENT: pool}}
+        await self.create(
+            GPUDEVICE.path(), {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind, "metadata": meta}
+        )
+        status = {
+            "nodeName": node,
+            "inventoryID": f"{node}-{address}",
+            "state": "Assigned",
+            "poolRef": {"name": pool, "resource": names.resource_name(pool)},
+            "published": {"pool": pool, "configVersion": "1", "slots": 1},
+        }
+        await self.status(GPUDEVICE, name, status)
+        return name
+
+    async def cards(self, pool: str) -> list[dict[str, Any]]:
+        items = (await self.get(GPUDEVICE.path()))["items"]
+        return [item for item in items if item["status"]["poolRef"]["name"] == pool]
+
+    async def reservations(self, pool: str) -> list[dict[str, Any]]:
+        return [
+            {**entry, "card": card["metadata"]["name"], "inventoryID": card["status"]["inventoryID"]}
+            for card in await self.cards(pool)
+            for entry in card["status"].get("reservations") or ()
+        ]
+
+    async def ready_node(self, name: str) -> bool:
+        conditions = (await self.get(NODE.path(name=name)))["status"].get("conditions", ())
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    async def make_pod(
+        self, namespace: str, body: dict[str, Any], query: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        return await self.create(POD.path(namespace), body, query)
+
+
+def pod(
+    name: str, resources: dict[str, Any] | None = None, *, meta: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
+    """A pod of one container."""
+    container = {"name": "main", "image": "none", "resources": {"limits": resources} if resources else {}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **(meta or {})},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+async def until(check: Callable[[], Awaitable[Any]], what: str, seconds: float = WAIT) -> Any:
+    """Wait until an asynchronous check gives something; returns it."""
+    deadline = time.monotonic() + seconds
+    while not (found := await check()):
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        await asyncio.sleep(0.05)
+    return found
+
+
+async def refusal(attempt: Awaitable[Any]) -> str:
+    """The message with which the API server refuses."""
+    try:
+        made = await attempt
+    except ApiError as error:
+        return error.message
+    raise AssertionError(f"it was not refused: {made}")

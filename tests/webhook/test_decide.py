@@ -1,0 +1,296 @@
+"""Who gets cards, who does not, and what the refused read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controllers.api import names
+from controllers.api.record import adapter
+from controllers.api.settings import Settings, parse_settings
+from tests.webhook import world
+from webhook import fits, validate
+from webhook.decide import View, decide
+from webhook.records import AskingSpec
+from webhook.verdict import Ask, Denied, Granted
+
+if TYPE_CHECKING:
+    from controllers.api.gpupool import GPUPool
+    from webhook.place import Shelf
+    from webhook.verdict import Verdict
+
+
+def view(
+    pool: GPUPool | None, *shelves: Shelf, unseen: int = 0, settings: Settings | None = None, **labels: str
+) -> View:
+    found = world.namespace("team", **labels)
+    return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings())
+
+
+def free_node(name: str = "n1", cards: int = 2, **labels: str) -> Shelf:
+    return world.shelf_of(world.node(name, **labels), [world.device(name, number) for number in range(cards)])
+
+
+def judged(raw: dict[str, Any], seen: View) -> Verdict:
+    request = world.request_of(raw)
+    ask = validate.asked(request.pod.spec)
+    assert isinstance(ask, Ask)
+    return decide(request, ask, seen, request_id="r1")
+
+
+def refused(raw: dict[str, Any], seen: View) -> str:
+    verdict = judged(raw, seen)
+    assert isinstance(verdict, Denied), verdict
+    return verdict.message
+
+
+def spec(**parts: Any) -> AskingSpec:
+    return adapter(AskingSpec).validate_python(parts)
+
+
+ASKS: dict[str, tuple[Any, Any]] = {
+    "one card": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})]), Ask("a", 1)),
+    "a number": (spec(containers=[world.container({"gpu.deckhouse.io/a": 2})]), Ask("a", 2)),
+    "requests only": (
+        spec(containers=[{"name": "m", "resources": {"requests": {"gpu.deckhouse.io/a": "1"}}}]),
+        Ask("a", 1),
+    ),
+    "two containers": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})] * 2), Ask("a", 2)),
+    "init container": (
+        spec(containers=[world.container()], initContainers=[world.container({"gpu.deckhouse.io/a": "3"})]),
+        Ask("a", 3),
+    ),
+    "sidecar": (
+        spec(
+            containers=[world.container({"gpu.deckhouse.io/a": "1"})],
+            initContainers=[world.container({"gpu.deckhouse.io/a": "1"}, restartPolicy="Always")],
+        ),
+        Ask("a", 2),
+    ),
+    "nothing": (spec(containers=[world.container({"cpu": "1"})]), None),
+    "zero": (spec(containers=[world.container({"gpu.deckhouse.io/a": "0"})]), None),
+    "zero of another pool": (
+        spec(containers=[world.container({"gpu.deckhouse.io/a": "1", "gpu.deckhouse.io/b": "0"})]),
+        Ask("a", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize(("asking", "expected"), ASKS.values(), ids=ASKS.keys())
+def test_what_a_pod_asks_for(asking: AskingSpec, expected: Ask | None) -> None:
+    assert validate.asked(asking) == expected
+
+
+def test_two_pools_are_refused() -> None:
+    verdict = validate.asked(spec(containers=[world.container({f"gpu.deckhouse.io/p{n}": "1" for n in range(9)})]))
+    assert isinstance(verdict, Denied)
+    assert verdict.message.startswith("MixedPoolRequest: the pod asks for cards of 9 pools (p0: 1, ")
+    assert "and 4 more" in verdict.message
+
+
+@pytest.mark.parametrize("quantity", ["500m", "many", "1e300000", "NaN", ""])
+def test_what_is_no_whole_number_is_refused(quantity: str) -> None:
+    verdict = validate.asked(spec(containers=[world.container({"gpu.deckhouse.io/a": quantity})]))
+    assert isinstance(verdict, Denied)
+    assert verdict.message.startswith(f"Invalid: {quantity!r} is not a whole number of cards; ask for")
+
+
+def test_a_pod_gets_a_free_card() -> None:
+    verdict = judged(world.pod(), view(world.pool(), free_node()))
+    assert isinstance(verdict, Granted)
+    assert verdict.placement.node == "n1"
+    assert len(verdict.placement.shares) == 1
+
+
+def test_messages_are_bounded() -> None:
+    message = refused(world.pod(pool="x" * 5000), view(None))
+    assert message.startswith("PoolNotFound: there is no GPUPool 'xxx")
+    assert len(message) < 500
+
+
+REFUSALS: dict[str, tuple[Any, str, str]] = {
+    "no pool": (None, "PoolNotFound", "Pools here: a, b."),
+    "maintenance": (
+        world.pool(conditions={"Maintenance": "mode changes from Exclusive to MIG."}),
+        "PoolInMaintenance",
+        "gives no cards now: mode changes from Exclusive to MIG. Try again when",
+    ),
+    "misconfigured": (
+        world.pool(conditions={"Misconfigured": "no node has profile 9g.1gb"}),
+        "PoolMisconfigured",
+        "no node has profile 9g.1gb. Its administrator",
+    ),
+    "another namespace": (
+        world.pool(access={"namespaces": ["ml"]}),
+        "AccessDenied",
+        "namespace team (ServiceAccount default) may not use GPUPool a; its spec.access allows namespaces ml",
+    ),
+    "groups only": (
+        world.pool(access={"dexGroups": ["ml"]}),
+        "AccessDenied",
+        "groups ml (which this version does not judge yet, and so refuses)",
+    ),
+    "no cards": (world.pool(), "InsufficientCapacity", "no card has been assigned to it yet"),
+}
+
+
+@pytest.mark.parametrize(("pool", "word", "part"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_refusals_say_what_and_what_to_do(pool: GPUPool | None, word: str, part: str) -> None:
+    message = refused(world.pod(), view(pool))
+    assert message.startswith(f"{word}: ")
+    assert part in message
+    assert message.endswith(".")
+
+
+ACCESS: dict[str, tuple[dict[str, Any], bool]] = {
+    "none": ({}, True),
+    "namespace": ({"namespaces": ["x", "team"]}, True),
+    "other namespace": ({"namespaces": ["x"]}, False),
+    "label": ({"namespaceSelector": {"matchLabels": {"gpu": "yes"}}}, True),
+    "other label": ({"namespaceSelector": {"matchLabels": {"gpu": "no"}}}, False),
+    "selector of everything": ({"namespaceSelector": {}}, True),
+    "account": ({"serviceAccounts": ["team/runner"]}, True),
+    "account of another namespace": ({"serviceAccounts": ["x/runner"]}, False),
+    "other account": ({"serviceAccounts": ["team/default"]}, False),
+    "union": ({"namespaces": ["x"], "serviceAccounts": ["team/runner"]}, True),
+    "groups": ({"dexGroups": ["system:authenticated"]}, False),
+    "groups or namespace": ({"dexGroups": ["g"], "namespaces": ["team"]}, True),
+}
+
+
+@pytest.mark.parametrize(("access", "allowed"), ACCESS.values(), ids=ACCESS.keys())
+def test_access_is_the_union_of_the_lists(access: dict[str, Any], allowed: bool) -> None:
+    verdict = judged(world.pod(serviceAccountName="runner"), view(world.pool(access=access), free_node(), gpu="yes"))
+    assert isinstance(verdict, Granted) == allowed
+
+
+def test_labels_of_an_unknown_namespace_allow_nothing() -> None:
+    seen = view(world.pool(access={"namespaceSelector": {}}), free_node())
+    unknown = View(seen.pool, (), None, 0, seen.shelves, seen.settings)
+    assert refused(world.pod(), unknown).startswith("AccessDenied: ")
+
+
+def test_a_pool_that_is_going_gives_nothing() -> None:
+    from controllers.api.gpupool import GPUPool
+
+    pool = adapter(GPUPool).validate_python({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert "is being deleted" in refused(world.pod(), view(pool, free_node()))
+
+
+def test_capacity_is_told_in_numbers() -> None:
+    used = world.device(
+        "n1", 0, allocations=[{"podUID": "u", "namespace": "x", "pod": "p", "container": "c", "slots": 1}]
+    )
+    reserved = world.device("n1", 1, reservations=[world.promise("r")])
+    broken = world.device("n1", 2, conditions=[{"type": "Faulted", "status": "True", "reason": "Xid"}])
+    shelf = world.shelf_of(world.node("n1"), [used, reserved, broken, world.device("n1", 3)])
+    message = refused(world.pod(2), view(world.pool(), shelf))
+    assert "cannot give 2 now: there are not enough free ones" in message
+    assert "(total 4, used 1, reserved 1, unavailable 1, free 1)" in message
+    assert "ReplicaSet" in message
+
+
+def test_a_shortage_names_its_cause() -> None:
+    shelves = (free_node("n1", 1), free_node("n2", 1))
+    assert "no node has more than 1 free" in refused(world.pod(2), view(world.pool(), *shelves))
+    elsewhere = world.pod(nodeSelector={"disk": "ssd"})
+    assert "do not match the pod's node selector" in refused(elsewhere, view(world.pool(), *shelves))
+
+
+def test_the_cap_on_unseen_reservations() -> None:
+    settings = parse_settings({"admission": {"maxUnseen": 3}})
+    assert isinstance(judged(world.pod(), view(world.pool(), free_node(), unseen=2, settings=settings)), Granted)
+    message = refused(world.pod(), view(world.pool(), free_node(), unseen=3, settings=settings))
+    assert message.startswith("InsufficientCapacity: namespace team has 3 reservations whose pods never appeared")
+    assert "admission.maxUnseen allows 3" in message
+
+
+def test_taints_of_the_pool_are_tolerated_and_others_respected() -> None:
+    taint = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
+    pool = world.pool(scheduling={"taints": [taint]})
+    tainted = world.shelf_of(world.node("n1", taints=[taint]), [world.device("n1", 0)])
+    verdict = judged(world.pod(), view(pool, tainted))
+    assert isinstance(verdict, Granted)
+    assert {"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"} in next(
+        op["value"] for op in verdict.patch if op["path"] == "/spec/tolerations"
+    )
+    foreign = [taint, {"key": "special", "effect": "NoSchedule"}]
+    guarded = world.shelf_of(world.node("n1", taints=foreign), [world.device("n1", 0)])
+    assert refused(world.pod(), view(pool, guarded)).startswith("InsufficientCapacity: ")
+    tolerant = world.pod(tolerations=[{"key": "special", "operator": "Exists"}])
+    assert isinstance(judged(tolerant, view(pool, guarded)), Granted)
+
+
+def test_the_runtime_class_of_the_settings_is_given() -> None:
+    settings = parse_settings({"admission": {"runtimeClassName": "nvidia"}})
+    verdict = judged(world.pod(), view(world.pool(), free_node(), settings=settings))
+    assert isinstance(verdict, Granted)
+    assert {"op": "add", "path": "/spec/runtimeClassName", "value": "nvidia"} in verdict.patch
+
+
+def term(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+FITS: dict[str, tuple[dict[str, Any], bool]] = {
+    "nothing": ({}, True),
+    "selector": ({"nodeSelector": {"zone": "z1"}}, True),
+    "other selector": ({"nodeSelector": {"zone": "z2"}}, False),
+    "node name": ({"nodeName": "n1"}, True),
+    "other node name": ({"nodeName": "n2"}, False),
+    "in": ({"terms": [term("zone", "In", "z0", "z1")]}, True),
+    "not in": ({"terms": [term("zone", "NotIn", "z1")]}, False),
+    "not in, absent": ({"terms": [term("none", "NotIn", "z1")]}, True),
+    "exists": ({"terms": [term("zone", "Exists")]}, True),
+    "does not exist": ({"terms": [term("zone", "DoesNotExist")]}, False),
+    "greater": ({"terms": [term("gen", "Gt", "4")]}, True),
+    "less": ({"terms": [term("gen", "Lt", "4")]}, False),
+    "greater than words": ({"terms": [term("zone", "Gt", "4")]}, False),
+    "unknown operator": ({"terms": [term("zone", "Near", "z1")]}, False),
+    "one of two": ({"terms": [term("zone", "In", "z9"), term("zone", "In", "z1")]}, True),
+    "empty term": ({"terms": [{}]}, False),
+    "no terms": ({"terms": []}, False),
+    "field": ({"terms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}, True),
+    "other field": ({"terms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}]}, False),
+}
+
+
+@pytest.mark.parametrize(("parts", "expected"), FITS.values(), ids=FITS.keys())
+def test_which_nodes_are_possible(parts: dict[str, Any], expected: bool) -> None:
+    if "terms" in parts:
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": parts["terms"]}}
+        parts = {"affinity": {"nodeAffinity": required}}
+    node = world.node("n1", zone="z1", gen="5")
+    assert fits.fits(fits.Wants.of(spec(**parts), ()), node) == expected
+
+
+TOLERATES: dict[str, tuple[dict[str, str], bool]] = {
+    "everything": ({"operator": "Exists"}, True),
+    "key": ({"key": "k", "operator": "Exists"}, True),
+    "other key": ({"key": "x", "operator": "Exists"}, False),
+    "value": ({"key": "k", "operator": "Equal", "value": "v"}, True),
+    "value by default": ({"key": "k", "value": "v"}, True),
+    "other value": ({"key": "k", "value": "x"}, False),
+    "effect": ({"key": "k", "value": "v", "effect": "NoSchedule"}, True),
+    "other effect": ({"key": "k", "value": "v", "effect": "NoExecute"}, False),
+    "unknown operator": ({"key": "k", "operator": "Like", "value": "v"}, False),
+}
+
+
+@pytest.mark.parametrize(("toleration", "expected"), TOLERATES.values(), ids=TOLERATES.keys())
+def test_what_a_toleration_covers(toleration: dict[str, str], expected: bool) -> None:
+    node = world.node("n1", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    assert fits.fits(fits.Wants.of(spec(tolerations=[toleration]), ()), node) == expected
+
+
+def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
+    node = world.node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}])
+    assert fits.fits(fits.Wants.of(spec(), ()), node)
+
+
+def test_a_node_without_the_pools_label_is_not_chosen() -> None:
+    bare = world.node("n1", pool="b")
+    shelf = world.shelf_of(bare, [world.device("n1", 0)])
+    assert names.pool_node_label("a") not in bare.metadata.labels
+    assert refused(world.pod(), view(world.pool(), shelf)).startswith("InsufficientCapacity: ")

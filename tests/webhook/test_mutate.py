@@ -1,0 +1,181 @@
+"""The patch: what a pod says after it, whatever it said before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.api import names
+from controllers.api.gpupool import Taint, Toleration
+from tests.webhook import world
+from webhook import mutate
+from webhook.mutate import PREFERRED, REQUIRED
+
+POOL_LABEL = {"key": names.pool_node_label("a"), "operator": "Exists"}
+HERE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+TOLERATION = Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule")
+
+
+def patch(raw: dict[str, Any], **changes: Any) -> mutate.Patch:
+    parts: dict[str, Any] = {
+        "pool": "a", "node": "n1", "request_id": "r1", "devices": "d1,d2", "tolerations": [TOLERATION],
+        "runtime_class": "nvidia",
+    }  # fmt: skip
+    return mutate.admitted(raw, **parts | changes)
+
+
+def patched(raw: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return world.apply_patch(raw, patch(raw, **changes))
+
+
+def test_a_bare_pod_gets_everything() -> None:
+    made = patched({"metadata": {"name": "p"}, "spec": {"containers": []}})
+    assert made["metadata"] == {
+        "name": "p",
+        "labels": {names.LABEL_POOL: "a"},
+        "annotations": {names.REQUEST_ID: "r1", names.DEVICES: "d1,d2"},
+    }
+    assert made["spec"] == {
+        "containers": [],
+        "affinity": {
+            "nodeAffinity": {
+                REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [POOL_LABEL]}]},
+                PREFERRED: [{"weight": 100, "preference": HERE}],
+            }
+        },
+        "tolerations": [{"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}],
+        "runtimeClassName": "nvidia",
+    }
+
+
+def test_null_parents_are_replaced() -> None:
+    made = patched({"metadata": {"labels": None, "annotations": None}, "spec": {"affinity": None, "tolerations": None}})
+    assert made == patched({"metadata": {}, "spec": {}})
+
+
+def test_keys_that_a_pod_brings_are_overwritten_and_others_kept() -> None:
+    meta = {
+        "labels": {names.LABEL_POOL: "other", "app": "x"},
+        "annotations": {names.REQUEST_ID: "stolen", "a/b~c": "y"},
+    }
+    made = patched({"metadata": meta, "spec": {"runtimeClassName": "own"}})
+    assert made["metadata"]["labels"] == {names.LABEL_POOL: "a", "app": "x"}
+    assert made["metadata"]["annotations"] == {names.REQUEST_ID: "r1", names.DEVICES: "d1,d2", "a/b~c": "y"}
+    assert made["spec"]["runtimeClassName"] == "own"
+
+
+def test_the_pool_is_anded_into_every_term() -> None:
+    terms = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]},
+    ]
+    made = patched({"metadata": {}, "spec": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}})
+    narrowed = made["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert narrowed == [
+        {"matchExpressions": [*terms[0]["matchExpressions"], POOL_LABEL]},
+        {"matchFields": terms[1]["matchFields"], "matchExpressions": [POOL_LABEL]},
+    ]
+
+
+def test_an_empty_term_matches_no_node_and_stays_so() -> None:
+    spec = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}}
+    assert patched({"metadata": {}, "spec": spec})["spec"]["affinity"]["nodeAffinity"][REQUIRED] == {
+        "nodeSelectorTerms": [{}]
+    }
+
+
+def test_a_toleration_that_is_there_is_not_repeated() -> None:
+    there = [{"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}]
+    assert not any("tolerations" in op["path"] for op in patch({"metadata": {}, "spec": {"tolerations": there}}))
+
+
+def test_marks_of_a_pod_that_reserves_nothing_are_removed() -> None:
+    meta = {"labels": {names.LABEL_POOL: "a", "app": "x"}, "annotations": {names.DEVICES: "d", names.REQUEST_ID: "r"}}
+    raw = {"metadata": meta, "spec": {}}
+    assert world.apply_patch(raw, mutate.unmarked(raw)) == {
+        "metadata": {"labels": {"app": "x"}, "annotations": {}},
+        "spec": {},
+    }
+    assert mutate.unmarked({"metadata": {"labels": None}}) == ()
+    assert mutate.unmarked({}) == ()
+
+
+def test_only_taints_that_nodes_carry_are_tolerated_and_extras_always() -> None:
+    there = Taint(key="gpu", value="a", effect="NoSchedule")
+    absent = Taint(key="other", effect="NoExecute")
+    extra = Toleration(key="more", operator="Exists")
+    assert mutate.pool_tolerations([there, absent], [there], [extra]) == [
+        Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule"),
+        extra,
+    ]
+
+
+words = st.text("ab/~.", max_size=6)
+expressions = st.lists(
+    st.fixed_dictionaries({"key": words, "operator": st.sampled_from(["In", "Exists"]), "values": st.lists(words)}),
+    max_size=2,
+)
+terms = st.fixed_dictionaries({}, optional={"matchExpressions": expressions, "matchFields": expressions})
+node_affinity = st.fixed_dictionaries(
+    {},
+    optional={
+        REQUIRED: st.none() | st.fixed_dictionaries({"nodeSelectorTerms": st.lists(terms, max_size=3)}),
+        PREFERRED: st.lists(st.fixed_dictionaries({"weight": st.just(1), "preference": terms}), max_size=2),
+    },
+)
+pods = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {},
+            optional={
+                "labels": st.none() | st.dictionaries(words | st.just(names.LABEL_POOL), words, max_size=3),
+                "annotations": st.none() | st.dictionaries(words | st.just(names.REQUEST_ID), words, max_size=3),
+            },
+        ),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "affinity": st.none() | st.fixed_dictionaries({}, optional={"nodeAffinity": st.none() | node_affinity}),
+                "tolerations": st.none() | st.lists(st.fixed_dictionaries({"key": words}), max_size=2),
+                "runtimeClassName": st.none() | words,
+            },
+        ),
+    }
+)
+
+
+@settings(max_examples=300)
+@given(pods)
+def test_after_the_patch_the_pod_is_marked_bound_to_the_pool_and_otherwise_as_it_was(raw: dict[str, Any]) -> None:
+    made = patched(raw)
+    meta, spec = made["metadata"], made["spec"]
+    assert meta["labels"] == {**(raw["metadata"].get("labels") or {}), names.LABEL_POOL: "a"}
+    assert meta["annotations"] == {
+        **(raw["metadata"].get("annotations") or {}), names.REQUEST_ID: "r1", names.DEVICES: "d1,d2",
+    }  # fmt: skip
+    affinity = spec["affinity"]["nodeAffinity"]
+    before = ((raw["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
+    for term in affinity[REQUIRED]["nodeSelectorTerms"]:
+        empty = not term.get("matchExpressions") and not term.get("matchFields")
+        assert POOL_LABEL in term.get("matchExpressions", []) or (empty and before is not None)
+    assert before is None or len(affinity[REQUIRED]["nodeSelectorTerms"]) == len(before["nodeSelectorTerms"])
+    assert {"weight": 100, "preference": HERE} in affinity[PREFERRED]
+    assert spec["runtimeClassName"] == (raw["spec"].get("runtimeClassName") or "nvidia")
+    assert spec["tolerations"][: len(raw["spec"].get("tolerations") or [])] == (raw["spec"].get("tolerations") or [])
+
+
+@settings(max_examples=200)
+@given(pods)
+def test_the_patch_of_a_patched_pod_changes_nothing(raw: dict[str, Any]) -> None:
+    assert patch(patched(raw)) == ()
+
+
+@given(st.dictionaries(words, st.integers() | st.dictionaries(words, st.integers()), max_size=4), st.data())
+def test_an_overlay_makes_every_value_true(raw: dict[str, Any], data: st.DataObject) -> None:
+    wanted = data.draw(st.dictionaries(words, st.integers() | st.dictionaries(words, st.integers()), max_size=4))
+    made = world.apply_patch(raw, mutate.overlay(raw, wanted))
+    for key, value in wanted.items():
+        assert made[key].items() >= value.items() if isinstance(value, dict) else made[key] == value
+    assert all(made[key] == value for key, value in raw.items() if key not in wanted)

@@ -1,0 +1,1 @@
+"""gpu-admission-webhook: gives a pod its card, or says why not, while it is being created."""

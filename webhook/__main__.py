@@ -1,0 +1,151 @@
+"""gpu-admission-webhook: flags and wiring."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Namespace, Node, Pod, Secret, WebhookConfiguration
+from controllers.api.resources import (
+    GPUDEVICE,
+    GPUPOOL,
+    MODULECONFIG,
+    MUTATING_WEBHOOK,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+    VALIDATING_WEBHOOK,
+)
+from controllers.api.settings import ModuleConfig, Settings, parse_settings
+from controllers.runtime import logs
+from controllers.runtime.errors import ConfigurationError
+from controllers.runtime.leader import Leader, LeaseSettings
+from controllers.runtime.process import Process, arguments, main
+from controllers.runtime.reflector import Scope
+from controllers.runtime.settings import LiveSettings
+from webhook.admission import Admission
+from webhook.certificates import Caches, Keeper, Tls
+from webhook.reserve import Reserver
+from webhook.rotation import DAY, Policy
+from webhook.server import Server
+from webhook.snapshot import Snapshot, Stores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags."""
+    flags = arguments(names.WEBHOOK, "Gives pods their GPU cards while they are created.")
+    flags.add_argument("--host", default="127.0.0.1", help="address on which reviews are served")
+    flags.add_argument("--port", type=int, default=9443, help="its port; 0 lets the system choose")
+    flags.add_argument("--drain-seconds", type=float, default=2.0, help="serve so long after the signal to stop")
+    group, policy = flags.add_argument_group("certificates (fractions are allowed)"), Policy()
+    group.add_argument("--certificate-days", type=float, default=policy.certificate / DAY, help="life of a certificate")
+    group.add_argument("--authority-days", type=float, default=policy.authority / DAY, help="life of its authority")
+    group.add_argument(
+        "--certificate-renew-share", type=float, default=policy.renew_share, help="renew after this share of a life"
+    )
+    group.add_argument(
+        "--certificate-settle", type=float, default=policy.settle, help="seconds for API servers to learn a caBundle"
+    )
+    return flags
+
+
+def policy_of(args: argparse.Namespace) -> Policy:
+    """How certificates are kept; raises ConfigurationError."""
+    policy = Policy(
+        args.certificate_days * DAY, args.authority_days * DAY, args.certificate_renew_share, args.certificate_settle
+    )
+    if not 0 < policy.renew_share < 1:
+        raise ConfigurationError(f"--certificate-renew-share is {policy.renew_share:g}; expected between 0 and 1")
+    if policy.certificate <= 0 or policy.authority < 2 * policy.certificate:
+        raise ConfigurationError(
+            f"--authority-days {args.authority_days:g} is too short for --certificate-days {args.certificate_days:g};"
+            " an authority lives at least twice as long as a certificate"
+        )
+    return policy
+
+
+async def wire(process: Process) -> None:
+    """Put the process together and run it."""
+    policy = policy_of(process.args)
+    settings = _settings(process)
+    stores = Stores(
+        pools=process.reflect(GPUPOOL, GPUPool),
+        devices=process.reflect(GPUDEVICE, GPUDevice),
+        nodes=process.reflect(NODE, Node),
+        namespaces=process.reflect(NAMESPACE, Namespace),
+        pods=process.reflect(POD, Pod, scope=Scope(labels=names.LABEL_POOL)),
+    )
+    ours = Scope(fields=f"metadata.name={names.WEBHOOK_CONFIGURATION}")
+    secret = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.WEBHOOK_SECRET}")
+    caches = Caches(
+        secrets=process.reflect(SECRET, Secret, scope=secret),
+        mutating=process.reflect(MUTATING_WEBHOOK, WebhookConfiguration, scope=ours),
+        validating=process.reflect(VALIDATING_WEBHOOK, WebhookConfiguration, scope=ours),
+    )
+    tls = Tls(caches)
+    snapshot = Snapshot(stores, lambda: settings.current)
+    reserver = Reserver(process.client, process.executor, stores.devices, served=snapshot.is_bound)
+    admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current)
+    server = Server(admission, process.health, host=process.args.host, port=process.args.port)
+    keeper = Keeper(process.client, caches, policy, _candidate(process))
+
+    async def serve() -> None:
+        await tls.loaded.wait()
+        await server.start(tls.context)
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # Not ready any more: whoever balances stops sending before the port closes.
+            await server.drain(process.args.drain_seconds)
+            await server.stop()
+            await reserver.drain()
+
+    process.background(keeper.run)
+    process.background(serve)
+    process.health.check("serving", lambda: server.serving)
+    process.health.check("caBundle in place", tls.trusted)
+    try:
+        await process.run(work, lease=None, namespace=names.NAMESPACE)
+    finally:
+        await server.stop()
+
+
+def _settings(process: Process) -> LiveSettings[Settings]:
+    def parse(config: ModuleConfig) -> Settings:
+        return parse_settings(config.spec.settings)
+
+    settings = LiveSettings(MODULECONFIG, Settings(), parse, process.recorder)
+    settings.subscribe(lambda found: logs.configure(process.name, found.log_level))
+    scope = Scope(fields=f"metadata.name={names.MODULE}")
+    process.reflect(MODULECONFIG, ModuleConfig, scope=scope, optional=True).subscribe(settings.changed)
+    return settings
+
+
+def _candidate(process: Process) -> Callable[[], Leader]:
+    """Candidates for the lease of the certificates; nothing else in the process depends on it."""
+    args = process.args
+    timing = LeaseSettings(args.lease_duration, args.renew_deadline, args.retry_period)
+
+    def candidate() -> Leader:
+        identity = f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}"
+        return Leader(process.lease_client, names.WEBHOOK, names.NAMESPACE, identity, timing)
+
+    return candidate
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), names.MANAGER_ADMISSION, wire))

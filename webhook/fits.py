@@ -1,0 +1,94 @@
+"""Which nodes a pod can go to, as far as simple matching tells; the scheduler has the last word. Pure.
+
+Judged: a fixed nodeName, nodeSelector, required node affinity (labels and metadata.name), and
+taints that keep pods away. Not judged: other resources, volumes, pod affinity, spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpupool import Taint, Toleration
+    from controllers.api.kube import Node, NodeTaint
+    from webhook.records import AskingSpec, Expression, NodeTerm, PodToleration
+
+REPELLING = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What a pod demands of its node."""
+
+    node_name: str | None
+    labels: Mapping[str, str]
+    terms: tuple[NodeTerm, ...] | None
+    tolerations: tuple[PodToleration | Toleration, ...]
+
+    @classmethod
+    def of(cls, spec: AskingSpec, added: Iterable[Toleration]) -> Wants:
+        """What the pod demands, with the tolerations that the pool adds."""
+        return cls(spec.node_name, spec.node_selector, spec.required_terms, (*spec.tolerations, *added))
+
+
+def fits(wants: Wants, node: Node) -> bool:
+    """Whether the node is possible for the pod."""
+    labels = node.metadata.labels
+    return (
+        (wants.node_name is None or wants.node_name == node.name)
+        and all(labels.get(key) == value for key, value in wants.labels.items())
+        and (wants.terms is None or any(_term(term, node) for term in wants.terms))
+        and all(
+            any(tolerates(toleration, taint) for toleration in wants.tolerations)
+            for taint in node.spec.taints
+            if taint.effect in REPELLING
+        )
+    )
+
+
+def _term(term: NodeTerm, node: Node) -> bool:
+    """An empty term matches no node: that is Kubernetes' rule."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node.name}
+    return all(_holds(expression, node.metadata.labels) for expression in term.match_expressions) and all(
+        _holds(expression, fields) for expression in term.match_fields
+    )
+
+
+def _holds(expression: Expression, labels: Mapping[str, str]) -> bool:
+    value = labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(expression, value)
+    return False
+
+
+def _compares(expression: Expression, value: str | None) -> bool:
+    try:
+        (bound,) = expression.values
+        found, limit = int(value or ""), int(bound)
+    except ValueError:
+        return False
+    return found > limit if expression.operator == "Gt" else found < limit
+
+
+def tolerates(toleration: PodToleration | Toleration, taint: NodeTaint | Taint) -> bool:
+    """Kubernetes' rule: an empty key (with Exists) or effect stands for all."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return not toleration.key or toleration.key == taint.key
+    same = (toleration.value or "") == (taint.value or "")
+    return toleration.operator in (None, "", "Equal") and toleration.key == taint.key and same

@@ -1,0 +1,23 @@
+"""Metrics of the webhook; the runtime's stand beside them."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+REVIEWS = Counter("gpu_webhook_reviews_total", "Reviews answered, by verdict and reason.", ["verdict", "reason"])
+DECISION_SECONDS = Histogram(
+    "gpu_webhook_decision_seconds",
+    "Time to read a review and decide, without waiting for writes, in seconds.",
+    buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
+)
+WRITE_SECONDS = Histogram(
+    "gpu_webhook_write_seconds",
+    "Time to write the reservations of one pod, in seconds.",
+    buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4),
+)
+CONFLICTS = Counter("gpu_webhook_conflicts_total", "Reservations that somebody else's write came before.")
+RESERVATIONS = Counter("gpu_webhook_reservations_total", "Reservations written, by pool.", ["pool"])
+TAKEN_BACK = Counter("gpu_webhook_reservations_taken_back_total", "Reservations taken back: not all could be made.")
+CERTIFICATE_EXPIRES = Gauge(
+    "gpu_webhook_certificate_expires_timestamp_seconds", "When the serving certificate expires."
+)

@@ -1,0 +1,122 @@
+"""The JSON patch for a pod: what it should say, laid over what it says. Pure.
+
+`overlay` writes the smallest operations that make nested fields have given values, creates
+parents that are missing (or null), and replaces lists as a whole; so no operation depends
+on another, and what the pod had is kept unless we own it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names
+from controllers.api.record import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpupool import Taint, Toleration
+
+Patch = tuple[dict[str, Any], ...]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+TERMS = "nodeSelectorTerms"
+MARKS = (("labels", names.LABEL_POOL), ("annotations", names.REQUEST_ID), ("annotations", names.DEVICES))
+WEIGHT_MAX = 100
+
+
+def admitted(
+    raw: Mapping[str, Any],
+    *,
+    pool: str,
+    node: str,
+    request_id: str,
+    devices: str,
+    tolerations: Iterable[Toleration],
+    runtime_class: str | None,
+) -> Patch:
+    """The patch for a pod that gets cards."""
+    spec = raw.get("spec") or {}
+    wanted: dict[str, Any] = {"affinity": {"nodeAffinity": _affinity(spec, pool, node)}}
+    if added := _tolerations(spec, tolerations):
+        wanted["tolerations"] = added
+    if runtime_class and not spec.get("runtimeClassName"):
+        wanted["runtimeClassName"] = runtime_class
+    marks = {
+        "labels": {names.LABEL_POOL: pool},
+        "annotations": {names.REQUEST_ID: request_id, names.DEVICES: devices},
+    }
+    return overlay(raw, {"metadata": marks, "spec": wanted})
+
+
+def unmarked(raw: Mapping[str, Any]) -> Patch:
+    """The patch for a pod that reserves nothing: it must not carry the marks of one that does."""
+    metadata = raw.get("metadata") or {}
+    return tuple(
+        {"op": "remove", "path": pointer("metadata", field, key)}
+        for field, key in MARKS
+        if key in (metadata.get(field) or {})
+    )
+
+
+def pool_tolerations(taints: Iterable[Taint], present: Iterable[Any], extra: Iterable[Toleration]) -> list[Toleration]:
+    """Tolerations for the pool's taints that its nodes carry, and those that the pool adds."""
+    from controllers.api.gpupool import Toleration
+
+    there = {(taint.key, taint.value or "", taint.effect) for taint in present}
+    own = [
+        Toleration(key=taint.key, operator="Equal", value=taint.value or "", effect=taint.effect)
+        for taint in taints
+        if (taint.key, taint.value or "", taint.effect) in there
+    ]
+    return [*own, *extra]
+
+
+def _affinity(spec: Mapping[str, Any], pool: str, node: str) -> dict[str, Any]:
+    """Node affinity: the pool's nodes, and of them rather the one where the cards are reserved."""
+    existing = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    on_pool = {"key": names.pool_node_label(pool), "operator": "Exists"}
+    required = existing.get(REQUIRED)
+    terms = (required or {}).get(TERMS)
+    narrowed = [{"matchExpressions": [on_pool]}] if required is None else [_and(term, on_pool) for term in terms or ()]
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    preferred = list(existing.get(PREFERRED) or ())
+    if not any(term.get("preference") == here for term in preferred):
+        preferred.append({"weight": WEIGHT_MAX, "preference": here})
+    return {REQUIRED: {TERMS: narrowed}, PREFERRED: preferred}
+
+
+def _and(term: dict[str, Any], expression: dict[str, Any]) -> dict[str, Any]:
+    """One more condition for a term. An empty term matches no node and has to stay so."""
+    expressions = list(term.get("matchExpressions") or ())
+    if expression in expressions or not (expressions or term.get("matchFields")):
+        return term
+    return {**term, "matchExpressions": [*expressions, expression]}
+
+
+def _tolerations(spec: Mapping[str, Any], added: Iterable[Toleration]) -> list[dict[str, Any]] | None:
+    """The pod's tolerations with the new ones; None where it has them all."""
+    existing = list(spec.get("tolerations") or ())
+    new: list[dict[str, Any]] = []
+    for toleration in map(to_json, added):
+        if toleration not in existing and toleration not in new:
+            new.append(toleration)
+    return [*existing, *new] if new else None
+
+
+def overlay(raw: Mapping[str, Any], wanted: Mapping[str, Any], path: tuple[str, ...] = ()) -> Patch:
+    """Operations after which `raw` has every value of `wanted`."""
+    operations: list[dict[str, Any]] = []
+    for key, value in wanted.items():
+        there = raw.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            operations += overlay(there, value, (*path, key))
+        elif there != value:
+            # `add` to a member that exists replaces it (RFC 6902, 4.1).
+            operations.append({"op": "add", "path": pointer(*path, key), "value": value})
+    return tuple(operations)
+
+
+def pointer(*parts: str) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

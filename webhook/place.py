@@ -1,0 +1,159 @@
+"""Chooses a node and cards for a pod. Pure: a seed, the request's id, takes the place of chance.
+
+Spread takes the emptiest topology domain, and in it the emptiest node; BinPack the node with
+the least room that suffices. Equals are ordered by the seed, so that several replicas, which
+see the same free cards, do not all run for the first one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from zlib import crc32
+
+from controllers.api import names
+from webhook.fits import Wants, fits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.kube import Node
+    from controllers.domain.slots import NodeSlots
+    from webhook.verdict import Ask
+
+Strategy = Literal["Spread", "BinPack"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A card with free slots."""
+
+    device: GPUDevice
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A pool's cards on one node, less what requests in flight hold."""
+
+    node: Node | None
+    slots: NodeSlots
+    spots: tuple[Spot, ...]
+    free: int
+    taken: int
+    total: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Slots of one card for one pod."""
+
+    device: GPUDevice
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a pod's slots are reserved."""
+
+    node: str
+    shares: tuple[Share, ...]
+
+    @property
+    def devices(self) -> str:
+        """The cards as the pod's annotation names them."""
+        return ",".join(share.device.status.inventory_id or share.device.name for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a pool places."""
+
+    strategy: Strategy
+    topology_key: str
+
+
+def shelf(node: Node | None, slots: NodeSlots, held: Mapping[str, Mapping[str, int]]) -> Shelf:
+    """Take requests in flight (card → request → slots) off what is free on a node.
+
+    A request whose reservation the card already shows is not counted twice.
+    """
+    spots, in_flight = [], 0
+    for card in slots.cards:
+        shown = {reservation.request_id for reservation in card.device.status.reservations}
+        waiting = sum(units for request, units in held.get(card.device.name, {}).items() if request not in shown)
+        in_flight += waiting
+        if card.free > waiting:
+            spots.append(Spot(card.device, card.free - waiting))
+    total = sum(card.slots for card in slots.cards)
+    taken = sum(card.used + card.reserved for card in slots.cards) + slots.overflow + in_flight
+    free = max(0, sum(spot.free for spot in spots) - slots.overflow - slots.displaced)
+    return Shelf(node, slots, tuple(spots), free, taken, total, in_flight)
+
+
+def candidates(shelves: Iterable[Shelf], ask: Ask, wants: Wants, rules: Rules, seed: str) -> list[tuple[Node, Shelf]]:
+    """Nodes that have room and that the pod can go to, the best first."""
+    everything = list(shelves)
+    label = names.pool_node_label(ask.pool)
+    possible = [
+        (node, entry)
+        for entry in everything
+        if entry.free >= ask.units and (node := entry.node) is not None
+        if label in node.metadata.labels and fits(wants, node)
+    ]
+    possible.sort(key=_rank(everything, rules, seed))
+    return possible
+
+
+def _rank(shelves: list[Shelf], rules: Rules, seed: str) -> Callable[[tuple[Node, Shelf]], tuple[float, float, int]]:
+    """The order of candidates: smaller is better."""
+    if rules.strategy == "BinPack":
+        return lambda item: (item[1].free, -item[1].taken, _chance(seed, item[0].name))
+    taken: dict[str, int] = defaultdict(int)
+    total: dict[str, int] = defaultdict(int)
+    for entry in shelves:
+        domain = entry.node.metadata.labels.get(rules.topology_key, "") if entry.node else ""
+        taken[domain] += entry.taken
+        total[domain] += entry.total
+
+    def rank(item: tuple[Node, Shelf]) -> tuple[float, float, int]:
+        node, entry = item
+        domain = node.metadata.labels.get(rules.topology_key, "")
+        return taken[domain] / total[domain], entry.taken / entry.total, _chance(seed, node.name)
+
+    return rank
+
+
+def pick(node: str, entry: Shelf, units: int, rules: Rules, seed: str) -> Placement | None:
+    """Cards of a node for so many slots; None where it has not enough."""
+    if entry.free < units:
+        return None
+    sign = 1 if rules.strategy == "BinPack" else -1
+    shares: list[Share] = []
+    for spot in sorted(entry.spots, key=lambda spot: (sign * spot.free, _chance(seed, spot.device.name))):
+        if units <= 0:
+            break
+        take = min(units, spot.free)
+        shares.append(Share(spot.device, take))
+        units -= take
+    return Placement(node, tuple(shares)) if units <= 0 else None
+
+
+def without(shelves: Iterable[Shelf], cards: Collection[str]) -> list[Shelf]:
+    """The same nodes without some cards, which turned out not to be there."""
+    return [_without(entry, cards) for entry in shelves]
+
+
+def _without(entry: Shelf, cards: Collection[str]) -> Shelf:
+    left = tuple(spot for spot in entry.spots if spot.device.name not in cards)
+    if len(left) == len(entry.spots):
+        return entry
+    free = max(0, sum(spot.free for spot in left) - entry.slots.overflow - entry.slots.displaced)
+    return Shelf(entry.node, entry.slots, left, free, entry.taken, entry.total, entry.held)
+
+
+def _chance(seed: str, name: str) -> int:
+    return crc32(f"{seed}{name}".encode())

@@ -1,0 +1,152 @@
+"""Writes a pod's reservations: all cards or none.
+
+Each card is one merge patch of `state` and `reservations` on the version that the decision
+saw, so of several replicas that choose a card one wins. When one write fails, those that
+succeeded, or may have, are taken back, by quorum reads; where even that does not work, or the
+process dies in between, the reservations end by themselves (`unseenTTL`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from controllers.api.conditions import FAULTED, is_true
+from controllers.api.gpudevice import GPUDevice, Reservation
+from controllers.api.record import adapter, to_json
+from controllers.api.resources import GPUDEVICE
+from controllers.domain.clock import stamp_exact
+from controllers.domain.lifecycle import Facts, live, project
+from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
+from controllers.runtime.plan import Merge, ref
+from webhook import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from controllers.runtime.client import Client
+    from controllers.runtime.executor import Executor
+    from controllers.runtime.store import Store
+    from webhook.place import Share
+    from webhook.review import Request
+    from webhook.verdict import Granted
+
+log = structlog.get_logger()
+TAKE_BACK_TRIES = 5
+_device = adapter(GPUDevice)
+
+
+def status_with(device: GPUDevice, reservations: Iterable[Reservation], now: float) -> dict[str, Any]:
+    """The two fields of the status that several write, as they should be: the expired are left out."""
+    kept = [reservation for reservation in reservations if live(reservation, now)]
+    faulted = is_true(device.status.conditions, FAULTED)
+    facts = Facts(pooled=device.status.pool_ref is not None, reserved=bool(kept), faulted=faulted)
+    return {"state": project(facts), "reservations": [to_json(reservation) for reservation in kept]}
+
+
+def reservation(request: Request, granted: Granted, share: Share, now: float, ttl: float) -> Reservation:
+    """The promise of a card's slots to a pod that nobody has seen yet."""
+    return Reservation(
+        request_id=granted.request_id,
+        namespace=request.namespace,
+        pod=request.pod_name,
+        slots=share.slots,
+        since=stamp_exact(now),
+        expires_at=stamp_exact(now + ttl),
+    )
+
+
+class Reserver:
+    """Writes reservations and takes them back."""
+
+    def __init__(
+        self,
+        client: Client,
+        executor: Executor,
+        devices: Store[GPUDevice],
+        *,
+        served: Callable[[str], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; writes go into the store of devices at once. `served`: whether a request's pod is bound."""
+        self._client, self._executor, self._devices = client, executor, devices
+        self._served, self._clock = served, clock
+        self._cleaning: set[asyncio.Task[None]] = set()
+
+    async def reserve(self, request: Request, granted: Granted, ttl: float) -> None:
+        """Write all; raises the first error, after which none of them is left."""
+        shares, now = granted.placement.shares, self._clock()
+        # All bodies before anything is awaited: an event that comes in between would put another's
+        # reservation into the cache, and with its version the precondition would no longer protect it.
+        bodies = [self._promise(request, granted, share, now, ttl) for share in shares]
+        writes = [asyncio.ensure_future(self._executor.execute([body])) for body in bodies]
+        try:
+            results = await asyncio.gather(*writes, return_exceptions=True)
+        except asyncio.CancelledError:
+            # Out of time, with writes on their way: nobody knows which of them arrive.
+            self.clean(granted, [share.device.name for share in shares])
+            raise
+        errors = [(share.device.name, result) for share, result in zip(shares, results, strict=True) if result]
+        if not errors:
+            metrics.RESERVATIONS.labels(granted.ask.pool).inc(len(shares))
+            return
+        refused = {name for name, error in errors if isinstance(error, (Conflict, NotFound))}
+        if doubtful := [share.device.name for share in shares if share.device.name not in refused]:
+            await asyncio.shield(self.clean(granted, doubtful))
+        await asyncio.gather(*(self._refresh(name) for name in refused))
+        raise next((error for _, error in errors if not isinstance(error, Conflict)), errors[0][1])
+
+    def _promise(self, request: Request, granted: Granted, share: Share, now: float, ttl: float) -> Merge:
+        # The cache's object, not the decision's: the same in all that we read, but perhaps of a newer version.
+        device = self._devices.get(share.device.name) or share.device
+        others = [entry for entry in device.status.reservations if not self._served(entry.request_id)]
+        return _merge(device, status_with(device, [*others, reservation(request, granted, share, now, ttl)], now))
+
+    async def _refresh(self, name: str) -> GPUDevice | None:
+        """Learn what a card is now; the watch may be a moment behind."""
+        try:
+            device: GPUDevice = _device.validate_json(await self._client.get(GPUDEVICE, name))
+        except (RuntimeFault, ValueError):
+            return None
+        self._devices.offer(device)
+        return device
+
+    def clean(self, granted: Granted, cards: list[str]) -> asyncio.Task[None]:
+        """Take reservations back, also when the request that asked for it is over."""
+        task = asyncio.create_task(self._take_back(granted.request_id, cards))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+        return task
+
+    async def drain(self) -> None:
+        """Wait for what is being taken back."""
+        await asyncio.gather(*self._cleaning, return_exceptions=True)
+
+    async def _take_back(self, request_id: str, cards: list[str]) -> None:
+        await asyncio.gather(*(self._take_one_back(request_id, card) for card in cards))
+
+    async def _take_one_back(self, request_id: str, card: str) -> None:
+        for _ in range(TAKE_BACK_TRIES):
+            device = await self._refresh(card)
+            if device is None:
+                break
+            rest = [item for item in device.status.reservations if item.request_id != request_id]
+            if len(rest) == len(device.status.reservations):
+                return
+            try:
+                await self._executor.execute([_merge(device, status_with(device, rest, self._clock()))])
+            except Conflict:
+                continue
+            except RuntimeFault:
+                break
+            metrics.TAKEN_BACK.inc()
+            return
+        log.warning("a reservation could not be taken back; it ends by itself", device=card, request_id=request_id)
+
+
+def _merge(device: GPUDevice, status: dict[str, Any]) -> Merge:
+    """A write that only the version of this very object lets through."""
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, subresource="status")

@@ -1,0 +1,137 @@
+"""AdmissionReviews: bytes in, one of three outcomes; verdicts in, bytes out. Pure.
+
+Whatever arrives gets a proper answer. Without a uid nobody can be answered in the protocol:
+that is `NotAReview`, an HTTP error with a sentence. With one, everything else is answered
+under it: `Unreadable` is refused, `Foreign` (no creation of a pod) goes on untouched.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
+
+from controllers.api.record import adapter
+from webhook.records import AskingPod, ReviewRequest, UserInfo
+from webhook.verdict import INVALID, Denied
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+BODY_MAX: Final = 8 << 20
+UID_MAX: Final = 1024
+_request, _pod = adapter(ReviewRequest), adapter(AskingPod)
+
+
+class NotAReview(ValueError):
+    """The body is no AdmissionReview that could be answered; the text says what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A pod that somebody creates."""
+
+    uid: str
+    namespace: str
+    dry_run: bool
+    user: UserInfo
+    raw: dict[str, Any]
+    pod: AskingPod
+
+    @property
+    def pod_name(self) -> str:
+        """The pod's name, or its generateName with `*`: the name may not be chosen yet."""
+        meta = self.pod.metadata
+        return (meta.name or f"{meta.generate_name or ''}*")[:254]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A review with a uid whose content makes no sense."""
+
+    uid: str
+    why: Denied
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A review of something that this webhook does not judge."""
+
+    uid: str
+    what: str
+
+
+def parse(body: bytes) -> Request | Unreadable | Foreign:
+    """Read a review; raises NotAReview."""
+    uid, content = _envelope(body)
+    try:
+        request = _request.validate_python(content)
+    except ValidationError as error:
+        return _unreadable(uid, "the request", error)
+    resource = "/".join(filter(None, (request.resource.group, request.resource.resource, request.sub_resource)))
+    if request.operation != "CREATE" or resource != "pods":
+        return Foreign(uid, f"{request.operation or 'no operation'} of {resource or 'nothing'}"[:200])
+    if not isinstance(request.object, dict):
+        found = f"request.object is {type(request.object).__name__}, expected the pod that is created"
+        return Unreadable(uid, Denied(INVALID, f"{found}; send an AdmissionReview as the API server does"))
+    try:
+        pod = _pod.validate_python(request.object)
+    except ValidationError as error:
+        return _unreadable(uid, "the pod", error)
+    namespace = request.namespace or pod.metadata.namespace or ""
+    return Request(uid, namespace, bool(request.dry_run), request.user_info, request.object, pod)
+
+
+def _envelope(body: bytes) -> tuple[str, dict[str, Any]]:
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise NotAReview(f"the body ({len(body)} bytes) is not JSON: {error}; expected an {KIND}") from error
+    content = review.get("request") if isinstance(review, dict) else None
+    uid = content.get("uid") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(uid, str) or not 0 < len(uid) <= UID_MAX:
+        raise NotAReview(f"the body is JSON, but no {KIND} with a request.uid; expected {API_VERSION} {KIND}")
+    return uid, content
+
+
+def _unreadable(uid: str, what: str, error: ValidationError) -> Unreadable:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))[:200] or "it"
+    found = repr(first["input"])[:80] if isinstance(first["input"], (str, int, float, type(None))) else "something else"
+    sentence = (
+        f"{what} cannot be read: {place}: {first['msg']}, found {found}"
+        f" ({error.error_count()} such in all); send it as the API server does"
+    )
+    return Unreadable(uid, Denied(INVALID, sentence))
+
+
+def allow(
+    uid: str,
+    patch: tuple[dict[str, Any], ...] = (),
+    *,
+    warnings: tuple[str, ...] = (),
+    audit: dict[str, str] | None = None,
+) -> bytes:
+    """The answer that lets the object pass, changed by a JSON patch."""
+    response: dict[str, Any] = {"uid": uid, "allowed": True}
+    if patch:
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}
+    if warnings:
+        response["warnings"] = list(warnings)
+    return _answer(response, audit)
+
+
+def deny(uid: str, why: Denied, *, audit: dict[str, str] | None = None) -> bytes:
+    """The answer that refuses the object with a sentence for its creator."""
+    status: dict[str, Any] = {"status": "Failure", "code": why.code, "reason": why.reason, "message": why.message}
+    if why.retry_after is not None:
+        status["details"] = {"retryAfterSeconds": why.retry_after}
+    return _answer({"uid": uid, "allowed": False, "status": status}, audit)
+
+
+def _answer(response: dict[str, Any], audit: dict[str, str] | None) -> bytes:
+    if audit:
+        response["auditAnnotations"] = audit
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -1,0 +1,107 @@
+"""The HTTPS side: one path for reviews, one for probes.
+
+Starts as soon as there is a certificate, before the caches are filled, so that whoever asks
+early reads a sentence instead of "connection refused". Stops in order: not ready any more,
+time for others to stop sending, in which every answer ends its connection (one that is kept
+would be closed just as the API server sends over it), then the end of what is in hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from aiohttp import web
+
+from controllers.runtime.errors import ConfigurationError
+from webhook import metrics
+from webhook.review import BODY_MAX, NotAReview
+
+if TYPE_CHECKING:
+    import ssl
+
+    from controllers.runtime.health import Health
+    from webhook.admission import Admission
+
+log = structlog.get_logger()
+MUTATE_PODS: Final = "/mutate-pods"
+DEADLINE: Final = 4.0
+"""Seconds for a review, its arrival included; the API server waits for 5."""
+READ_DEADLINE: Final = 3.0
+KEEPALIVE: Final = 180.0
+"""Longer than the 90 s for which Go keeps an idle connection: the side that asks has to close it."""
+
+
+class Server:
+    """Serves reviews over TLS."""
+
+    def __init__(self, admission: Admission, health: Health, *, host: str, port: int) -> None:
+        """Prepare; port 0 lets the system choose."""
+        self._admission, self._health, self._host, self.port = admission, health, host, port
+        self._runner: web.AppRunner | None = None
+        self._draining = False
+
+    async def start(self, tls: ssl.SSLContext) -> None:
+        """Listen."""
+        app = web.Application(client_max_size=BODY_MAX)
+        app.router.add_post(MUTATE_PODS, self._mutate_pods)
+        app.router.add_get("/readyz", self._ready)
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE, shutdown_timeout=DEADLINE + 1)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self.port, ssl_context=tls, backlog=1024).start()
+        except OSError as error:
+            msg = f"cannot listen on {self._host}:{self.port}: {error.strerror}. Give --port another port."
+            raise ConfigurationError(msg) from error
+        self.port = self._runner.addresses[0][1]
+        log.info("serving", host=self._host, port=self.port)
+
+    @property
+    def serving(self) -> bool:
+        """Whether it listens."""
+        return self._runner is not None
+
+    async def drain(self, seconds: float) -> None:
+        """Serve on, but keep no connection."""
+        self._draining = True
+        await asyncio.sleep(seconds)
+
+    async def stop(self) -> None:
+        """Answer what is in hand and close."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _mutate_pods(self, request: web.Request) -> web.Response:
+        response = await self._review(request)
+        if self._draining:
+            response.force_close()
+        return response
+
+    async def _review(self, request: web.Request) -> web.Response:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            async with asyncio.timeout(READ_DEADLINE):
+                body = await request.read()
+            answer = await self._admission.answer(body, DEADLINE - (clock() - began))
+        except web.HTTPRequestEntityTooLarge:
+            return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
+        except TimeoutError:
+            return _refused(408, f"the body did not arrive within {READ_DEADLINE:g} s")
+        except NotAReview as error:
+            return _refused(400, str(error))
+        return web.Response(body=answer, content_type="application/json")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        if failing := self._health.failing:
+            return web.Response(status=503, text="not ready: " + ", ".join(failing) + "\n")
+        return web.Response(text="ok\n")
+
+
+def _refused(status: int, sentence: str) -> web.Response:
+    """An answer to what is no review: nobody's uid to answer under, but a sentence."""
+    metrics.REVIEWS.labels("refused", str(status)).inc()
+    log.warning("not a review", status=status, why=sentence)
+    return web.Response(status=status, text=f"gpu-admission-webhook: {sentence}\n")

@@ -1,0 +1,234 @@
+"""What the caches know, laid out so that a decision costs one pass over the pool's nodes.
+
+Lives as long as the process and is used from its event loop only. For each pool and node a
+`Shelf` (cards, what is free) is kept. A change of a card, a pod, a node or a pool marks the
+shelves that it touches, and a mark is worked off by the next decision that needs the shelf;
+a shelf whose reservations run out is marked by its own expiry. `hold` takes slots off a shelf
+while a reservation travels to the API server, so that two reviews in this process never
+choose the same slot; other processes are kept off by the write's precondition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.clock import seconds
+from controllers.domain.lifecycle import live
+from controllers.domain.slots import account
+from webhook.decide import View
+from webhook.place import shelf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+    from controllers.api.kube import Namespace, Node, Pod
+    from controllers.api.settings import Settings
+    from controllers.runtime.store import Store
+    from webhook.place import Placement, Shelf
+
+UNSEEN_GRACE = 3.0
+"""Seconds that a pod may take to appear before its reservation counts against its namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The caches."""
+
+    pools: Store[GPUPool]
+    devices: Store[GPUDevice]
+    nodes: Store[Node]
+    namespaces: Store[Namespace]
+    pods: Store[Pod]
+
+    @property
+    def synced(self) -> bool:
+        """Whether all have been filled."""
+        return all(s.synced for s in (self.pools, self.devices, self.nodes, self.namespaces, self.pods))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """A reservation whose pod has not been reported."""
+
+    request_id: str
+    since: float
+    until: float
+
+
+class Snapshot:
+    """Views of pools, cheap enough to take one for each review."""
+
+    def __init__(self, stores: Stores, settings: Callable[[], Settings]) -> None:
+        """Follow the stores."""
+        self._stores, self._settings = stores, settings
+        self._shelves: dict[str, dict[str, Shelf]] = defaultdict(dict)
+        self._until: dict[str, dict[str, float]] = defaultdict(dict)
+        self._dirty: dict[str, set[str]] = defaultdict(set)
+        self._held: dict[str, dict[str, int]] = defaultdict(dict)
+        self._unseen: dict[str, dict[str, tuple[_Unseen, ...]]] = defaultdict(dict)
+        stores.devices.index("spot", _spot_of_device)
+        stores.devices.index("node", lambda device: [device.status.node_name] if device.status.node_name else [])
+        stores.devices.index("pool", lambda d: [d.status.pool_ref.name] if d.status.pool_ref else [])
+        stores.devices.index("request", lambda device: [r.request_id for r in device.status.reservations])
+        stores.pods.index("spot", _spot_of_pod)
+        stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
+        stores.devices.subscribe(self._device_changed)
+        stores.pods.subscribe(self._pod_changed)
+        stores.nodes.subscribe(self._node_changed)
+        stores.pools.subscribe(self._pool_changed)
+
+    def view(self, pool: str, namespace: str, now: float) -> View:
+        """What is known about a pool, for a pod of that namespace."""
+        found = self._stores.pools.get(pool)
+        return View(
+            pool=found,
+            known_pools=() if found else tuple(item.name for item in self._stores.pools),
+            namespace=self._stores.namespaces.get(namespace),
+            unseen=self._count_unseen(namespace, now),
+            shelves=self._current(found, now) if found else (),
+            settings=self._settings(),
+        )
+
+    def hold(self, request_id: str, placement: Placement) -> None:
+        """Take slots off the shelf until `release`."""
+        for share in placement.shares:
+            self._held[share.device.name][request_id] = share.slots
+            self._mark(share.device)
+
+    def release(self, request_id: str, placement: Placement) -> None:
+        """Put held slots back; what was reserved meanwhile shows in the card itself."""
+        for share in placement.shares:
+            name = share.device.name
+            self._held[name].pop(request_id, None)
+            if not self._held[name]:
+                del self._held[name]
+            self._mark(share.device)
+
+    # --- shelves ------------------------------------------------------------------------------
+
+    def _current(self, pool: GPUPool, now: float) -> tuple[Shelf, ...]:
+        shelves, until, dirty = self._shelves[pool.name], self._until[pool.name], self._dirty[pool.name]
+        dirty.update(node for node, expires in until.items() if expires <= now)
+        for node in dirty:
+            self._rebuild(pool, node, now)
+        dirty.clear()
+        return tuple(shelves.values())
+
+    def _rebuild(self, pool: GPUPool, node_name: str, now: float) -> None:
+        stores = self._stores
+        devices = stores.devices.by("spot", f"{pool.name}/{node_name}")
+        if not devices:
+            self._shelves[pool.name].pop(node_name, None)
+            self._until[pool.name].pop(node_name, None)
+            return
+        node = stores.nodes.get(node_name)
+        slots = account(
+            pool.name,
+            node=node,
+            node_name=node_name,
+            devices=devices,
+            pods=self._pods_of(pool.name, node_name, devices),
+            allocation=pool.spec.allocation,
+            now=now,
+        )
+        self._shelves[pool.name][node_name] = shelf(node, slots, self._held)
+        self._until[pool.name][node_name] = min(
+            (seconds(r.expires_at) for device in devices for r in device.status.reservations if live(r, now)),
+            default=inf,
+        )
+
+    def _pods_of(self, pool: str, node: str, devices: list[GPUDevice]) -> list[Pod]:
+        """Pods bound to the node, and those for which something is reserved there: they may be bound elsewhere."""
+        pods = self._stores.pods
+        requests = {entry.request_id for device in devices for entry in device.status.reservations}
+        found = [
+            *pods.by("spot", f"{pool}/{node}"),
+            *(pod for request in requests for pod in pods.by("request", request)),
+        ]
+        return list({pod.key: pod for pod in found}.values())
+
+    def is_bound(self, request_id: str) -> bool:
+        """Whether the pod of a request is bound: what was reserved for it has served its purpose."""
+        return any(pod.node is not None for pod in self._stores.pods.by("request", request_id))
+
+    def _mark(self, device: GPUDevice | None) -> None:
+        if device is not None and device.status.pool_ref is not None and device.status.node_name is not None:
+            self._dirty[device.status.pool_ref.name].add(device.status.node_name)
+
+    def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        self._mark(old)
+        self._mark(new)
+        self._follow_unseen(old, new)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            if pod is not None and pod.node is not None:
+                self._dirty[pod.metadata.labels.get(names.LABEL_POOL, "")].add(pod.node)
+                for device in self._stores.devices.by("request", pod.metadata.annotations.get(names.REQUEST_ID, "")):
+                    self._mark(device)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        if node is not None:
+            for device in self._stores.devices.by("node", node.name):
+                self._mark(device)
+
+    def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
+        pool = new or old
+        if pool is None or (old is not None and new is not None and old.spec.allocation == new.spec.allocation):
+            return
+        if new is None:
+            for kept in (self._shelves, self._until, self._dirty):
+                kept.pop(pool.name, None)
+        for device in self._stores.devices.by("pool", pool.name):
+            self._mark(device)
+
+    # --- reservations whose pods have not appeared ----------------------------------------------
+
+    def _follow_unseen(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if old is not None:
+            for namespace in {reservation.namespace for reservation in old.status.reservations}:
+                self._unseen[namespace].pop(old.name, ())
+                if not self._unseen[namespace]:
+                    del self._unseen[namespace]
+        if new is not None:
+            found: dict[str, list[_Unseen]] = defaultdict(list)
+            for reservation in new.status.reservations:
+                if not reservation.seen and (times := _times(reservation.since, reservation.expires_at)):
+                    found[reservation.namespace].append(_Unseen(reservation.request_id, *times))
+            for namespace, entries in found.items():
+                self._unseen[namespace][new.name] = tuple(entries)
+
+    def _count_unseen(self, namespace: str, now: float) -> int:
+        pods = self._stores.pods
+        return len(
+            {
+                entry.request_id
+                for entries in self._unseen.get(namespace, {}).values()
+                for entry in entries
+                if entry.since <= now - UNSEEN_GRACE and entry.until > now and not pods.by("request", entry.request_id)
+            }
+        )
+
+
+def _times(since: str, until: str) -> tuple[float, float] | None:
+    try:
+        return seconds(since), seconds(until)
+    except ValueError:
+        return None
+
+
+def _spot_of_device(device: GPUDevice) -> list[str]:
+    status = device.status
+    return [f"{status.pool_ref.name}/{status.node_name}"] if status.pool_ref and status.node_name else []
+
+
+def _spot_of_pod(pod: Pod) -> list[str]:
+    pool = pod.metadata.labels.get(names.LABEL_POOL)
+    return [f"{pool}/{pod.node}"] if pool and pod.node else []
