@@ -88,7 +88,7 @@ subjects:
   verbs: ["get", "list", "watch"]
 - apiGroups: ["events.k8s.io"]
   resources: ["events"]
-  verbs: ["create", "patch"]
+  verbs: ["create", "get", "patch"]
 {{- end -}}
 
 {{- /* A Lease of its own. Creation cannot be limited to a name. */ -}}

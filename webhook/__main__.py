@@ -17,7 +17,6 @@ from controllers.api.kube import Namespace, Node, Pod, Secret, WebhookConfigurat
 from controllers.api.resources import (
     GPUDEVICE,
     GPUPOOL,
-    MODULECONFIG,
     MUTATING_WEBHOOK,
     NAMESPACE,
     NODE,
@@ -25,13 +24,11 @@ from controllers.api.resources import (
     SECRET,
     VALIDATING_WEBHOOK,
 )
-from controllers.api.settings import ModuleConfig, Settings, parse_settings
-from controllers.runtime import logs
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.leader import Leader, LeaseSettings
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
-from controllers.runtime.settings import LiveSettings
+from controllers.runtime.settings import module_settings
 from webhook.admission import Admission
 from webhook.certificates import Caches, Keeper, Tls
 from webhook.reserve import Reserver
@@ -79,13 +76,13 @@ def policy_of(args: argparse.Namespace) -> Policy:
 async def wire(process: Process) -> None:
     """Put the process together and run it."""
     policy = policy_of(process.args)
-    settings = _settings(process)
+    settings = module_settings(process)
     stores = Stores(
         pools=process.reflect(GPUPOOL, GPUPool),
         devices=process.reflect(GPUDEVICE, GPUDevice),
         nodes=process.reflect(NODE, Node),
         namespaces=process.reflect(NAMESPACE, Namespace),
-        pods=process.reflect(POD, Pod, scope=Scope(labels=names.LABEL_POOL)),
+        pods=process.reflect(POD, Pod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
     )
     ours = Scope(fields=f"metadata.name={names.WEBHOOK_CONFIGURATION}")
     secret = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.WEBHOOK_SECRET}")
@@ -122,17 +119,6 @@ async def wire(process: Process) -> None:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
     finally:
         await server.stop()
-
-
-def _settings(process: Process) -> LiveSettings[Settings]:
-    def parse(config: ModuleConfig) -> Settings:
-        return parse_settings(config.spec.settings)
-
-    settings = LiveSettings(MODULECONFIG, Settings(), parse, process.recorder)
-    settings.subscribe(lambda found: logs.configure(process.name, found.log_level))
-    scope = Scope(fields=f"metadata.name={names.MODULE}")
-    process.reflect(MODULECONFIG, ModuleConfig, scope=scope, optional=True).subscribe(settings.changed)
-    return settings
 
 
 def _candidate(process: Process) -> Callable[[], Leader]:

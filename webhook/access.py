@@ -30,6 +30,12 @@ def judge(pool: GPUPool, *, namespace: str, labels: Namespace | None, account: s
 
     `labels` is the namespace as an object, where it is known.
     """
+    if namespace == names.NAMESPACE:
+        # Its pods are operands to everybody who counts the pool's pods.
+        return Denied(
+            names.ACCESS_DENIED,
+            f"namespace {namespace} belongs to the module itself; pods that use cards go to another namespace.",
+        )
     access = pool.spec.access
     if access is None or _is_open(access):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from controllers.api.record import Timestamp, record
 
@@ -39,7 +39,8 @@ class ObjectMeta:
     # Not compared: two objects are equal when what the module reads of them is equal.
     resource_version: str = field(default="", compare=False)
     generation: int = 0
-    creation_timestamp: str = ""
+    # Before Kubernetes 1.34 an object that is being created carries null here.
+    creation_timestamp: Annotated[str, BeforeValidator(lambda value: value or "")] = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: Annotated[dict[str, str], AfterValidator(_without_last_applied)] = Field(default_factory=dict)

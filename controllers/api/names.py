@@ -96,6 +96,14 @@ def plugin_object(pool: str) -> str:
     return f"gpu-device-plugin-{pool}"
 
 
+def plugin_shard(pool: str, number: int) -> str:
+    """The name of one of the ConfigMaps over which a large pool's cards are spread.
+
+    The dot cannot occur in a pool's name: with a dash, shard 0 of `a` would be pool `a-0`'s own.
+    """
+    return f"{plugin_object(pool)}.{number}"
+
+
 def agent_feature(node: str) -> str:
     """The name of the node agent's own NodeFeature."""
     return f"gpu-{node}"
@@ -127,7 +135,5 @@ EVENT_INVENTORY_CONDITION: Final = "GPUInventoryConditionChanged"
 EVENT_NODE_READY: Final = "GPUNodeReadyForPooling"
 EVENT_ASSIGNED: Final = "GPUDeviceAssigned"
 EVENT_RELEASED: Final = "GPUDeviceReleased"
-EVENT_ANNOTATION_MISMATCH: Final = "GPUAnnotationMismatch"
 EVENT_RESERVATION_EXPIRED: Final = "GPUReservationExpired"
 EVENT_SETTINGS_INVALID: Final = "GPUSettingsInvalid"
-EVENT_MISCONFIGURED: Final = "Misconfigured"

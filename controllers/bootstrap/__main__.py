@@ -14,15 +14,14 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node, Pod
 from controllers.api.nodefeature import NodeFeature
-from controllers.api.settings import ModuleConfig, Settings, parse_settings
+from controllers.api.settings import Settings
 from controllers.bootstrap import components, plan
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.observe import Operand, RuntimeClass, World
-from controllers.runtime import logs
 from controllers.runtime.controller import Controller
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
-from controllers.runtime.settings import LiveSettings
+from controllers.runtime.settings import LiveSettings, module_settings
 
 if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
@@ -94,14 +93,7 @@ async def wire(process: Process) -> None:
         daemonsets=process.reflect(resources.DAEMONSET, Operand, scope=OPERANDS),
         runtime_classes=process.reflect(resources.RUNTIMECLASS, RuntimeClass),
     )
-    config = process.reflect(
-        resources.MODULECONFIG, ModuleConfig, scope=Scope(fields=f"metadata.name={names.MODULE}"), optional=True
-    )
-    settings = LiveSettings(
-        resources.MODULECONFIG, Settings(), lambda obj: parse_settings(obj.spec.settings), process.recorder
-    )
-    settings.subscribe(lambda new: logs.configure(process.name, new.log_level))
-    config.subscribe(settings.changed)
+    settings = module_settings(process)
     reconciler = Reconciler(process, world, settings)
     REGISTRY.register(Readiness(world))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, IGNORED, MANAGED_DISABLED, is_true
+from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED, is_true
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec
     from controllers.api.kube import Node, Pod
+
+BLOCKING = (FAULTED, IGNORED, MANAGED_DISABLED, INVENTORY_INCOMPLETE)
+"""Conditions of a card that keep it from being pooled, offered and issued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def slots_of(device: GPUDevice, allocation: AllocationSpec) -> int:
 def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
     """Whether the card can be given to a new pod of the pool now."""
     status = device.status
-    blocked = any(is_true(status.conditions, kind) for kind in (FAULTED, IGNORED, MANAGED_DISABLED))
+    blocked = any(is_true(status.conditions, kind) for kind in BLOCKING)
     return (
         not blocked
         and status.pool_ref is not None
@@ -152,7 +155,8 @@ def account(
 def _place(pod: Pod, units: int, cards: list[GPUDevice], sizes: dict[str, int], used: Counter[str]) -> int:
     """Count a pod that kubelet has not reported on the likeliest cards; returns what does not fit."""
     wanted = named_devices(pod)
-    for card in sorted(cards, key=lambda card: card.status.inventory_id not in wanted):
+    # Kubelet cannot have given a card that was not offered.
+    for card in sorted(cards, key=lambda c: (c.status.inventory_id not in wanted, c.status.published is None)):
         take = min(units, max(0, sizes[card.name] - used[card.name]))
         used[card.name] += take
         units -= take

@@ -12,14 +12,15 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
-from controllers.api.settings import ModuleConfig, Settings, parse_settings
+from controllers.api.settings import Settings
 from controllers.gpupool import metrics, nodes, plan, reservations
-from controllers.gpupool.observe import BY_POOL, World
+from controllers.gpupool.observe import BY_POOL, FREE, World
+from controllers.gpupool.operands import AGENT_IMAGE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
-from controllers.runtime.settings import LiveSettings
+from controllers.runtime.settings import module_settings
 
 if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
@@ -47,7 +48,9 @@ class Reconciler:
         if seen is None:
             self._status_written.pop(name, None)
             metrics.forget(name)
-            return None
+            made = plan.orphans(self._world.without_pool(name), time.time())
+            await self._execute(made.actions)
+            return made.requeue_after
         due = self._status_written.get(name, float("-inf")) + STATUS_PERIOD
         made = plan.plan(seen, time.time(), status_in=due - time.monotonic())
         await self._execute(made.actions)
@@ -83,6 +86,7 @@ class Reconciler:
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self.pools.add_all(pool.name for pool in self._world.pools)
+        self.pools.add_all(name for name in self._world.devices.index_values(BY_POOL) if name != FREE)
         self.nodes.add_all({node.name for node in self._world.inventories})
         self.cards.add_all(device.name for device in self._world.devices)
 
@@ -96,7 +100,7 @@ class Reconciler:
         if pool is None:
             return
         self.pools.add(pool.name)
-        if old is None or new is None or old.spec != new.spec:
+        if old is None or new is None or _stands(old) != _stands(new):
             self.nodes.add_all({node.name for node in self._world.inventories})
             self._candidates_changed()
 
@@ -142,6 +146,11 @@ class Reconciler:
         self.pools.add((new or old or Node()).metadata.labels.get(names.LABEL_POOL, ""))
 
 
+def _stands(pool: GPUPool) -> tuple[object, ...]:
+    """What other pools' and nodes' decisions read of a pool."""
+    return pool.spec, pool.metadata.deletion_timestamp
+
+
 async def wire(process: Process) -> None:
     """Connect caches and loops, and live."""
     world = World(
@@ -152,16 +161,10 @@ async def wire(process: Process) -> None:
         pods=process.reflect(resources.POD, Pod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
         configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OURS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
-    )
-    config = process.reflect(
-        resources.MODULECONFIG, ModuleConfig, scope=Scope(fields=f"metadata.name={names.MODULE}"), optional=True
+        agent_image=process.args.agent_image,
     )
     reconciler = Reconciler(process, world)
-    settings = LiveSettings(
-        resources.MODULECONFIG, Settings(), lambda obj: parse_settings(obj.spec.settings), process.recorder
-    )
-    settings.subscribe(reconciler.settings_changed)
-    config.subscribe(settings.changed)
+    module_settings(process).subscribe(reconciler.settings_changed)
 
     async def work() -> None:
         reconciler.watch()
@@ -175,4 +178,6 @@ async def wire(process: Process) -> None:
 
 if __name__ == "__main__":
     DESCRIPTION = "Puts GPU cards into pools, runs the pools' device plugins, and ends reservations."
-    sys.exit(main(arguments(names.POOL_CONTROLLER, DESCRIPTION), names.MANAGER_POOL, wire))
+    PARSER = arguments(names.POOL_CONTROLLER, DESCRIPTION)
+    PARSER.add_argument("--agent-image", default=AGENT_IMAGE, help="image of the pools' device plugins")
+    sys.exit(main(PARSER, names.MANAGER_POOL, wire))

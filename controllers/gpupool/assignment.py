@@ -36,6 +36,7 @@ def assign(seen: ObservedPool, now: float) -> list[Action]:
         return []
     limit = pool.spec.allocation.max_devices_per_node
     taken = Counter(device.status.node_name for device in seen.members)
+    checked: set[str | None] = set()
     actions: list[Action] = []
     for device in seen.free:
         node = device.status.node_name
@@ -44,6 +45,9 @@ def assign(seen: ObservedPool, now: float) -> list[Action]:
         if not _takes(seen, device):
             continue
         if claim(device) == pool.name:
+            if node not in checked:
+                actions.append(_nobody_else(seen, node or ""))
+                checked.add(node)
             actions += _take(device, pool.name, now)
             taken[node] += 1
         elif claim(device) is None and _is_first_automatic(seen, device):
@@ -59,7 +63,6 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
         if not is_wanted(seen, device) and is_fenced(seen, device, now):
             status = {
                 "poolRef": None,
-                "autoAttach": None,
                 "state": project(replace(facts_of(device, now), pooled=False)),
             }
             message = f"The card left pool {seen.pool.name}."
@@ -99,6 +102,8 @@ def _takes(seen: ObservedPool, device: GPUDevice) -> bool:
         # A plugin that has not withdrawn the card yet still offers it for another pool.
         and device.status.published is None
         and not device.status.allocations
+        # An object that was deleted by hand comes back empty while its card still serves a pod.
+        and device.status.inventory_id not in seen.held
         and selected(seen.pool, device, facts, seen.positions.get(device.name, 0))
     )
 
@@ -146,8 +151,16 @@ def _unreported(seen: ObservedPool, device: GPUDevice) -> bool:
 
 
 def _still_bound(seen: ObservedPool, device: GPUDevice) -> Expect:
-    """The quorum must know of no other bound pod than the cache does."""
+    """The quorum must know of no other bound pod of the pool than the cache does."""
     node = device.status.node_name or ""
     known = frozenset(pod.key for pod in seen.pods if pod.node == node)
-    fields = f"spec.nodeName={node},{names.TENANT_PODS}"
-    return Expect(POD, known, labels=f"{names.LABEL_POOL}={seen.pool.name}", fields=fields)
+    return _bound(node, known, f"{names.LABEL_POOL}={seen.pool.name}")
+
+
+def _nobody_else(seen: ObservedPool, node: str) -> Expect:
+    """The quorum must know of no other bound pod of any pool than the cache does."""
+    return _bound(node, seen.bound.get(node, frozenset()), names.LABEL_POOL)
+
+
+def _bound(node: str, known: frozenset[str], labels: str) -> Expect:
+    return Expect(POD, known, labels=labels, fields=f"spec.nodeName={node},{names.TENANT_PODS}")

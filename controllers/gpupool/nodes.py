@@ -16,7 +16,8 @@ from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
-from controllers.gpupool.select import SERVED_MODES, claim, hint, is_automatic, selected, unfit
+from controllers.gpupool.select import SERVED_MODES, claim, has_room, hint, is_automatic, selected, unfit
+from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Plan, ref
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def plan(seen: ObservedNode, now: float) -> Plan:
     members = [device for device in seen.devices if device.status.pool_ref is not None]
     if node is not None:
         wanted = {names.pool_node_label(d.status.pool_ref.name): "true" for d in members if d.status.pool_ref}
-        current = {key: value for key, value in node.metadata.labels.items() if key.startswith(POOL_LABEL)}
-        if current != wanted:
-            draft.add(Apply(ref(NODE, node), {"metadata": {"labels": wanted}}))
+        ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
+        if (write := set_labels(ref(NODE, node), node.metadata, wanted, ours)) is not None:
+            draft.add(write)
     if inventory is not None:
         pools = InventoryPools(assigned=_assigned(seen, members, now), pending=_pending(seen))
         unassigned = _unassigned(seen, pools, now)
@@ -91,8 +92,10 @@ def _waits(seen: ObservedNode, device: GPUDevice, position: int) -> list[Pending
     takers = [pool for pool in seen.pools if _serves(pool) and selected(pool, device, seen.facts, position)]
     named = claim(device)
     if named is not None and all(pool.name != named for pool in takers):
-        reason = "OutOfSelector" if any(pool.name == named for pool in seen.pools) else "NoPoolMatched"
-        return [PendingCard(pool=named, inventory_id=inventory_id, reason=reason)]  # type: ignore[arg-type]
+        known = any(pool.name == named for pool in seen.pools)
+        return [
+            PendingCard(pool=named, inventory_id=inventory_id, reason="OutOfSelector" if known else "NoPoolMatched")
+        ]
     if not takers:
         return [PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")]
     return [
@@ -104,6 +107,7 @@ def _waits(seen: ObservedNode, device: GPUDevice, position: int) -> list[Pending
             annotation_hint=hint(pool.name),
         )
         for pool in takers
+        if has_room(pool, seen.devices)  # a pool that has all it may of this node has nothing to decide
     ]
 
 

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api.gpupool import GPUPool
+from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
+from controllers.domain.slots import named_devices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.api.gpupool import GPUPool
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
     from controllers.runtime.store import Store
 
-BY_NODE, BY_POOL, BY_CLAIM, BY_REQUEST = "node", "pool", "claim", "request"
+BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
 FREE = ""
 """Index value of cards that are in no pool."""
 
@@ -55,6 +57,11 @@ class ObservedPool:
     pods: tuple[Pod, ...]
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
+    held: frozenset[str] = frozenset()
+    """Free cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
+    bound: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Bound pods of all pools by node, as far as a free card there claims to come in."""
+    agent_image: str = ""
     rivals: tuple[GPUPool, ...] = ()
     """The other pools, oldest first."""
     settings: Settings = field(default_factory=Settings)
@@ -84,6 +91,8 @@ class ObservedCard:
     device: GPUDevice
     pods: Mapping[str, Pod]
     """By request id."""
+    known: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Keys of all pods that hold or await cards, by the namespaces that the reservations name."""
     settings: Settings = field(default_factory=Settings)
 
 
@@ -99,13 +108,15 @@ class World:
     configs: Store[ConfigMap]
     daemonsets: Store[DaemonSet]
     settings: Settings = field(default_factory=Settings)
+    agent_image: str = ""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, lambda d: (d.status.pool_ref.name if d.status.pool_ref else FREE,))
-        self.devices.index(BY_CLAIM, lambda d: [v for v in (d.metadata.annotations.get(names.ASSIGNMENT),) if v])
         self.pods.index(BY_POOL, lambda p: (p.metadata.labels.get(names.LABEL_POOL, ""),))
+        self.pods.index(BY_NODE, lambda p: [p.node] if p.node else [])
+        self.pods.index(BY_NAMESPACE, lambda p: [p.metadata.namespace or ""])
         self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
 
@@ -123,6 +134,7 @@ class World:
         members, free = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_POOL, FREE))
         nodes = {d.status.node_name or "" for d in (*members, *free)}
         positions = {d.name: at for node in nodes for at, d in enumerate(self.devices.by(BY_NODE, node))}
+        coming = {d.status.node_name or "" for d in free if d.metadata.annotations.get(names.ASSIGNMENT) == name}
         return ObservedPool(
             pool=pool,
             members=members,
@@ -132,9 +144,32 @@ class World:
             pods=tuple(self.pods.by(BY_POOL, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
+            held=frozenset(card for node in coming for card in self._held(node)),
+            bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
+            agent_image=self.agent_image,
             rivals=tuple(rival for rival in self._by_age() if rival.name != name),
             settings=self.settings,
         )
+
+    def without_pool(self, name: str) -> ObservedPool:
+        """The cards of a pool that is not there, as those of one that is being deleted."""
+        gone = GPUPool(metadata=ObjectMeta(name=name, deletion_timestamp="gone"))
+        members = tuple(self.devices.by(BY_POOL, name))
+        nodes = {device.status.node_name or "" for device in members}
+        return ObservedPool(
+            pool=gone,
+            members=members,
+            free=(),
+            nodes={node: self._facts(node) for node in nodes},
+            positions={},
+            pods=tuple(self.pods.by(BY_POOL, name)),
+        )
+
+    def _held(self, node: str) -> set[str]:
+        """Cards of a node that bound pods were given, without those that kubelet gave other cards."""
+        reported = {a.pod_uid for d in self.devices.by(BY_NODE, node) for a in d.status.allocations}
+        pods = (p for p in self.pods.by(BY_NODE, node) if not p.finished and p.metadata.uid not in reported)
+        return {card for pod in pods for card in named_devices(pod)}
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""
@@ -148,4 +183,6 @@ class World:
             return None
         wanted = (r.request_id for r in device.status.reservations)
         pods = {request: pod for request in wanted for pod in self.pods.by(BY_REQUEST, request)[:1]}
-        return ObservedCard(device, pods, self.settings)
+        namespaces = {r.namespace for r in device.status.reservations}
+        known = {name: frozenset(pod.key for pod in self.pods.by(BY_NAMESPACE, name)) for name in namespaces}
+        return ObservedCard(device, pods, known, self.settings)

@@ -2,7 +2,8 @@
 
 The plugin follows its ConfigMap by watch, so a change of cards restarts nothing. Above
 `SHARD_CARDS` cards the list is split by node over several ConfigMaps, since every plugin of
-the pool reads each change: the first carries the settings and the shards carry cards.
+the pool reads each change: the first carries the settings and the shards carry cards. A card
+that moves from one ConfigMap to another is in both for a moment, and never in neither.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec, GPUPool
+    from controllers.api.kube import ConfigMap
 
 SHARD_CARDS = 1000
-AGENT_IMAGE = "gpu-control-plane/nodeagent:v0.1.0"
+AGENT_IMAGE = "registry.local/gpu-control-plane/nodeagent:dev"
+"""The chart's default; gpupool-controller's flag --agent-image says what a cluster really uses."""
 PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES_DIR = "/var/lib/kubelet/pod-resources"
 
@@ -44,56 +49,69 @@ def labels(pool: str) -> dict[str, str]:
     }
 
 
-def _owner(pool: GPUPool) -> list[dict[str, Any]]:
+def owner(pool: GPUPool) -> list[dict[str, Any]]:
     """The pool owns its operands: whatever else happens, they do not outlive it."""
     meta = pool.metadata
     api_version = f"{names.GROUP}/{names.VERSION}"
     return [{"apiVersion": api_version, "kind": "GPUPool", "name": meta.name, "uid": meta.uid, "controller": True}]
 
 
-def allowed_lists(offered: list[GPUDevice]) -> list[str]:
-    """The allowed cards, one inventoryID a line, sorted; one text for each ConfigMap."""
-    lines = sorted(device.status.inventory_id or "" for device in offered)
-    if len(lines) <= SHARD_CARDS:
-        return ["\n".join(lines)]
-    by_node: dict[str, list[str]] = {}
+def allowed_lists(pool: str, offered: list[GPUDevice]) -> dict[str, set[str]]:
+    """The allowed cards (inventoryIDs) by the name of the ConfigMap that lists them."""
+    base = names.plugin_object(pool)
+    if len(offered) <= SHARD_CARDS:
+        return {base: {device.status.inventory_id or "" for device in offered}}
+    count = -(-len(offered) // SHARD_CARDS)
+    lists: dict[str, set[str]] = {name: set() for name in (base, *(names.plugin_shard(pool, k) for k in range(count)))}
     for device in offered:
-        by_node.setdefault(device.status.node_name or "", []).append(device.status.inventory_id or "")
-    count = -(-len(lines) // SHARD_CARDS)
-    shards: list[list[str]] = [[] for _ in range(count)]
-    for node, cards in by_node.items():
         # By hash, so that a node stays in its shard when others come and go.
-        shards[int(hashlib.sha256(node.encode()).hexdigest(), 16) % count] += cards
-    return ["", *("\n".join(sorted(shard)) for shard in shards)]
+        digest = hashlib.sha256((device.status.node_name or "").encode()).hexdigest()
+        lists[names.plugin_shard(pool, int(digest, 16) % count)].add(device.status.inventory_id or "")
+    return lists
 
 
-def configmaps(pool: GPUPool, offered: list[GPUDevice]) -> dict[str, dict[str, Any]]:
-    """The pool's ConfigMaps by name: what they are to be, without what names them."""
+def cards_in(config: ConfigMap) -> set[str]:
+    """The cards that a ConfigMap allows."""
+    return set(config.data.get(names.ALLOWED_DEVICES, "").splitlines())
+
+
+def configmaps(pool: GPUPool, offered: list[GPUDevice], known: Mapping[str, ConfigMap]) -> dict[str, dict[str, Any]]:
+    """The pool's ConfigMaps by name: what they are to be next, without what names them.
+
+    A card leaves a ConfigMap only once another one lists it, or when it is not to be offered at all.
+    """
     settings = settings_text(pool.name, pool.spec.allocation)
-    meta = {"labels": labels(pool.name), "ownerReferences": _owner(pool)}
-    base, made = names.plugin_object(pool.name), {}
-    for number, text in enumerate(allowed_lists(offered)):
-        name = base if number == 0 else f"{base}-{number - 1}"
-        data = {names.ALLOWED_DEVICES: text} | ({names.PLUGIN_SETTINGS: settings} if number == 0 else {})
+    meta = {"labels": labels(pool.name), "ownerReferences": owner(pool)}
+    wanted, made = allowed_lists(pool.name, offered), {}
+    home = {card: name for name, cards in wanted.items() for card in cards}
+    listed = {name: cards_in(config) for name, config in known.items()}
+    for name in sorted({*wanted, *known}):
+        moving = {card for card in listed.get(name, ()) if card in home and card not in listed.get(home[card], ())}
+        cards = wanted.get(name, set()) | moving
+        if name not in wanted and not cards:
+            continue  # a shard that is empty and no longer needed goes
+        data = {names.ALLOWED_DEVICES: "\n".join(sorted(cards))}
+        if name == names.plugin_object(pool.name):
+            data[names.PLUGIN_SETTINGS] = settings
         made[name] = {"metadata": meta, "data": data}
     return made
 
 
-def daemonset(pool: GPUPool) -> dict[str, Any]:
+def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
     """The pool's device plugin on every node that has a card of it."""
     name, own = names.plugin_object(pool.name), labels(pool.name)
     spec = {
         "selector": {"matchLabels": {names.LABEL_APP: name}},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
         "revisionHistoryLimit": 2,
-        "template": {"metadata": {"labels": {**own, names.LABEL_APP: name}}, "spec": _pod(pool.name)},
+        "template": {"metadata": {"labels": {**own, names.LABEL_APP: name}}, "spec": _pod(pool.name, image)},
     }
     annotations = {names.SPEC_HASH: hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]}
-    meta = {"labels": own | {names.LABEL_APP: name}, "annotations": annotations, "ownerReferences": _owner(pool)}
+    meta = {"labels": own | {names.LABEL_APP: name}, "annotations": annotations, "ownerReferences": owner(pool)}
     return {"metadata": meta, "spec": spec}
 
 
-def _pod(pool: str) -> dict[str, Any]:
+def _pod(pool: str, image: str) -> dict[str, Any]:
     return {
         "nodeSelector": {names.pool_node_label(pool): "true"},
         "serviceAccountName": "gpu-nodeagent-device-plugin",
@@ -101,7 +119,7 @@ def _pod(pool: str) -> dict[str, Any]:
         "priorityClassName": "system-node-critical",
         "tolerations": [{"operator": "Exists"}],
         "terminationGracePeriodSeconds": 10,
-        "containers": [_container(pool)],
+        "containers": [_container(pool, image)],
         "volumes": [
             {"name": "plugins", "hostPath": {"path": PLUGIN_DIR}},
             {"name": "pod-resources", "hostPath": {"path": POD_RESOURCES_DIR}},
@@ -110,10 +128,10 @@ def _pod(pool: str) -> dict[str, Any]:
     }
 
 
-def _container(pool: str) -> dict[str, Any]:
+def _container(pool: str, image: str) -> dict[str, Any]:
     return {
         "name": "device-plugin",
-        "image": AGENT_IMAGE,
+        "image": image,
         "args": ["device-plugin", "--pool", pool],
         "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},

@@ -17,10 +17,11 @@ from controllers.gpupool import operands
 from controllers.gpupool.assignment import assign, is_offered, release
 from controllers.gpupool.select import SERVED_MODES
 from controllers.gpupool.status import pool_status
-from controllers.runtime.plan import Action, Apply, Delete, Draft, Merge, Plan, Ref, ref
+from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Plan, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
+    from controllers.api.meta import KubeObject
     from controllers.gpupool.observe import ObservedPool
 
 
@@ -28,6 +29,9 @@ def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     """Plan for a pool. `status_in`: seconds until its status may be written again."""
     draft = Draft()
     deleting = seen.pool.metadata.deletion_timestamp is not None
+    if deleting and not seen.members:
+        draft.add(*_remove(seen))
+        return draft.done()
     if names.FINALIZER_POOL not in seen.pool.metadata.finalizers and not deleting:
         draft.add(_finalizer(seen, [names.FINALIZER_POOL]))
     draft.add(*assign(seen, now))
@@ -36,10 +40,15 @@ def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     draft.add(*leaving)
     gone = {action.ref.name for action in leaving if isinstance(action, Merge)}
     draft.add(*_configured(seen, gone, now))
-    if deleting and not seen.members:
-        draft.add(*_remove(seen))
-        return draft.done()
     _say(draft, seen, now, status_in)
+    return draft.done()
+
+
+def orphans(seen: ObservedPool, now: float) -> Plan:
+    """Let go of the cards of a pool that is gone without having done so, once a quorum read confirms that."""
+    draft = Draft()
+    if leaving := release(seen, now):
+        draft.add(Expect(GPUPOOL, frozenset(), fields=f"metadata.name={seen.pool.name}"), *leaving)
     return draft.done()
 
 
@@ -52,20 +61,26 @@ def _offer(seen: ObservedPool) -> list[Action]:
     if seen.pool.spec.allocation.mode not in SERVED_MODES and seen.daemonset is None:
         return []
     offered = [device for device in seen.members if is_offered(seen, device)]
-    wanted = operands.configmaps(seen.pool, offered)
     known = {config.name: config for config in seen.configs}
+    wanted = operands.configmaps(seen.pool, offered, known)
     actions: list[Action] = [
         Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)
         for name, body in wanted.items()
-        if name not in known or known[name].data != body["data"]
+        if name not in known or known[name].data != body["data"] or not _is_ours(known[name], seen)
     ]
     actions += [Delete(ref(CONFIGMAP, config)) for name, config in known.items() if name not in wanted]
-    daemonset = operands.daemonset(seen.pool)
+    daemonset = operands.daemonset(seen.pool, seen.agent_image)
     current = seen.daemonset
     annotations = current.metadata.annotations if current else {}
-    if annotations.get(names.SPEC_HASH) != daemonset["metadata"]["annotations"][names.SPEC_HASH]:
+    stale = annotations.get(names.SPEC_HASH) != daemonset["metadata"]["annotations"][names.SPEC_HASH]
+    if stale or current is None or not _is_ours(current, seen):
         actions.append(Apply(Ref(DAEMONSET, names.plugin_object(seen.pool.name), names.NAMESPACE), daemonset))
     return actions
+
+
+def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
+    """Whether this pool owns it: one of a deleted pool of the same name is about to be collected."""
+    return [owner.uid for owner in operand.metadata.owner_references] == [seen.pool.metadata.uid]
 
 
 def _configured(seen: ObservedPool, gone: set[str], now: float) -> list[Action]:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import CONFIGURED, find
 from controllers.api.record import to_json
-from controllers.api.resources import GPUDEVICE
+from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import facts_of, live, project
-from controllers.runtime.plan import Apply, Draft, Merge, Note, Plan, ref
+from controllers.runtime.plan import Apply, Draft, Expect, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Reservation
@@ -39,6 +39,8 @@ def plan(seen: ObservedCard, now: float) -> Plan:
     for reservation in device.status.reservations:
         pod = seen.pods.get(reservation.request_id)
         if _has_ended(reservation, pod):
+            if pod is None:
+                draft.add(_is_gone(seen, reservation))
             continue
         current = _seen(reservation, seen.settings) if pod is not None else reservation
         if live(current, now):
@@ -65,6 +67,12 @@ def _has_ended(reservation: Reservation, pod: Pod | None) -> bool:
     if pod is None:
         return reservation.seen
     return pod.node is not None or pod.finished
+
+
+def _is_gone(seen: ObservedCard, reservation: Reservation) -> Expect:
+    """A pod that was there and is not in the cache: the quorum must not have it either."""
+    namespace = reservation.namespace
+    return Expect(POD, seen.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
 
 
 def _seen(reservation: Reservation, settings: Settings) -> Reservation:

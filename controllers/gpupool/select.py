@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED, find, is_true
+from controllers.api.conditions import find, is_true
 from controllers.domain.selectors import matches, selects
+from controllers.domain.slots import BLOCKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.settings import Settings
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
 
 SERVED_MODES = ("Exclusive",)
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
-BLOCKING = (FAULTED, IGNORED, MANAGED_DISABLED, INVENTORY_INCOMPLETE)
 
 
 def selected(pool: GPUPool, device: GPUDevice, facts: NodeFacts, position: int) -> bool:
@@ -53,6 +55,13 @@ def is_automatic(pool: GPUPool, device: GPUDevice, settings: Settings) -> bool:
     if approval.mode == "Selector":
         return approval.selector is not None and matches(approval.selector, device.metadata.labels)
     return approval.mode == "Automatic"
+
+
+def has_room(pool: GPUPool, devices: Iterable[GPUDevice]) -> bool:
+    """Whether the pool may take another of a node's cards; `devices` are all of the node."""
+    limit = pool.spec.allocation.max_devices_per_node
+    taken = sum(1 for d in devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool.name)
+    return limit is None or taken < limit
 
 
 def hint(pool: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
@@ -113,9 +113,13 @@ def _problem(seen: ObservedPool, node: NodeSlots) -> str | None:
 def _candidates(seen: ObservedPool) -> list[Candidate]:
     """Ready cards in no pool that this pool's selectors mean and nobody has decided about."""
     pool, made = seen.pool, []
+    limit = pool.spec.allocation.max_devices_per_node
+    taken = Counter(device.status.node_name for device in seen.members)
     for device in seen.free:
         facts = seen.facts(device.status.node_name)
         if claim(device) is not None or unfit(device, facts) is not None:
+            continue
+        if limit is not None and taken[device.status.node_name] >= limit:
             continue
         if selected(pool, device, facts, seen.positions.get(device.name, 0)):
             automatic = is_automatic(pool, device, seen.settings)

@@ -185,8 +185,3 @@ def _identified(ref: Ref, body: dict[str, Any], uid: str | None) -> dict[str, An
     if uid:
         meta["uid"] = uid
     return {**body, "apiVersion": ref.resource.api_version, "kind": ref.resource.kind, "metadata": meta}
-
-
-def is_quiet(error: BaseException) -> bool:
-    """Whether an error is part of normal life: somebody wrote first, or the time is not ripe."""
-    return isinstance(error, (Conflict, Retry))

@@ -26,7 +26,7 @@ import structlog
 from controllers.api.resources import LEASE
 from controllers.domain.clock import stamp_exact
 from controllers.runtime import metrics
-from controllers.runtime.errors import Conflict, LostLeadership, NotFound, RuntimeFault
+from controllers.runtime.errors import ConfigurationError, Conflict, LostLeadership, NotFound, RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,6 +43,14 @@ class LeaseSettings:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse times with which two processes could lead at once."""
+        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration:
+            raise ConfigurationError(
+                f"retry period {self.retry_period:g} s, renew deadline {self.renew_deadline:g} s, lease duration"
+                f" {self.lease_duration:g} s: each must be shorter than the next, or two processes could lead at once"
+            )
 
 
 class Leader:

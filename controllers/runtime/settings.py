@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 
-from controllers.runtime import metrics
+from controllers.api import names
+from controllers.api.resources import MODULECONFIG
+from controllers.api.settings import ModuleConfig, Settings, parse_settings
+from controllers.runtime import logs, metrics
 from controllers.runtime.plan import Note, ref
+from controllers.runtime.reflector import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
     from controllers.api.resources import Resource
     from controllers.runtime.events import Recorder
+    from controllers.runtime.process import Process
 
 S = TypeVar("S")
 log = structlog.get_logger()
@@ -46,10 +51,21 @@ class LiveSettings(Generic[S]):
             log.error("invalid settings; the last good ones stay in force", error=str(error))  # noqa: TRY400
             if new is not None:
                 message = f"{error}. The last good settings stay in force until this is mended."
-                self._recorder.note(Note(ref(self._resource, new), "Warning", "GPUSettingsInvalid", message))
+                self._recorder.note(Note(ref(self._resource, new), "Warning", names.EVENT_SETTINGS_INVALID, message))
             return
         metrics.SETTINGS_INVALID.set(0)
         if settings != self.current:
             self.current = settings
             for handler in self._handlers:
                 handler(settings)
+
+
+def module_settings(process: Process) -> LiveSettings[Settings]:
+    """The module's settings, followed from its ModuleConfig where there is one; the log level with them."""
+    settings = LiveSettings(
+        MODULECONFIG, Settings(), lambda config: parse_settings(config.spec.settings), process.recorder
+    )
+    settings.subscribe(lambda new: logs.configure(process.name, new.log_level))
+    scope = Scope(fields=f"metadata.name={names.MODULE}")
+    process.reflect(MODULECONFIG, ModuleConfig, scope=scope, optional=True).subscribe(settings.changed)
+    return settings

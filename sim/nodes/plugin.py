@@ -55,7 +55,7 @@ def offer(pool: str, configmaps: Iterable[ConfigMap]) -> Offer | None:
 
 
 def _is_shard(name: str, base: str) -> bool:
-    return name.startswith(base + "-") and name.removeprefix(base + "-").isdigit()
+    return name.startswith(base + ".") and name.removeprefix(base + ".").isdigit()
 
 
 def _settings(pool: str, text: str) -> Published | None:

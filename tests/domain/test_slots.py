@@ -135,3 +135,9 @@ def test_a_reservation_whose_card_went_to_another_pod_takes_the_next_card() -> N
     assert made.cards[1].free == 1
     assert made.free == 0
     assert capacity([made], AllocationSpec()).available == 0
+
+
+def test_a_reservation_whose_pod_was_bound_to_another_node_counts_no_more() -> None:
+    made = count([card(0, reserved="r")], [pod("u", "r", node="elsewhere")])
+
+    assert [(c.used, c.reserved) for c in made.cards] == [(0, 0)]

@@ -104,6 +104,29 @@ class Pools(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.cluster.now += seconds
 
+    @rule(node=st.sampled_from(["n1", "n2"]), ready=st.booleans())
+    def node_changes(self, node: str, ready: bool) -> None:
+        self.cluster.unready(node, ready=ready)
+
+    @rule(card=st.sampled_from(CARDS), faulted=st.booleans())
+    def card_fails(self, card: str, faulted: bool) -> None:
+        self.cluster.fault(card, faulted=faulted)
+
+    @rule(pool=st.sampled_from(POOLS))
+    def delete(self, pool: str) -> None:
+        self.cluster.delete_pool(pool)
+
+    @rule(pool=st.sampled_from(POOLS))
+    def create(self, pool: str) -> None:
+        if ("GPUPool", pool) not in self.cluster.objects:
+            self.cluster.pool(pool)
+
+    @rule(node=st.sampled_from(["n1", "n2"]))
+    def meddle(self, node: str) -> None:
+        """Somebody labels a node by hand."""
+        self.cluster.objects["Node", node]["metadata"]["labels"][names.pool_node_label("a")] = "true"
+        self.cluster._touch(("Node", node))
+
     @rule()
     def plugins(self) -> None:
         self.cluster.plugin()
@@ -133,8 +156,15 @@ class Pools(RuleBasedStateMachine):
             claimed = device.metadata.annotations.get(names.ASSIGNMENT)
             if device.status.pool_ref is None:
                 assert device.status.published is None, "a card in no pool is offered"
-                assert claimed not in POOLS, "a fit card that was confirmed is in no pool"
+                fit = cluster.fit(device.name) and not cluster.bound_to(device.status.node_name)
+                assert not fit or claimed not in cluster.pools(), "a fit card that was confirmed is in no pool"
             assert not device.status.reservations, "a reservation outlived every deadline"
+        alive = cluster.pools()
+        for kind, key in cluster.objects:
+            if kind in ("ConfigMap", "DaemonSet"):
+                assert key.removeprefix(f"{names.NAMESPACE}/gpu-device-plugin-") in alive, (
+                    f"{kind} {key} was left behind"
+                )
 
     @invariant()
     def a_card_has_one_owner(self) -> None:

@@ -9,6 +9,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+from controllers.api.settings import Settings
 from controllers.gpupool import nodes, operands, plan, reservations
 from controllers.gpupool.observe import World
 from controllers.runtime.plan import Plan
@@ -31,6 +32,9 @@ class Cluster(Model):
     """The model with words for what happens in a cluster."""
 
     now: float = 1_800_000_000.0
+    settings: Settings = Settings()
+    hidden: frozenset[str] = frozenset()
+    """Keys of pods that the caches do not know yet, although the server has them."""
 
     def check(self) -> None:
         """What must hold after every plan."""
@@ -53,9 +57,9 @@ class Cluster(Model):
         stores = {}
         for name, (resource, record) in KINDS.items():
             store: Store[Any] = Store(resource.kind)
-            store.replace(self.all(resource, record), 1)
+            store.replace([obj for obj in self.all(resource, record) if obj.key not in self.hidden], 1)
             stores[name] = store
-        return World(**stores)
+        return World(**stores, settings=self.settings)
 
     def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
         self.put(resources.NODE, {"metadata": {"name": name, "labels": {}}, "status": {"conditions": [READY]}})
@@ -93,6 +97,26 @@ class Cluster(Model):
             annotations[names.ASSIGNMENT] = pool
         self._touch(("GPUDevice", device))
 
+    def unready(self, node: str, *, ready: bool = False) -> None:
+        condition = self.objects["GPUNodeInventory", node]["status"]["conditions"]
+        for entry in condition:
+            if entry["type"] == "ReadyForPooling":
+                entry["status"] = "True" if ready else "False"
+        self._touch(("GPUNodeInventory", node))
+
+    def fault(self, device: str, *, faulted: bool = True) -> None:
+        conditions = self.objects["GPUDevice", device]["status"].setdefault("conditions", [])
+        conditions[:] = [entry for entry in conditions if entry["type"] != "Faulted"]
+        status = "True" if faulted else "False"
+        conditions.append({"type": "Faulted", "status": status, "reason": "Test", "lastTransitionTime": "t"})
+        self._touch(("GPUDevice", device))
+
+    def delete_pool(self, name: str) -> None:
+        if ("GPUPool", name) in self.objects:
+            self.objects["GPUPool", name]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+            self._touch(("GPUPool", name))
+            self._collect()
+
     def pod(self, name: str, pool: str, request: str, node: str | None = None, phase: str = "Pending") -> None:
         spec: dict[str, Any] = {
             "containers": [{"name": "c", "resources": {"limits": {names.resource_name(pool): "1"}}}]
@@ -101,6 +125,18 @@ class Cluster(Model):
             spec["nodeName"] = node
         meta = {"name": name, "labels": {names.LABEL_POOL: pool}, "annotations": {names.REQUEST_ID: request}}
         self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
+
+    def pools(self) -> set[str]:
+        return {name for kind, name in self.objects if kind == "GPUPool"}
+
+    def fit(self, device: str) -> bool:
+        status = self.objects["GPUDevice", device]["status"]
+        faulted = any(c["type"] == "Faulted" and c["status"] == "True" for c in status.get("conditions", []))
+        conditions = self.objects["GPUNodeInventory", status["nodeName"]]["status"]["conditions"]
+        return not faulted and any(c["type"] == "ReadyForPooling" and c["status"] == "True" for c in conditions)
+
+    def bound_to(self, node: str | None) -> bool:
+        return any(pod.node == node for pod in self.all(resources.POD, Pod))
 
     def plugin(self) -> None:
         """Every node's plugin does what its pool's ConfigMap says: withdraw first, then offer."""

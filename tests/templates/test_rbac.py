@@ -22,6 +22,7 @@ MAY = {
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("create", NFD, "nodefeaturerules", "", ANYWHERE, ""),
         ("create", "events.k8s.io", "events", "", "default", ""),
+        ("get", "events.k8s.io", "events", "", "default", "x"),  # a repeated Event is counted, not made anew
         ("watch", "deckhouse.io", "moduleconfigs", "", ANYWHERE, ""),
         ("create", "coordination.k8s.io", "leases", "", OURS, ""),
         ("update", "coordination.k8s.io", "leases", "", OURS, "gpu-inventory-controller"),

@@ -59,7 +59,10 @@ class Model:
         done = 0
         uids: dict[tuple[str, str], str] = {}
         for action in actions:
-            if isinstance(action, (Note, Expect)):
+            if isinstance(action, Note):
+                continue
+            if isinstance(action, Expect):
+                self._expect(action)
                 continue
             if stop_after is not None and done >= stop_after:
                 return
@@ -98,6 +101,21 @@ class Model:
             _apply(found, copy.deepcopy(part))
             self._applied[slot] = copy.deepcopy(part)
         self._touch(key)
+
+    def _expect(self, action: Expect) -> None:
+        """The server's objects that the selectors mean must be among those that the planner knew."""
+        fields = dict(part.split("=", 1) for part in (action.fields or "").split(",") if "!=" not in part and part)
+        for (kind, key), obj in self.objects.items():
+            meta = obj["metadata"]
+            where = {"metadata.name": meta["name"], "spec.nodeName": obj.get("spec", {}).get("nodeName")}
+            label, equals, value = (action.labels or "").partition("=")
+            labelled = not label or (
+                meta.get("labels", {}).get(label) == value if equals else label in meta.get("labels", {})
+            )
+            here = action.namespace is None or meta.get("namespace") == action.namespace
+            meant = kind == action.resource.kind and labelled and here and all(where[f] == v for f, v in fields.items())
+            if meant and key not in action.known:
+                raise ConflictError(key)
 
     def _touch(self, key: tuple[str, str]) -> None:
         self._version += 1

@@ -259,3 +259,12 @@ def test_two_hundred_containers_are_summed() -> None:
     response = answered(orjson.dumps(world.review_of(many, dryRun=True)))
     assert response is not None
     assert response["status"]["message"].startswith("InsufficientCapacity: GPUPool a cannot give 200 now")
+
+
+def test_a_pod_as_api_servers_before_1_34_send_it() -> None:
+    """They spell a time that is not set as null."""
+    pod = world.pod()
+    pod["metadata"]["creationTimestamp"] = None
+    pod["status"] = {}
+
+    assert isinstance(parse(orjson.dumps(world.review_of(pod))), Request)
