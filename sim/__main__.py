@@ -10,6 +10,7 @@ from pathlib import Path
 from sim.errors import UserError
 
 RUN = Path(".run")
+_HALF = "half up: a `make up` is at work or did not come to its end; in the latter case `make down` ends what is there"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,14 +73,26 @@ def _run(args: argparse.Namespace) -> int:
 
 def _up(args: argparse.Namespace) -> int:
     from sim import controlplane, programs
-    from sim.cluster import Options, bring_up
+    from sim.cluster import Options, bring_up, is_whole
     from sim.nodes.manifests import node_manifests, parse_profile
 
     node_manifests(parse_profile(args.profile, args.nodes))  # a wrong name is told before anything is started
-    if controlplane.status(args.dir).up:
+    if is_whole(args.dir):
         print(f"it is up already: export KUBECONFIG={_absolute(args.dir)}/kubeconfig; `make down` ends it")
         return 0
-    plane = bring_up(args.dir, Options(nodes=args.nodes, profile=args.profile), programs.for_stream())
+    if controlplane.status(args.dir).up:
+        raise UserError(
+            f"{_absolute(args.dir)} is only half up: a control plane runs, and not all of the module",
+            expected="nothing, or a cluster that came up to its end",
+            do="`make down` first, unless another `make up` is at work: then wait for it",
+        )
+    try:
+        plane = bring_up(args.dir, Options(nodes=args.nodes, profile=args.profile), programs.for_stream())
+    except UserError:
+        if controlplane.status(args.dir).up:
+            logs = _absolute(args.dir) / "logs"
+            print(f"not everything came up; logs are in {logs}, and `make down` ends the rest", file=sys.stderr)
+        raise
     print(
         f"\nup: {plane.server}\n"
         f"  export KUBECONFIG={plane.kubeconfig} PATH={plane.kubectl.parent}:$PATH\n"
@@ -100,20 +113,23 @@ def _down(args: argparse.Namespace) -> int:
 
 def _status(args: argparse.Namespace) -> int:
     from sim import controlplane
+    from sim.cluster import is_whole
 
-    found = controlplane.status(args.dir)
+    found, whole = controlplane.status(args.dir), is_whole(args.dir)
+    half = found.up and not whole
     rows = [
         {"process": name, "phase": process.phase, "restarts": process.restarts}
         for name, process in sorted(found.processes.items())
     ]
     if args.output == "json":
         server = found.control_plane.server if found.control_plane else None
-        print(json.dumps({"up": found.up, "server": server, "processes": rows}, indent=1))
+        print(json.dumps({"up": whole, "half_up": half, "server": server, "processes": rows}, indent=1))
     else:
-        print("up" if found.up else f"nothing is up in {_absolute(args.dir)}; `make up` starts it")
+        nothing = f"nothing is up in {_absolute(args.dir)}; `make up` starts it"
+        print("up" if whole else _HALF if half else nothing)
         for row in rows:
             print(f"  {row['process']:28} {row['phase']:10} restarts {row['restarts']}")
-    return 0 if found.up else 3
+    return 0 if whole else 3
 
 
 def _absolute(path: Path) -> Path:

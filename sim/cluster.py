@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,16 +13,24 @@ from typing import Any
 
 from controllers.api import names
 from controllers.runtime.client import Client
+from controllers.runtime.errors import RuntimeFault
 from sim import controlplane, programs
-from sim.controlplane import ControlPlane
+from sim.controlplane import ControlPlane, ProcessSpec
+from sim.controlplane.client import log_tail
+from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
+from sim.controlplane.state import write_atomically
+from sim.errors import UserError
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
 from sim.module.processes import MODULES, Timers, agent_process, module_process
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
 from sim.programs import Progress, Silent
+from sim.programs.progress import Task
 
 READY_SECONDS = 60.0
+MAX_RESTARTS = 3
+POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,51 +49,90 @@ class Options:
 
 
 def bring_up(folder: Path, options: Options, progress: Progress | None = None) -> ControlPlane:
-    """Start everything and return when every process is ready; raises UserError."""
+    """Start everything and return when every process is ready; raises UserError.
+
+    What was started is left where something fails: until `controlplane.down` a person can
+    look at what went wrong, and `is_whole` says that not everything is there.
+    """
     progress = progress or Silent()
     paths = programs.ensure(programs.PROGRAMS, progress=progress)
     plane = controlplane.up(folder, progress=progress)
-    try:
-        tools = Tools(plane.kubectl, paths["helm"], plane.kubeconfig)
-        health, agent_port, port = free_ports(len(MODULES)), *free_ports(2)
-        with progress.task("installing the module's CRDs, RBAC, webhook and policies"):
-            install_crds(tools)
-            install_chart(tools, {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}", **options.values})
-        with progress.task("starting the module's processes under their own identities"):
-            _start_module(plane, tools, options, dict(zip(MODULES, health, strict=True)), port)
-            if options.agent:
-                controlplane.add_process(plane.dir, agent_process(plane.kubeconfig, agent_port))
-                controlplane.wait_ready(plane.dir, "simulated-agent", READY_SECONDS, max_restarts=3)
-        manifests = node_manifests(parse_profile(options.profile, options.nodes))
-        if manifests:
-            with progress.task(f"adding {len(manifests)} simulated GPU nodes"):
-                asyncio.run(_add_nodes(plane.kubeconfig, manifests))
-    except BaseException:
-        # The logs stay, and so does the cluster: `make down` ends it, and until then a
-        # person can look at what went wrong.
-        progress.note(f"not everything came up; logs are in {plane.dir / 'logs'}, and `make down` ends the rest")
-        raise
+    tools = Tools(plane.kubectl, paths["helm"], plane.kubeconfig)
+    health, agent_port, port = free_ports(len(MODULES)), *free_ports(2)
+    with progress.task("installing CRDs, RBAC, webhook and policies") as task:
+        install_crds(tools)
+        task.update(1, 2, "the chart")
+        install_chart(tools, {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}", **options.values})
+    with progress.task("starting the module's processes") as task:
+        specs = _module(plane, tools, options, dict(zip(MODULES, health, strict=True)), port)
+        _start(plane, specs, task)
+    if options.agent:
+        with progress.task("starting the simulated node agents") as task:
+            _start(plane, [agent_process(plane.kubeconfig, agent_port)], task)
+    manifests = node_manifests(parse_profile(options.profile, options.nodes))
+    if manifests:
+        with progress.task(f"adding {len(manifests)} simulated GPU nodes"):
+            asyncio.run(_add_nodes(plane.kubeconfig, manifests))
+    facts = {"processes": list(options.module), "nodes": len(manifests), "warnings": tools.warnings}
+    write_atomically(Layout(plane.dir).module, json.dumps(facts, indent=1) + "\n")
     return plane
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether the cluster that is up in a folder came up to its end, with the module and the nodes."""
+    return controlplane.status(folder).up and Layout.of(folder).module.exists()
+
+
 async def _add_nodes(kubeconfig: Path, manifests: list[Any]) -> None:
-    client = await Client.connect(kubeconfig, user_agent="sim")
     try:
-        await create_nodes(client, manifests)
-    finally:
-        await client.close()
+        client = await Client.connect(kubeconfig, user_agent="sim")
+        try:
+            await create_nodes(client, manifests)
+        finally:
+            await client.close()
+    except RuntimeFault as error:
+        raise UserError(f"the simulated nodes cannot be added: {error}") from error
 
 
-def _start_module(plane: ControlPlane, tools: Tools, options: Options, health: Mapping[str, int], port: int) -> None:
+def _module(
+    plane: ControlPlane, tools: Tools, options: Options, health: Mapping[str, int], port: int
+) -> list[ProcessSpec]:
+    """The module's processes, each with the kubeconfig of its own ServiceAccount."""
     folder = plane.dir / "pki" / "identities"
 
-    def start(name: str) -> None:
+    def process(name: str) -> ProcessSpec:
         extra = ("--host=127.0.0.1", f"--port={port}") if name == names.WEBHOOK else ()
         config = kubeconfig_for(plane, tools, name, folder)
-        spec = module_process(name, config, health[name], options.timers, *extra)
-        controlplane.add_process(plane.dir, spec)
+        return module_process(name, config, health[name], options.timers, *extra)
 
     with ThreadPoolExecutor(len(options.module) or 1) as pool:
-        list(pool.map(start, options.module))
-        wait = controlplane.wait_ready
-        list(pool.map(lambda name: wait(plane.dir, name, READY_SECONDS, max_restarts=3), options.module))
+        return list(pool.map(process, options.module))
+
+
+def _start(plane: ControlPlane, specs: Sequence[ProcessSpec], task: Task) -> None:
+    """Start processes together and wait for all, in this thread: an interrupt ends it at once."""
+    for spec in specs:
+        controlplane.add_process(plane.dir, spec)
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        found = controlplane.status(plane.dir)
+        processes = {spec.name: found.processes.get(spec.name) for spec in specs}
+        waiting = [name for name, process in processes.items() if process is None or process.phase != "ready"]
+        if not waiting:
+            return
+        task.update(len(specs) - len(waiting), len(specs), f"waiting for {', '.join(waiting)}")
+        if not found.up:
+            raise _failed(plane, "supervisor", "ended")
+        for name, process in processes.items():
+            if process is not None and (process.phase == "exited" or process.restarts > MAX_RESTARTS):
+                raise _failed(
+                    plane, name, f"was restarted {process.restarts} times, and ended with {process.exit_code}"
+                )
+        if time.monotonic() > deadline:
+            raise _failed(plane, waiting[0], f"is not ready after {READY_SECONDS:.0f} s")
+        time.sleep(POLL_SECONDS)
+
+
+def _failed(plane: ControlPlane, process: str, what: str) -> UserError:
+    layout = Layout.of(plane.dir)
+    return UserError(f"{process} {what}; the end of {layout.log(process)}:\n{log_tail(layout, process)}")

@@ -7,6 +7,7 @@ step ends the moment it is true and no sleep stands for it.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from types import TracebackType
@@ -25,11 +26,34 @@ from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+START_SECONDS = 30.0
 
 
 class LateError(Exception):
     """Something did not come true in its time."""
+
+
+def owners(managed_fields: Iterable[Mapping[str, Any]], *path: str) -> list[str]:
+    """The managers that own a field, or something below it, by the API server's managedFields.
+
+    `path` is the field's, such as `status`, `poolRef`; an entry of a list that is kept by a
+    key is `key=value`, such as `type=Ready`.
+    """
+    found = []
+    for entry in managed_fields:
+        at: Any = entry.get("fieldsV1", {})
+        for part in path:
+            at = at.get(_step(part)) if isinstance(at, dict) else None
+        if at is not None:
+            found.append(str(entry.get("manager", "")))
+    return found
+
+
+def _step(part: str) -> str:
+    key, is_entry, value = part.partition("=")
+    return f"k:{json.dumps({key: value}, separators=(',', ':'))}" if is_entry else f"f:{part}"
 
 
 class View:
@@ -63,11 +87,21 @@ class View:
             store.subscribe(self._wake)
             reflectors.append(Reflector(self.client, resource, record, store))
         self._tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
-        await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
+        except BaseException as error:
+            await self._stop()
+            if isinstance(error, TimeoutError):
+                raise LateError(f"the cluster's objects could not be listed in {START_SECONDS:.0f} s") from None
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, _: object, trace: TracebackType | None) -> None:
         """Stop watching."""
+        await self._stop()
+
+    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -93,3 +127,42 @@ class View:
         meta = orjson.loads(await self.client.get(resource, name, namespace))["metadata"]
         entries = sorted(meta.get("managedFields", []), key=lambda entry: entry.get("time", ""))
         return list(dict.fromkeys(entry["manager"] for entry in entries))
+
+    async def owners(
+        self, resource: resources.Resource, name: str, *path: str, namespace: str | None = None
+    ) -> list[str]:
+        """Who owns a field of an object now, from the API server's own record; see `owners` above for the path."""
+        meta = orjson.loads(await self.client.get(resource, name, namespace))["metadata"]
+        return owners(meta.get("managedFields", []), *path)
+
+    async def wrote(
+        self, manager: str, resource: resources.Resource, *path: str, since: int, objects: int, seconds: float
+    ) -> None:
+        """Wait until a manager owned a field in that many objects, in whichever version of them since one.
+
+        For fields that others take over soon: the watch begins in the past, so nothing is
+        missed. Raises LateError.
+        """
+        seen: set[str] = set()
+        query = {"watch": "1", "resourceVersion": str(since)}
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self.client.stream(resource.path(), query=query, idle=seconds) as batches,
+            ):
+                async for line in _flat(batches):
+                    meta = orjson.loads(line)["object"].get("metadata", {})
+                    if manager in owners(meta.get("managedFields", []), *path):
+                        seen.add(meta["name"])
+                    if len(seen) >= objects:
+                        return
+        except TimeoutError:
+            pass
+        field = ".".join(path)
+        raise LateError(f"expected {manager} to write {field} of {objects} {resource.plural}, found: {sorted(seen)}")
+
+
+async def _flat(batches: AsyncIterator[list[bytes]]) -> AsyncIterator[bytes]:
+    async for lines in batches:
+        for line in lines:
+            yield line

@@ -28,6 +28,11 @@ class Layout:
         return self.root / "controlplane.json"
 
     @property
+    def module(self) -> Path:
+        """That the module came up on it too, to the last node; who brings it up writes it."""
+        return self.root / "module.json"
+
+    @property
     def processes(self) -> Path:
         """The descriptions that the supervisor follows."""
         return self.root / "processes"
@@ -79,6 +84,7 @@ class Layout:
         return (
             self.state,
             self.facts,
+            self.module,
             self.processes,
             self.logs,
             self.pki,

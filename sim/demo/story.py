@@ -1,8 +1,9 @@
 """The story of one card, from a bare node to a running pod, and of a pod too many.
 
-Every line is told when it has come true in the cluster, with the time that it took and the
-process that did it, as the API server recorded it. A step that does not come true in its
-time ends the story with a status other than 0.
+Every line is told when it has come true in the cluster, with the time that it took. Whoever
+is named for a write owns the field by the API server's own record (managedFields): where it
+is somebody else, as where a step does not come true in its time, the story ends with a
+status other than 0. What is played by the simulation is called simulated.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import asyncio
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from controllers.api import names, resources
 from controllers.api.conditions import READY_FOR_POOLING, find, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Pod
+from controllers.api.resources import Resource
+from controllers.runtime.errors import RuntimeFault
 from sim import controlplane, programs
 from sim.cluster import Options, bring_up
 from sim.controlplane import ControlPlane
@@ -25,11 +29,17 @@ from sim.demo.manifests import POOL, STRANGER, TEAM
 from sim.demo.tell import Teller
 from sim.errors import UserError
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
+from sim.nodes.names import KUBELET
 from sim.view import LateError, View
 
 NODES = 4
 CARDS = 3
 """Cards that the administrator confirms: one for the pod, two for the Deployment."""
+PATIENCE = 2.0
+"""Seconds after which a person is told what is waited for, again and again."""
+KUBECTL_SECONDS = 30
+INTERRUPTED = 130
+WEBHOOK = "pods.gpu.deckhouse.io"
 
 
 def play(folder: Path, *, keep: bool) -> int:
@@ -46,16 +56,21 @@ def play(folder: Path, *, keep: bool) -> int:
         plane = bring_up(folder, Options(nodes=0), programs.for_stream())
         asyncio.run(Story(plane, teller).tell())
         status = 0
-    except LateError as late:
-        teller.failed(str(late))
+    except (LateError, UserError, RuntimeFault) as error:
+        teller.failed(str(error))
+    except KeyboardInterrupt:
+        teller.failed("interrupted")
+        status = INTERRUPTED
     finally:
-        if status != 0 and not keep:
-            teller.failed(f"the logs are kept in {_save_logs(folder)}")
         if not keep:
+            if status == 1:
+                teller.failed(f"the logs are kept in {_save_logs(folder)}")
             controlplane.down(folder)
             teller.chapter("Everything that was started has ended, and its data is removed")
         elif status == 0:
             _keep(folder)
+        else:
+            teller.failed(f"what there is stays up: logs are in {folder.resolve()}/logs, and `make down` ends it")
     teller.end()
     return status
 
@@ -105,28 +120,35 @@ class Story:
         view, teller = self._view, self._teller
         teller.chapter(f"{NODES} nodes with GPU cards join")
         await create_nodes(view.client, node_manifests(parse_profile("", NODES)))
-        took = await view.until(
+        took = await self._until(
+            "every node's cards are reported",
             lambda: sum(feature.is_agent_report for feature in view.features) == NODES,
             30,
             lambda: f"{len(view.features)} NodeFeatures of {NODES} nodes",
         )
         reports = [feature for feature in view.features if feature.is_agent_report]
         total = sum(len(f.spec.features.instances.cards.elements) for f in reports if f.spec.features.instances.cards)
-        teller.did("nodeagent discover", f"reports {total} cards in NodeFeatures gpu-<node>", took)
-        took = await view.until(
+        for report in reports:
+            space = report.metadata.namespace
+            await self._owner(names.MANAGER_DISCOVER, resources.NODEFEATURE, report.name, "spec", namespace=space)
+        teller.did(names.MANAGER_DISCOVER, f"(simulated) reports {total} cards in NodeFeatures gpu-<node>", took)
+        took = await self._until(
+            "every card is a GPUDevice",
             lambda: sum(device.status.hardware is not None for device in view.devices) == total,
             30,
             lambda: f"{len(view.devices)} GPUDevices of {total}",
         )
         device = next(iter(view.devices))
-        who = await view.writers(resources.GPUDEVICE, device.name)
-        teller.did(who[0], f"makes {total} GPUDevices and {len(view.inventories)} GPUNodeInventories", took)
-        took = await view.until(self._all_ready, 45, self._why_not_ready)
-        inventory = next(iter(view.inventories))
-        who = await view.writers(resources.GPUNODEINVENTORY, inventory.name)
-        ready = find(inventory.status.conditions, READY_FOR_POOLING)
+        await self._owner(names.MANAGER_INVENTORY, resources.GPUDEVICE, device.name, "status", "hardware")
+        what = f"makes {total} GPUDevices and {len(view.inventories)} GPUNodeInventories"
+        teller.did(names.MANAGER_INVENTORY, what, took)
+        took = await self._until("every node is ready for pooling", self._all_ready, 45, self._why_not_ready)
+        inventory = min(view.inventories, key=lambda i: i.name)
+        where = ("status", "conditions", f"type={READY_FOR_POOLING}")
+        await self._owner(names.MANAGER_BOOTSTRAP, resources.GPUNODEINVENTORY, inventory.name, *where)
         what = "opens each node's gates one by one: driver, toolkit, GFD, DCGM, exporter, validator"
-        teller.did(names.MANAGER_BOOTSTRAP if names.MANAGER_BOOTSTRAP in who else "?", what, took)
+        teller.did(names.MANAGER_BOOTSTRAP, what, took)
+        ready = find(inventory.status.conditions, READY_FOR_POOLING)
         teller.quoted(f"{inventory.name}: {ready.message if ready else ''}")
 
     def _all_ready(self) -> bool:
@@ -157,11 +179,17 @@ class Story:
                 if entry.pool == POOL and entry.annotation_hint
             ]
 
-        took = await view.until(lambda: len(waiting()) >= CARDS, 15, lambda: f"{len(waiting())} cards in pending[]")
-        inventory_id, hint = waiting()[0]
-        teller.did(
-            names.MANAGER_POOL, f"lists {len(waiting())} cards in pending[], each with the exact annotation", took
+        took = await self._until(
+            f"{CARDS} cards wait for a confirmation",
+            lambda: len(waiting()) >= CARDS,
+            15,
+            lambda: f"{len(waiting())} cards in pending[]",
         )
+        inventory_id, hint = waiting()[0]
+        node = next(d.status.node_name or "" for d in view.devices if d.status.inventory_id == inventory_id)
+        await self._owner(names.MANAGER_POOL, resources.GPUNODEINVENTORY, node, "status", "pools", "pending")
+        what = f"lists {len(waiting())} cards in pending[], each with the exact annotation"
+        teller.did(names.MANAGER_POOL, what, took)
         teller.quoted(f"{inventory_id}: {hint}")
         by_id = {device.status.inventory_id: device.name for device in view.devices}
         chosen = [by_id[card] for card, _ in waiting()[:CARDS]]
@@ -175,28 +203,44 @@ class Story:
         def cards() -> list[GPUDevice]:
             return [device for device in view.devices if device.name in chosen]
 
-        took = await view.until(
-            lambda: all(d.status.pool_ref for d in cards()), 10, lambda: str([d.status.state for d in cards()])
+        took = await self._until(
+            f"{CARDS} cards are Assigned",
+            lambda: all(d.status.pool_ref for d in cards()),
+            10,
+            lambda: str([d.status.state for d in cards()]),
         )
-        teller.did(names.MANAGER_POOL, f"{CARDS} cards are Assigned; ConfigMap and DaemonSet of the pool follow", took)
-        took = await view.until(
+        await self._owners_of_cards(names.MANAGER_POOL, chosen, "poolRef")
+        teller.did(names.MANAGER_POOL, f"{CARDS} cards are Assigned", took)
+        took = await self._until(
+            "the node's plugin offers them",
             lambda: all(d.status.published for d in cards()),
             20,
             lambda: f"published: {sum(d.status.published is not None for d in cards())} of {CARDS}",
         )
-        teller.did("nodeagent device-plugin", "acknowledges each card in status.published", took)
+        plugin = names.plugin_object(POOL)
+        for resource, field in ((resources.CONFIGMAP, "data"), (resources.DAEMONSET, "spec")):
+            await self._owner(names.MANAGER_POOL, resource, plugin, field, namespace=names.NAMESPACE)
+        teller.did(names.MANAGER_POOL, f"ConfigMap and DaemonSet {plugin} say which cards to offer")
+        await self._owners_of_cards(names.MANAGER_PLUGIN, chosen, "published")
+        teller.did(
+            names.MANAGER_PLUGIN, "(simulated) follows them, and acknowledges each card in status.published", took
+        )
         key = names.resource_name(POOL)
-        took = await view.until(
+        took = await self._until(
+            f"{key} is in the nodes' allocatable",
             lambda: sum(int(n.status.allocatable.get(key, 0)) for n in view.nodes) == CARDS,
             15,
             lambda: str({n.name: n.status.allocatable.get(key) for n in view.nodes}),
         )
-        teller.did("kubelet (simulated)", f"{key} is in the nodes' allocatable: {CARDS}", took)
+        for node in {d.status.node_name or "" for d in cards()}:
+            await self._owner(KUBELET, resources.NODE, node, "status", "allocatable", key)
+        teller.did(KUBELET, f"(simulated) {key} is in the nodes' allocatable: {CARDS}", took)
 
     async def _pods_get_cards(self) -> None:
         view, teller = self._view, self._teller
         teller.chapter("A developer asks for cards")
         teller.typed(f"kubectl -n {TEAM} apply -f pod.yaml deployment.yaml    # limits: {names.resource_name(POOL)}: 1")
+        before = view.devices.observed
         await self._apply(manifests.pod("first"), manifests.deployment("second", CARDS - 1))
 
         def ours() -> list[Pod]:
@@ -205,19 +249,32 @@ class Story:
         def marked() -> list[Pod]:
             return [pod for pod in ours() if names.REQUEST_ID in pod.metadata.annotations]
 
-        took = await view.until(lambda: len(marked()) == CARDS, 15, lambda: f"{len(marked())} admitted pods")
+        took = await self._until(
+            f"{CARDS} pods are admitted", lambda: len(marked()) == CARDS, 15, lambda: f"{len(marked())} admitted pods"
+        )
+        # A reservation ends as soon as kubelet has allocated: look for it in what was.
+        where = ("status", "reservations")
+        await view.wrote(names.MANAGER_ADMISSION, resources.GPUDEVICE, *where, since=before, objects=CARDS, seconds=10)
         teller.did(names.MANAGER_ADMISSION, f"admits {CARDS} pods, a card reserved for each", took)
         for pod in sorted(marked(), key=lambda p: p.name):
             teller.quoted(f"{pod.name}: {pod.metadata.annotations[names.DEVICES]}")
-        took = await view.until(lambda: all(p.node for p in ours()), 15, lambda: str([p.node for p in ours()]))
-        where = sorted({pod.node or "" for pod in ours()})
-        teller.did("kube-scheduler", f"binds them to {', '.join(where)}", took)
-        took = await view.until(
-            lambda: all(pod.ready for pod in ours()), 15, lambda: str([p.status.phase for p in ours()])
+        took = await self._until(
+            "the pods are bound", lambda: all(p.node for p in ours()), 15, lambda: str([p.node for p in ours()])
         )
-        teller.did("kubelet (KWOK)", f"{CARDS} pods are Running", took)
-        took = await view.until(self._settled, 15, lambda: str([p.status.capacity for p in view.pools]))
-        teller.did(names.MANAGER_POOL, "kubelet's allocations are reported, the reservations have ended", took)
+        nodes = sorted({pod.node or "" for pod in ours()})
+        teller.did("kube-scheduler", f"(the real one) binds them to {', '.join(nodes)}", took)
+        took = await self._until(
+            "the pods run", lambda: all(p.ready for p in ours()), 15, lambda: str([p.status.phase for p in ours()])
+        )
+        teller.did(KUBELET, f"(simulated by KWOK) {CARDS} pods are Running", took)
+        took = await self._until(
+            "the pool counts its cards", self._settled, 15, lambda: str([p.status.capacity for p in view.pools])
+        )
+        cards = [d.name for d in view.devices if d.status.pool_ref]
+        await self._owners_of_cards(names.MANAGER_PLUGIN, cards, "allocations")
+        await self._owner(names.MANAGER_POOL, resources.GPUPOOL, POOL, "status", "capacity")
+        teller.did(names.MANAGER_PLUGIN, "(simulated) reports what kubelet has allocated")
+        teller.did(names.MANAGER_POOL, "ends the reservations, and counts the cards as used", took)
 
     def _settled(self) -> bool:
         """Used by allocations alone, nothing reserved, and the pool says so."""
@@ -239,8 +296,8 @@ class Story:
             teller.typed(f"kubectl -n {team} apply -f {name}.yaml")
             answer = await self._kubectl("create", "-f", "-", stdin=json.dumps(manifests.pod(name, team)), fails=True)
             teller.quoted(answer)
-            if word not in answer:
-                raise LateError(f"the pod should have been refused with {word}")
+            if word not in answer or WEBHOOK not in answer:
+                raise LateError(f"the pod should have been refused by {WEBHOOK} with {word}")
             teller.did(names.MANAGER_ADMISSION, f"refuses with {word} and says what to do")
 
     async def _apply(self, *objects: dict[str, object]) -> None:
@@ -252,10 +309,46 @@ class Story:
 
         def run() -> subprocess.CompletedProcess[str]:
             command = [str(self._plane.kubectl), f"--kubeconfig={self._plane.kubeconfig}", *argv]
-            return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
+            return subprocess.run(
+                command, input=stdin, capture_output=True, text=True, timeout=KUBECTL_SECONDS, check=False
+            )
 
-        done = await asyncio.to_thread(run)
+        try:
+            done = await asyncio.to_thread(run)
+        except subprocess.TimeoutExpired:
+            raise LateError(f"kubectl {' '.join(argv)} did not end in {KUBECTL_SECONDS} s") from None
         if (done.returncode != 0) is not fails:
             expected = "a refusal" if fails else "success"
             raise LateError(f"kubectl {' '.join(argv)}: expected {expected}, found: {done.stdout}{done.stderr}")
         return (done.stdout + done.stderr).strip()
+
+    async def _until(self, goal: str, true: Callable[[], bool], seconds: float, found: Callable[[], str]) -> float:
+        """Wait until it is true, and tell what is waited for where that takes a while."""
+
+        async def tell() -> None:
+            waited = 0.0
+            while True:
+                await asyncio.sleep(PATIENCE)
+                waited += PATIENCE
+                self._teller.waits(goal, waited, found())
+
+        telling = asyncio.create_task(tell())
+        try:
+            return await self._view.until(true, seconds, found)
+        except LateError as late:
+            raise LateError(f"{goal}: {late}") from None
+        finally:
+            telling.cancel()
+
+    async def _owner(
+        self, expected: str, resource: Resource, name: str, *path: str, namespace: str | None = None
+    ) -> None:
+        """Raise LateError where somebody else wrote a field."""
+        found = await self._view.owners(resource, name, *path, namespace=namespace)
+        if expected not in found:
+            where = f"{resource.kind} {name}: {'.'.join(path)}"
+            raise LateError(f"{where} is written by {', '.join(found) or 'nobody'}; expected: {expected}")
+
+    async def _owners_of_cards(self, expected: str, cards: Iterable[str], field: str) -> None:
+        for card in cards:
+            await self._owner(expected, resources.GPUDEVICE, card, "status", field)

@@ -7,12 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
     from sim.view import View
 
 WIDTH = 110
+"""Of the tables where there is no terminal; sentences are never broken."""
 
 
 class Teller:
@@ -26,24 +28,28 @@ class Teller:
 
     def chapter(self, title: str) -> None:
         """Begin a part of the story."""
-        self._console.print(f"\n[bold]{title}[/bold]")
+        self._console.print(f"\n[bold]{escape(title)}[/bold]", soft_wrap=True)
 
     def did(self, who: str, what: str, seconds: float | None = None) -> None:
         """Something came true: who did it, what, and how long it took."""
         took = f"{seconds:5.2f} s" if seconds is not None else "       "
-        self._console.print(f"  [green]✓[/green] {took}  [cyan]{who:24}[/cyan] {what}")
+        self._console.print(f"  [green]✓[/green] {took}  [cyan]{who:27}[/cyan] {escape(what)}", soft_wrap=True)
+
+    def waits(self, goal: str, seconds: float, found: str) -> None:
+        """Something takes a while: what is waited for, and how far it is."""
+        self._console.print(f"  [dim]… {seconds:5.0f} s  {escape(goal)}: {escape(found)}[/dim]", soft_wrap=True)
 
     def typed(self, command: str) -> None:
         """What the person types."""
-        self._console.print(f"  [bold]$[/bold] {command}", markup=True, soft_wrap=True)
+        self._console.print(f"  [bold]$[/bold] {escape(command)}", soft_wrap=True)
 
     def quoted(self, message: str) -> None:
         """What the cluster answered, in its own words."""
-        self._console.print(f"    [yellow]│[/yellow] {message}", soft_wrap=True)
+        self._console.print(f"    [yellow]│[/yellow] {escape(message)}", soft_wrap=True)
 
     def failed(self, message: str) -> None:
         """A step did not come true."""
-        self._console.print(f"  [red]✗ {message}[/red]", soft_wrap=True)
+        self._console.print(f"  [red]✗ {escape(message)}[/red]", soft_wrap=True)
 
     def end(self) -> None:
         """How long it all took."""

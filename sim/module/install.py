@@ -2,21 +2,24 @@
 
 Nothing here knows what is in the chart: RBAC, webhook configurations and policies have one
 source, `templates/`. Everything is server-side applied with kubectl, so that a warning of
-the API server is seen, and a second run changes nothing.
+the API server is shown and kept, and a second run changes nothing.
 """
 
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sim.errors import UserError
+from sim.programs import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD_FOLDERS = (ROOT / "sim" / "crds", ROOT / "crds")
 RELEASE = "gpu-control-plane"
 TIMEOUT = 120
+WARNING = "Warning:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +29,29 @@ class Tools:
     kubectl: Path
     helm: Path
     kubeconfig: Path
+    warnings: list[str] = field(default_factory=list)
+    """What the API server warned of, each once."""
 
     def run(self, *argv: str, stdin: str | None = None) -> str:
-        """Run kubectl; returns what it printed. Raises UserError with its own words."""
-        command = [str(self.kubectl), "--kubeconfig", str(self.kubeconfig), *argv]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        """Run kubectl; returns what it printed. Raises UserError with its own words.
+
+        Warnings of the API server go to standard error and into `warnings`.
+        """
+        done = _run([str(self.kubectl), "--kubeconfig", str(self.kubeconfig), *argv], stdin)
+        for line in done.stderr.splitlines():
+            if line.startswith(WARNING) and line not in self.warnings:
+                self.warnings.append(line)
+                print(line, file=sys.stderr)
         if done.returncode != 0:
             raise UserError(f"kubectl {' '.join(argv)} failed: {done.stderr.strip()}")
         return done.stdout
+
+
+def _run(command: list[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{Path(command[0]).name} did not end in {TIMEOUT} s: {' '.join(command)}") from None
 
 
 def install_crds(tools: Tools) -> None:
@@ -47,8 +65,8 @@ def render(tools: Tools, values: dict[str, str]) -> str:
     """What Helm makes of the chart."""
     settings = [f"--set={key}={value}" for key, value in values.items()]
     # Built from its module Helm takes itself for an old Kubernetes: say which one this is.
-    command = [str(tools.helm), "template", RELEASE, str(ROOT), "--kube-version=1.34.4", *settings]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    version = catalog.unit_of("kube-apiserver").version
+    done = _run([str(tools.helm), "template", RELEASE, str(ROOT), f"--kube-version={version}", *settings])
     if done.returncode != 0:
         raise UserError(f"helm template failed: {done.stderr.strip()}")
     return done.stdout
