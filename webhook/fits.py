@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.domain.selectors import holds
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -61,18 +63,9 @@ def _term(term: NodeTerm, node: Node) -> bool:
 
 def _holds(expression: Expression, labels: Mapping[str, str]) -> bool:
     value = labels.get(expression.key)
-    match expression.operator:
-        case "In":
-            return value in expression.values
-        case "NotIn":
-            return value not in expression.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(expression, value)
-    return False
+    if expression.operator in ("Gt", "Lt"):
+        return _compares(expression, value)
+    return holds(expression.operator, value, expression.values)
 
 
 def _compares(expression: Expression, value: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -52,6 +53,15 @@ NODE_OWNERS: Final = {
     UNASSIGNED_DEVICE: names.MANAGER_POOL,
 }
 MESSAGE_MAX: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One condition without its type and time."""
+
+    status: bool | None
+    reason: str
+    message: str
 
 
 def find(conditions: Iterable[Condition], kind: str) -> Condition | None:

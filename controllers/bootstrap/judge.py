@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from controllers.api.conditions import Finding
 from controllers.bootstrap.operands import object_name
 from controllers.domain.report import is_of_this_boot
 
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
 
 FACT_MAX = 64
 NOT_READY, OVERDUE = "NotReady", "Overdue"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One condition without its type and time."""
-
-    status: bool | None
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

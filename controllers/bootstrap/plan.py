@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import condition
+from controllers.api.conditions import Finding, condition
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
 from controllers.bootstrap import judge
-from controllers.bootstrap.judge import Finding, Situation
+from controllers.bootstrap.judge import Situation
 from controllers.bootstrap.phases import PHASES, Progress, enabled, progress
 from controllers.domain.clock import seconds, stamp, stamp_exact
 from controllers.runtime.labels import set_labels

@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.api.gpupool import DeviceMatch, DeviceSelector
-    from controllers.api.selector import LabelSelector, LabelSelectorRequirement
+    from controllers.api.selector import LabelSelector
 
 VENDORS = {"nvidia": "10de", "amd": "1002", "intel": "8086"}
 
 
-def _requirement(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
+def holds(operator: str, value: str | None, values: Collection[str]) -> bool:
+    """Whether a label's value (None: no such label) satisfies an operator of selectors and affinity."""
+    match operator:
         case "In":
-            return value in requirement.values
+            return value in values
         case "NotIn":
             # A missing label is not in any list: Kubernetes counts it as a match.
-            return value not in requirement.values
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
+    return False
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
@@ -35,7 +36,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return True
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _requirement(requirement, labels) for requirement in selector.match_expressions
+        holds(wanted.operator, labels.get(wanted.key), wanted.values) for wanted in selector.match_expressions
     )
 
 

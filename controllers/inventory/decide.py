@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from controllers.api.conditions import Finding
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
 from controllers.domain.selectors import VENDORS
 from controllers.inventory import findings, identity
 from controllers.inventory.cards import Reading, read
-from controllers.inventory.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ times or counters, since a status that changes by itself is written for ever.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conditions import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from controllers.api.settings import ManagedNodes
 
 PROBLEMS_SHOWN = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One condition without its type and time."""
-
-    status: bool | None
-    reason: str
-    message: str
 
 
 COMPLETE = Finding(False, "Complete", "everything that identifies the card is known")

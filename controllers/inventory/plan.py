@@ -23,10 +23,10 @@ from controllers.runtime.plan import Apply, Delete, Draft, Note, Plan, Ref, ref
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.conditions import Finding
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
-    from controllers.inventory.findings import Finding
     from controllers.inventory.observe import Observed
 
 DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, names.LABEL_FAMILY)
