@@ -191,7 +191,14 @@ def test_a_demo_that_fails_says_so_and_takes_the_cluster_down(
 @pytest.mark.cluster
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sim", "--dir", str(tmp_path / "run"), "demo"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
+    # Where the tests run in the background of a shell, children would inherit that Ctrl-C is ignored.
+    with subprocess.Popen(
+        ["/usr/bin/env", "--default-signal=INT", *command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as demo:
         assert demo.stdout is not None
         said = ""
         while "the module's processes" not in said:
