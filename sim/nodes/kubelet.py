@@ -114,3 +114,8 @@ def _told(card: GPUDevice, held: Held, living: Mapping[str, Pod]) -> tuple[Alloc
         )
         for uid, container in order
     )
+
+
+def labels(node: str) -> dict[str, str]:
+    """What kubelet labels its node with when it registers; DaemonSets select by them."""
+    return {api.LABEL_HOSTNAME: node, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}

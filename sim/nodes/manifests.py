@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
-from controllers.api import names as api
 from controllers.api.resources import NODE
 from controllers.runtime.errors import AlreadyExists
 from sim.errors import UserError
 from sim.hardware import Catalogue, load
-from sim.nodes import names
+from sim.nodes import kubelet, names
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -75,9 +74,7 @@ def _node(name: str, index: int, shape_name: str, catalogue: Catalogue) -> dict[
             "name": name,
             "annotations": {names.FAKE: "fake", names.SHAPE: shape.name},
             "labels": {
-                api.LABEL_HOSTNAME: name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
+                **kubelet.labels(name),
                 "node.kubernetes.io/instance-type": shape.name,
                 "topology.kubernetes.io/zone": ZONES[index % len(ZONES)],
             },

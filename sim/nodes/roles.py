@@ -48,6 +48,7 @@ class Roles:
             if self._cluster.nodes.get(name) is None:
                 await self._collect(name)
             return
+        await self._register(node)
         machine = self._machine(node)
         if machine.faults.unknown:
             log.warning("unknown faults", node=name, faults=machine.faults.unknown)
@@ -60,6 +61,15 @@ class Roles:
             meta = {**rule.patch(wanted), "name": name, "uid": node.metadata.uid}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
             answer = await self._admin.apply(NODE, name, body, manager=names.NFD_MASTER)
+            self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+
+    async def _register(self, node: Node) -> None:
+        """Play kubelet's registration for a node that somebody made by hand: the labels that it lacks."""
+        missing = {key: value for key, value in kubelet.labels(node.name).items() if key not in node.metadata.labels}
+        if missing:
+            meta = {"name": node.name, "uid": node.metadata.uid, "labels": missing}
+            body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
+            answer = await self._admin.apply(NODE, node.name, body, manager=names.KUBELET)
             self._cluster.nodes.offer(adapter(Node).validate_json(answer))
 
     async def discover(self, name: str) -> None:

@@ -130,3 +130,16 @@ async def test_a_card_moves_to_another_pool_without_being_in_both(people: People
     await people.settled("from", (0, 0, 0, 0))
     await people.retire("from")
     await people.retire("to")
+
+
+async def test_a_node_that_somebody_adds_with_kubectl_becomes_ready(people: People) -> None:
+    annotations = {"kwok.x-k8s.io/node": "fake", "sim.gpu.deckhouse.io/shape": "t4-4"}
+    await people.client.create(
+        resources.NODE, {"metadata": {"name": "mine", "annotations": annotations}}, manager="test"
+    )
+
+    await people.ready_nodes(5)
+    assert len(on(people, "mine")) == 4
+
+    await people.remove(resources.NODE, "mine")
+    await people.view.until(lambda: not on(people, "mine"), 20, lambda: str(on(people, "mine")))
