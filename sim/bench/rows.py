@@ -1,0 +1,94 @@
+"""A row of the table: what was measured, what it may be, and the verdict. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Verdict = Literal["met", "missed", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure."""
+
+    name: str
+    value: float
+    unit: str = ""
+    digits: int = 2
+    at_most: float | None = None
+    exactly: float | None = None
+    judged: bool = True
+    """False where the budget holds for another size than was measured: then it is shown, not judged."""
+    note: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the budget is met; `info` where there is none to judge by."""
+        if not self.judged or (self.at_most is None and self.exactly is None):
+            return "info"
+        met = self.value == self.exactly if self.exactly is not None else self.value <= (self.at_most or 0.0)
+        return "met" if met else "missed"
+
+    @property
+    def measured(self) -> str:
+        """The figure for people."""
+        return f"{self.value:,.{self.digits}f}{' ' if self.unit else ''}{self.unit}"
+
+    @property
+    def budget(self) -> str:
+        """The budget for people."""
+        bound = self.exactly if self.exactly is not None else self.at_most
+        if bound is None:
+            return ""
+        return f"{'=' if self.exactly is not None else '≤'} {bound:g}{' ' if self.unit else ''}{self.unit}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        return {
+            "row": self.name,
+            "measured": self.value,
+            "unit": self.unit,
+            "budget": {"at_most": self.at_most, "exactly": self.exactly},
+            "verdict": self.verdict,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one theme measured."""
+
+    rows: tuple[Row, ...]
+    raw: dict[str, Any]
+    """Every figure behind the rows, as JSON values; times in seconds where no unit is in the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured; tests take less. Times in seconds."""
+
+    nodes: int
+    """Nodes with 8 cards of the cold start."""
+    rounds: int = 3
+    """Cold starts, each between two floors."""
+    tries: int = 2
+    """So many times as many rounds are made, at most, where others disturb them."""
+    settle: float = 2.0
+    """Rest before something is measured."""
+    patience: float = 30.0
+    """So long, at most, is waited before a measurement for others to leave the machine alone."""
+    quiet: float = 20.0
+    """After each cold start, to see that nothing is written."""
+    pool_nodes: int = 125
+    """Nodes with 8 cards of the webhook's pool."""
+    reviews_a_second: int = 200
+    warm_up: float = 2.0
+    review_rounds: int = 3
+    review_seconds: float = 10.0
+    writing_seconds: float = 4.0
+    """With writes each review takes a card: at most as long as there are cards."""
+    repeats: int = 30
+    """Cards from annotation to a running pod."""
+    gap: float = 1.1
+    """At least so long between two annotations: a pool's list is rewritten at most once a second."""

@@ -1,0 +1,100 @@
+"""`python -m sim bench`: every theme in turn, one table, and `bench.json`.
+
+Each theme brings up a control plane of its own in `<folder>/bench` and takes it down, also
+when it fails or is interrupted; the cluster of `make up` in `<folder>` is not touched.
+`bench.json` lies in `<folder>` itself, is replaced by each run, and survives `make down`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sim import controlplane, programs
+from sim.bench import admission, coldstart, latency, table
+from sim.bench.machine import facts
+from sim.bench.rows import Result, Row, Sizes
+from sim.controlplane.state import write_atomically
+from sim.errors import UserError
+from sim.programs import Progress
+
+THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
+    "coldstart": coldstart.measure,
+    "webhook": admission.measure,
+    "pod": latency.measure,
+}
+USAGE = 2
+TERMINATED = 128 + signal.SIGTERM
+
+
+def measure(folder: Path, *, nodes: int, only: list[str] | None = None, sizes: Sizes | None = None) -> int:
+    """Measure and print; returns the exit status: 0 when measured, whatever the verdicts, 2 for a usage error.
+
+    `sizes`: other sizes than those for `nodes`. Raises UserError where something cannot be measured.
+    """
+    chosen = list(THEMES) if not only else [name for name in THEMES if name in only]
+    unknown = [name for name in only or () if name not in THEMES]
+    if unknown or nodes < 1:
+        wrong = f"no row {unknown[0]!r}; there are {', '.join(THEMES)}" if unknown else "--nodes is at least 1"
+        print(f"error: {wrong}", file=sys.stderr)
+        return USAGE
+    below = folder / "bench"
+    if controlplane.status(below).up:
+        raise UserError(
+            f"a control plane is up in {below.resolve()}",
+            expected="none: a benchmark brings up its own",
+            do=f"wait for the benchmark that runs there, or end it: python -m sim --dir {below} down",
+        )
+    progress, machine, started = programs.for_stream(), facts(), time.time()
+    rows: list[Row] = []
+    raw: dict[str, Any] = {}
+    with _orderly_end():
+        for name in chosen:
+            result = THEMES[name](below, sizes or Sizes(nodes), progress)
+            rows += result.rows
+            raw[name] = result.raw
+    found = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "seconds": round(time.time() - started, 1),
+        "machine": machine,
+        "rows": [row.to_json() for row in rows],
+        "raw": raw,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "bench.json", json.dumps(found, indent=1, default=_plain) + "\n")
+    table.show(rows, machine)
+    print(f"every figure: {folder / 'bench.json'}")
+    return 0
+
+
+def _plain(value: object) -> Any:
+    """Records as JSON values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """SIGTERM ends the benchmark as Ctrl-C does, so that nothing of it stays up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,98 @@
+"""A process of the module under measurement: started by the control plane's supervisor, read through /proc.
+
+Nothing is asked of the process itself while it works; its metrics are read when it is done.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import aiohttp
+import orjson
+
+from sim import controlplane
+from sim.controlplane import ProcessSpec, Ready
+from sim.controlplane.client import log_tail
+from sim.controlplane.layout import Layout
+from sim.errors import UserError
+
+_UTIME, _STIME = 11, 12  # fields 14 and 15 of /proc/<pid>/stat, after "(comm)"
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One process, from its start to its stop."""
+
+    folder: Path
+    name: str
+    pid: int
+    started: float
+    """Seconds since the epoch."""
+    port: int
+    """Of its metrics."""
+    log_from: int
+    """Where its part of the log begins, in bytes."""
+
+    @classmethod
+    def start(cls, folder: Path, spec: ProcessSpec, *, wait: bool) -> Subject:
+        """Start it; `wait`: until it says that it is ready, else nobody asks. Blocks; raises UserError."""
+        log = Layout.of(folder).log(spec.name)
+        log_from = log.stat().st_size if log.exists() else 0
+        spec = replace(spec, restart="never", ready=spec.ready if wait else Ready())
+        controlplane.add_process(folder, spec)
+        state = controlplane.wait_ready(folder, spec.name, START_SECONDS)
+        return cls(folder, spec.name, state.pid, state.started, spec.ports["health"], log_from)
+
+    def stop(self) -> None:
+        """End it in order, and wait until it has. Blocks."""
+        controlplane.remove_process(self.folder, self.name)
+
+    def check(self) -> None:
+        """Raise UserError where it has ended."""
+        process = controlplane.status(self.folder).processes.get(self.name)
+        if process is None or process.identity is None or not process.identity.alive:
+            raise UserError(
+                f"{self.name} ended while it was measured; the end of its log:\n"
+                f"{log_tail(Layout.of(self.folder), self.name)}"
+            )
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far, the interpreter's start included."""
+        return cpu_seconds(self.pid)
+
+    def peak_rss_mb(self) -> float:
+        """The most memory that was resident at once (VmHWM), in millions of bytes."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+        return kib * 1024 / 1e6
+
+    async def metrics(self) -> dict[str, float]:
+        """Its metrics by name with labels; reading them resets the event loop's worst stall."""
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    def logged(self, event: str) -> float | None:
+        """When it first logged an event, in seconds since the epoch."""
+        with Layout.of(self.folder).log(self.name).open("rb") as log:
+            log.seek(self.log_from)
+            for line in log:
+                if f'"{event}"'.encode() in line:
+                    return datetime.fromisoformat(orjson.loads(line)["time"]).timestamp()
+        return None
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[_UTIME]) + int(fields[_STIME])) / os.sysconf("SC_CLK_TCK")
+
+
+def total(metrics: dict[str, float], name: str) -> float:
+    """The sum of a metric over its labels."""
+    return sum(value for key, value in metrics.items() if key == name or key.startswith(name + "{"))
