@@ -6,12 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pytest
 from structlog.testing import capture_logs
 
 from controllers.api.kube import ConfigMap
 from controllers.api.resources import CONFIGMAP, EVENT
 from controllers.runtime import metrics
+from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.events import Recorder
+from controllers.runtime.leader import LeaseSettings
 from controllers.runtime.settings import LiveSettings
 from tests.runtime.helpers import following
 from tests.tools.apiserver import until
@@ -60,3 +63,9 @@ async def test_a_bad_value_keeps_the_last_good_settings(client: Client, admin: C
     assert event["regarding"]["name"] == "settings"
     assert "'many' is not a number" in event["note"]
     assert "last good settings stay in force" in event["note"]
+
+
+@pytest.mark.parametrize("times", [(10.0, 10.0, 2.0), (15.0, 10.0, 10.0), (15.0, 10.0, 0.0)])
+def test_lease_times_with_which_two_could_lead_are_refused(times: tuple[float, float, float]) -> None:
+    with pytest.raises(ConfigurationError, match="shorter than the next"):
+        LeaseSettings(*times)

@@ -10,7 +10,7 @@ from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from tests.webhook import world
-from webhook import fits, validate
+from webhook import access, fits, validate
 from webhook.decide import View, decide
 from webhook.records import AskingSpec
 from webhook.verdict import Ask, Denied, Granted
@@ -294,3 +294,11 @@ def test_a_node_without_the_pools_label_is_not_chosen() -> None:
     shelf = world.shelf_of(bare, [world.device("n1", 0)])
     assert names.pool_node_label("a") not in bare.metadata.labels
     assert refused(world.pod(), view(world.pool(), shelf)).startswith("InsufficientCapacity: ")
+
+
+def test_the_modules_own_namespace_uses_no_cards() -> None:
+    """Its pods carry the pool's label as operands: whoever counts a pool's pods leaves them out."""
+    refusal = access.judge(world.pool(), namespace=names.NAMESPACE, labels=None, account="default")
+
+    assert refusal is not None
+    assert refusal.word == names.ACCESS_DENIED
