@@ -54,7 +54,7 @@ class Reconciler:
         due = self._status_written.get(name, float("-inf")) + STATUS_PERIOD
         made = plan.plan(seen, time.time(), status_in=due - time.monotonic())
         await self._execute(made.actions)
-        if any(isinstance(a, Apply) and a.ref.name == name and a.subresource for a in made.actions):
+        if any(isinstance(a, Apply) and a.ref.resource is resources.GPUPOOL and a.subresource for a in made.actions):
             self._status_written[name] = time.monotonic()
         metrics.record(seen.pool)
         return made.requeue_after
