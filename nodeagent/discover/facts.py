@@ -1,0 +1,82 @@
+"""What is found on a node, before it is put into words. Pure.
+
+Two sources see the same cards: the PCI bus, always, and the driver, where it is loaded. They
+meet by PCI address; neither is believed about what only the other can know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PciFunction:
+    """One function on the PCI bus, as sysfs tells it; hexadecimal in lower case without `0x`."""
+
+    address: str
+    """Domain with four digits or more: `0000:17:00.0`."""
+    vendor: str
+    device: str
+    class_: str
+    """Class, subclass and programming interface: six digits."""
+    subsystem_vendor: str = ""
+    subsystem_device: str = ""
+    numa_node: int | None = None
+    """None where the machine does not say (sysfs: -1, or no such file)."""
+    iommu_group: str = ""
+    driver: str = ""
+    """The kernel driver that is bound: nvidia, vfio-pci, nouveau, or nothing."""
+    physical_function: str = ""
+    """Address of the card of which this is a virtual function; empty for what is no virtual function."""
+    virtual_functions: int = 0
+    """How many virtual functions the card could have (`sriov_totalvfs`)."""
+    boot_display: bool = False
+    """Whether firmware uses it as the console."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCard:
+    """One card as its driver knows it; what the driver does not tell is None or empty."""
+
+    address: str
+    uuid: str = ""
+    product: str = ""
+    memory_mib: int | None = None
+    compute: tuple[int, int] | None = None
+    """Compute capability: major, minor."""
+    mig_capable: bool | None = None
+    mig_enabled: bool | None = None
+    """The mode in force, not the one pending until a reset."""
+    mig_profiles: tuple[str, ...] = ()
+    """Every profile that the driver offers on this card, by name: `1g.10gb`, `1g.10gb+me`."""
+    mig_instances: Mapping[str, int] = field(default_factory=dict)
+    """GPU instances that exist, by profile name."""
+    nvlink_peers: tuple[str, ...] = ()
+    """Addresses of the cards to which a link is up; with NVSwitches between, of all that are reached through them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver that is loaded, and the cards that answer it."""
+
+    version: str
+    cuda_version: str = ""
+    """The newest CUDA that it serves: `12.4`."""
+    cards: Mapping[str, DriverCard] = field(default_factory=dict)
+    """By PCI address, spelled as in `PciFunction`."""
+    source: str = "nvml"
+    """`nvml`, or `procfs` where the driver's library or its devices cannot be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolkit:
+    """The container toolkit on the host."""
+
+    installed: bool
+    version: str = ""
+    runtime_handler: str = ""
+    """The container runtime's handler that gives containers their cards: `nvidia`."""
