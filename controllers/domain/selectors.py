@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.api.gpupool import DeviceMatch, DeviceSelector
     from controllers.api.selector import LabelSelector
-
-VENDORS = {"nvidia": "10de", "amd": "1002", "intel": "8086"}
 
 
 def holds(operator: str, value: str | None, values: Collection[str]) -> bool:
@@ -71,7 +70,7 @@ def _checks(match: DeviceMatch, device: GPUDevice, hardware: Hardware, index: in
         "inventory_ids": lambda: device.status.inventory_id in match.inventory_ids,
         "pci_ids": lambda: f"{pci.vendor}:{pci.device}" in [value.lower() for value in match.pci_ids],
         "indexes": lambda: in_ranges(index, match.indexes),
-        "vendors": lambda: pci.vendor in [VENDORS.get(v.lower(), v.lower()) for v in match.vendors],
+        "vendors": lambda: pci.vendor in [catalogue.vendor_id(v) or v.lower() for v in match.vendors],
         "products": lambda: any(_same_product(product, device) for product in match.products),
         "precisions": lambda: set(match.precisions) <= set(precisions),
         "min_memory_mib": lambda: (hardware.memory_mib or 0) >= (match.min_memory_mib or 0),

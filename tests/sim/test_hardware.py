@@ -31,7 +31,9 @@ def text(path):
 
 def test_shapes_that_are_promised():
     counts = {name: len(shape.cards) for name, shape in CATALOGUE.shapes.items()}
-    assert counts == {"h100-sxm-8": 8, "a100-sxm-8": 8, "l40s-4": 4, "t4-4": 4, "no-gpu": 0}
+    promised = {"h100-sxm-8": 8, "a100-sxm-8": 8, "a30-4": 4, "l40s-4": 4, "t4-4": 4, "mixed-2": 2, "no-gpu": 0}
+    assert counts == promised
+    assert len({card.product for card in CATALOGUE.shape("mixed-2").cards}) == 2
     switches = [d for d in CATALOGUE.shape("h100-sxm-8").devices if (d.device, d.class_) == ("22a3", "0680")]
     assert len(switches) == 4
     for shape in CATALOGUE.shapes.values():
@@ -147,5 +149,5 @@ def test_a_slip_is_told_with_its_place(tmp_path, change, told):
 
 
 def test_an_unknown_shape_lists_the_known():
-    with pytest.raises(UserError, match="expected: one of a100-sxm-8, h100-sxm-8"):
+    with pytest.raises(UserError, match="expected: one of a100-sxm-8, a30-4, h100-sxm-8"):
         CATALOGUE.shape("h200")
