@@ -153,7 +153,7 @@ class Hardware:
     """What the card is, as its node's agent reports it."""
 
     uuid: str | None = None
-    """The driver's name for the card; absent without a driver."""
+    """The driver's name for the card; absent until a driver has told it, and kept while the driver is away."""
     product: str | None = None
     """Product name, as the driver spells it."""
     memory_mib: Annotated[int | None, Field(ge=0)] = None

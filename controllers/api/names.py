@@ -42,6 +42,8 @@ LABEL_HERITAGE: Final = "heritage"
 LABEL_APP: Final = "app"
 LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
 NFD_NODE_NAME: Final = "nfd.node.kubernetes.io/node-name"
+GFD_PREFIX: Final = "nvidia.com/"
+"""Before the labels that GPU feature discovery puts on a node."""
 
 
 def deploy_label(component: str) -> str:
@@ -86,7 +88,10 @@ POOL_CONTROLLER: Final = "gpupool-controller"
 WEBHOOK: Final = "gpu-admission-webhook"
 WEBHOOK_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - the name of a Secret, not one
 WEBHOOK_CONFIGURATION: Final = "gpu-control-plane"
+COVERAGE: Final = "gpu-nfd-coverage"
 DISCOVER_DAEMONSET: Final = "gpu-nodeagent-discover"
+NODE_FEATURE_RULE: Final = "deckhouse-gpu-kernel-os"
+"""The rule by which NFD labels nodes; inventory makes and keeps it."""
 ALLOWED_DEVICES: Final = "DP_ALLOWED_DEVICES"
 PLUGIN_SETTINGS: Final = "settings.json"
 
@@ -117,6 +122,8 @@ FEATURE_VALIDATION: Final = "gpu.validation"
 FEATURE_AGENT: Final = "gpu.agent"
 
 # --- reasons of conditions that another process reads --------------------------------------------
+REASON_REPORT_OUTDATED: Final = "ReportOutdated"
+"""InventoryIncomplete of a node that has been started since its agent last reported."""
 REASON_CARD_LOST: Final = "CardLost"
 """InventoryIncomplete of a card that is in a pool and gone from its node; bootstrap faults it."""
 
@@ -132,6 +139,7 @@ INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
 EVENT_DEVICE_DETECTED: Final = "GPUDeviceDetected"
 EVENT_DEVICE_REMOVED: Final = "GPUDeviceRemoved"
 EVENT_INVENTORY_CONDITION: Final = "GPUInventoryConditionChanged"
+EVENT_INVENTORY_OUTDATED: Final = "GPUInventoryOutdated"
 EVENT_NODE_READY: Final = "GPUNodeReadyForPooling"
 EVENT_ASSIGNED: Final = "GPUDeviceAssigned"
 EVENT_RELEASED: Final = "GPUDeviceReleased"

@@ -1,17 +1,24 @@
 """NFD's NodeFeature, as far as the module reads it: cards, driver, toolkit, validation, agent.
 
-The objects are 10–100 kB (CPU flags, kernel options); only the fields declared here are
-kept. Shapes from NFD's CRD `nodefeatures.nfd.k8s-sigs.io/v1alpha1`: instance features are
-lists of string maps, attribute features are one string map each.
+The objects are 10–100 kB (CPU flags, kernel options, every function of the PCI bus); only the
+fields declared here are kept, and of the bus only how many of which display there are. Shapes
+from NFD's CRD `nodefeatures.nfd.k8s-sigs.io/v1alpha1`: instance features are lists of string
+maps, attribute features are one string map each.
 """
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections import Counter
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from controllers.api import names
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
+
+DISPLAYS = ("03", "12")
+"""PCI base classes of what may be a card: display controllers, processing accelerators."""
 
 
 @record
@@ -36,11 +43,45 @@ class Attributes:
 
 
 @record
+class PciModel:
+    """Equal functions on a node's PCI bus; NFD tells no addresses, so they can only be counted."""
+
+    vendor: str
+    device: str
+    class_: str
+    count: int
+    virtual_functions: int = 0
+    """How many of them may be virtual functions of the others (the sum of `sriov_totalvfs`)."""
+
+
+def _models(feature: Any) -> Any:
+    """Count the displays and accelerators of NFD's `pci.device`; a hundred other functions are dropped."""
+    if not isinstance(feature, dict):
+        return feature
+    found: Counter[tuple[str, str, str]] = Counter()
+    virtual: Counter[tuple[str, str, str]] = Counter()
+    for element in feature.get("elements") or ():
+        attributes = element.get("attributes") if isinstance(element, dict) else None
+        if not isinstance(attributes, dict) or not str(attributes.get("class", "")).startswith(DISPLAYS):
+            continue
+        model = (str(attributes.get("vendor", "")), str(attributes.get("device", "")), str(attributes["class"]))
+        found[model] += 1
+        total = str(attributes.get("sriov_totalvfs", ""))
+        virtual[model] += int(total) if total.isascii() and total.isdigit() and len(total) <= len("65535") else 0
+    return tuple(
+        {"vendor": vendor, "device": device, "class_": kind, "count": count, "virtual_functions": virtual[model]}
+        for model, count in sorted(found.items())
+        for vendor, device, kind in (model,)
+    )
+
+
+@record
 class InstanceFeatures:
     """The instance features that we read."""
 
     cards: Instances | None = Field(default=None, alias=names.FEATURE_DEVICE)
-    pci: Instances | None = Field(default=None, alias="pci.device")
+    pci: Annotated[tuple[PciModel, ...] | None, BeforeValidator(_models)] = Field(default=None, alias="pci.device")
+    """Displays and accelerators on the bus; None where the report does not speak of the bus."""
 
 
 @record

@@ -20,7 +20,6 @@ from controllers.inventory.observe import World
 from controllers.inventory.plan import plan
 from controllers.runtime.controller import Controller
 from controllers.runtime.process import Process, arguments, main
-from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import LiveSettings, module_settings
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Reconciler:
         self.nodes.add((new or old or Node()).name)
 
     def _feature_changed(self, old: NodeFeature | None, new: NodeFeature | None) -> None:
-        self.nodes.add_all({feature.node for feature in (old, new) if feature is not None and feature.is_agent_report})
+        self.nodes.add_all({feature.node for feature in (old, new) if feature is not None} - {""})
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         self.nodes.add_all({node_of(device) for device in (old, new) if device is not None} - {""})
@@ -64,10 +63,8 @@ async def wire(process: Process) -> None:
     """Connect caches and the loop, and live."""
     world = World(
         nodes=process.reflect(resources.NODE, Node),
-        # NFD's own reports carry no addresses; the agent's, which do, are trusted only here.
-        features=process.reflect(
-            resources.NODEFEATURE, NodeFeature, scope=Scope(namespace=names.NAMESPACE), optional=True
-        ),
+        # NFD's own, from its namespace, and the agent's, which are trusted only from ours.
+        features=process.reflect(resources.NODEFEATURE, NodeFeature, optional=True),
         devices=process.reflect(resources.GPUDEVICE, GPUDevice),
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
     )

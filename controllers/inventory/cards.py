@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, MigType, NvLink, Pci, Precision
 from controllers.api.names import CARDS_MAX
+from controllers.api.nodefeature import DISPLAYS
 from controllers.domain import precision
+from controllers.domain.catalogue import VENDORS
 from controllers.inventory.identity import canonical
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TEXT_MAX = 128
 SHOWN = 32
-# Display controllers (VGA, 3D, other) and processing accelerators; bridges and audio are no cards.
-CLASSES = ("0300", "0302", "0380", "1200")
 # What the driver's tools say where a value should be.
 NO_VALUES = frozenset({"n/a", "[n/a]", "err!", "unknown", "unknown error", "[unknown error]", "gpu is lost"})
 
@@ -38,8 +38,24 @@ class Card:
     address: str
     hardware: Hardware | None
     """What can be read of it; None where not even its identifiers can."""
-    problem: str = ""
-    """What is missing or cannot be read, for people; empty for a complete card."""
+    missing: tuple[str, ...] = ()
+    """Attributes that it should have and has not."""
+    unreadable: tuple[str, ...] = ()
+    """Attributes whose values cannot be read, as `key='value'`."""
+    bound: str = ""
+    """The kernel driver that it is bound to, where that is not its vendor's."""
+    ambiguous: str = ""
+    """Why not even this much can be said of it."""
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people; empty for a complete card."""
+        parts = [f"lacks {', '.join(self.missing)}"] if self.missing else []
+        parts += [f"has {', '.join(self.unreadable)}, which cannot be read"] if self.unreadable else []
+        if not parts:
+            return self.ambiguous
+        why = f", since it is bound to {self.bound}" if self.missing and self.bound else ""
+        return f"{self.address} {' and '.join(parts)}{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +98,16 @@ def _nameless(count: int) -> str:
 
 def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: bool) -> Card:
     if times > 1:
-        return Card(address, None, f"{address} is reported {times} times")
+        return Card(address, None, ambiguous=f"{address} is reported {times} times")
     reader = _Reader(attributes)
     pci = _pci(reader, address)
     hardware = _hardware(reader, pci, has_driver) if pci else None
-    return Card(address, hardware, reader.problem(address))
+    bound = attributes.get("driver", "").strip()
+    vendor = VENDORS.get(pci.vendor) if pci else None
+    foreign = bool(bound) and vendor is not None and bound not in vendor.modules
+    return Card(
+        address, hardware, tuple(reader.missing), tuple(reader.unreadable), bound=bound[:SHOWN] if foreign else ""
+    )
 
 
 def _pci(reader: _Reader, address: str) -> Pci | None:
@@ -136,8 +157,8 @@ class _Reader:
 
     def __init__(self, attributes: Mapping[str, str]) -> None:
         self._attributes = attributes
-        self._missing: list[str] = []
-        self._unreadable: list[str] = []
+        self.missing: list[str] = []
+        self.unreadable: list[str] = []
 
     def get(
         self, key: str, parse: Callable[[str], T | None], *, required: bool = False, strict: bool = True
@@ -146,18 +167,12 @@ class _Reader:
         text = self._attributes.get(key, "").strip()
         if not text:
             if required:
-                self._missing.append(key)
+                self.missing.append(key)
             return None
         value = None if text.lower() in NO_VALUES else parse(text)
         if value is None and strict:
-            self._unreadable.append(f"{key}={text[:SHOWN]!r}")
+            self.unreadable.append(f"{key}={text[:SHOWN]!r}")
         return value
-
-    def problem(self, address: str) -> str:
-        """One sentence about the card; empty where nothing was wrong."""
-        parts = [f"lacks {', '.join(self._missing)}"] if self._missing else []
-        parts += [f"has {', '.join(self._unreadable)}, which cannot be read"] if self._unreadable else []
-        return f"{address} {' and '.join(parts)}" if parts else ""
 
 
 def _matching(pattern: str, text: str) -> str | None:
@@ -171,7 +186,7 @@ def _hex4(text: str) -> str | None:
 def _class(text: str) -> str | None:
     """Class and subclass; sysfs adds two digits for the programming interface."""
     code = _matching("[0-9a-f]{4}([0-9a-f]{2})?", text.lower().removeprefix("0x"))
-    return code[:4] if code and code[:4] in CLASSES else None
+    return code[:4] if code and code.startswith(DISPLAYS) else None
 
 
 def _uuid(text: str) -> str | None:

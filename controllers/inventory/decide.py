@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.conditions import Finding
+from controllers.domain.catalogue import VENDORS
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
-from controllers.domain.selectors import VENDORS
-from controllers.inventory import findings, identity
+from controllers.inventory import findings, gfd, identity, nfd
 from controllers.inventory.cards import Reading, read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.inventory.observe import Observed
 
-VENDOR_NAMES = {code: name for name, code in VENDORS.items()}
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
 
 
@@ -45,7 +44,7 @@ class Wanted:
             return {}
         vendor = self.hardware.pci.vendor
         return {
-            names.LABEL_VENDOR: VENDOR_NAMES.get(vendor, vendor),
+            names.LABEL_VENDOR: VENDORS[vendor].name if vendor in VENDORS else vendor,
             names.LABEL_PRODUCT: self.hardware.product or "",
             names.LABEL_FAMILY: family(self.hardware.compute_capability) or "",
         }
@@ -76,15 +75,21 @@ class Decision:
     of_node: Mapping[str, Finding] = field(default_factory=dict)
     """Conditions of the node by type."""
     is_gpu_node: bool = False
+    was_gpu_node: bool = False
+    """Nothing speaks of cards any more: the summary, which says so, may go."""
 
 
 def decide(seen: Observed) -> Decision:
-    """Join the report with the records of a node that exists."""
-    node, reading = seen.node, read(seen.report)
-    present = node is not None and node.metadata.labels.get(names.LABEL_PRESENT) == "true"
+    """Join the reports with the records of a node that exists."""
+    node, reading, models = seen.node, _reading(seen), nfd.read(seen.others)
+    labelled = node is not None and node.metadata.labels.get(names.LABEL_PRESENT) == "true"
     known = {address: d for d in seen.devices if (address := _address(seen.name, d)) is not None}
-    if node is None or not (present or known or seen.inventory or (reading and (reading.cards or reading.problems))):
+    reported = reading is not None and bool(reading.cards or reading.problems)
+    speaks = bool(labelled or models or known or reported)
+    if node is None or not (speaks or seen.inventory):
         return Decision()
+    if not speaks and seen.nfd:
+        return Decision(of_node=_without_cards(node.name), is_gpu_node=True, was_gpu_node=_is_left(seen))
     wanted: list[Wanted] = []
     removals: list[Removal] = []
     for card in reading.cards if reading else ():
@@ -94,8 +99,9 @@ def decide(seen: Observed) -> Decision:
             continue
         hardware = _remember(device.status.hardware if device else None, card.hardware)
         wanted.append(Wanted(card.address, hardware, findings.card(node.name, card.problem), device))
+    places = _places(seen, wanted)
     for address, device in known.items():
-        match _unreported(seen, reading, address, device):
+        match _unreported(seen, reading, address, device, places):
             case Wanted() as kept:
                 wanted.append(kept)
             case removal:
@@ -103,10 +109,43 @@ def decide(seen: Observed) -> Decision:
     wanted.sort(key=lambda card: card.address)
     removals = [removal for removal in removals if removal.device.metadata.deletion_timestamp is None]
     of_node = {
-        kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted),
+        kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted, models),
         kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd),
     }
     return Decision(tuple(wanted), tuple(removals), of_node, is_gpu_node=True)
+
+
+def _without_cards(node: str) -> dict[str, Finding]:
+    """The conditions of a node that had cards and of which nothing speaks of cards any more."""
+    return {
+        kinds.INVENTORY_INCOMPLETE: findings.node(node, ()),
+        kinds.PREREQUISITE_NOT_MET: findings.PREREQUISITES_MET,
+    }
+
+
+def _is_left(seen: Observed) -> bool:
+    """Whether nobody needs the summary of a node without cards: bootstrap has closed the gates by what it says."""
+    hw = seen.inventory.status.hw if seen.inventory else None
+    labels = seen.node.metadata.labels if seen.node else {}
+    return hw is not None and not hw.devices and not any(key.startswith(names.deploy_label("")) for key in labels)
+
+
+def _reading(seen: Observed) -> Reading | None:
+    """The agent's report, completed by GFD's labels where they can be true of each card."""
+    reading = read(seen.report)
+    if reading is None or seen.node is None:
+        return reading
+    return replace(reading, cards=gfd.complete(reading.cards, seen.node.metadata.labels))
+
+
+def _places(seen: Observed, wanted: Sequence[Wanted]) -> dict[str, str]:
+    """Where the cards with known uuids are now, in this node by its report and in others by record."""
+    here = {
+        card.hardware.uuid: identity.inventory_id(seen.name, card.address)
+        for card in wanted
+        if card.hardware is not None and card.hardware.uuid is not None
+    }
+    return {**seen.elsewhere, **here}
 
 
 def _address(node: str, device: GPUDevice) -> str | None:
@@ -135,7 +174,9 @@ def _remember(old: Hardware | None, now: Hardware | None) -> Hardware | None:
     return replace(now, **kept) if kept else now
 
 
-def _unreported(seen: Observed, reading: Reading | None, address: str, device: GPUDevice) -> Wanted | Removal:
+def _unreported(
+    seen: Observed, reading: Reading | None, address: str, device: GPUDevice, places: Mapping[str, str]
+) -> Wanted | Removal:
     """A card on record that the report does not name."""
     status = device.status
     if reading is None:
@@ -144,19 +185,34 @@ def _unreported(seen: Observed, reading: Reading | None, address: str, device: G
         held = Finding(old.status == "True", old.reason, old.message) if old and old.status != "Unknown" else None
         unknown = Finding(None, "NoReport", f"{findings.source(seen.name)} says nothing of the node's cards")
         return Wanted(address, status.hardware, held or unknown, device)
-    fresh = seen.report is not None and seen.node is not None and is_of_this_boot(seen.report, seen.node)
-    confirmed = reading.all_named and fresh
+    confirmed = reading.all_named and _is_fresh(seen)
+    place = places.get(status.hardware.uuid or "", "") if status.hardware else ""
     if confirmed and not (status.pool_ref or status.reservations or status.allocations):
-        return Removal(device, f"a fresh report of node {seen.name} does not name it")
-    return Wanted(address, status.hardware, findings.lost(seen.name, address, confirmed=confirmed), device)
+        moved = f"; it is {place} now" if place else ""
+        return Removal(device, f"a fresh report of node {seen.name} does not name it{moved}")
+    lost = findings.lost(seen.name, address, confirmed=confirmed, place=place)
+    return Wanted(address, status.hardware, lost, device)
 
 
-def _of_node(seen: Observed, reading: Reading | None, cards: list[Wanted]) -> Finding:
-    if reading is None and seen.node is not None:
-        return findings.silent(seen.node, seen.report, len(cards))
+def _is_fresh(seen: Observed) -> bool:
+    """Whether the report can say that a card is gone: its agent runs since the last start, on a node that is Ready."""
+    node, report = seen.node, seen.report
+    return report is not None and node is not None and node.ready and is_of_this_boot(report, node)
+
+
+def _of_node(seen: Observed, reading: Reading | None, cards: Sequence[Wanted], models: Sequence[nfd.Model]) -> Finding:
+    """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
+    node, report = seen.node, seen.report
+    if node is None or not seen.nfd:
+        return findings.unseen(seen.name)
+    if reading is None or report is None:
+        return findings.silent(node, report, len(cards), nfd.describe(models))
+    if not is_of_this_boot(report, node):
+        return findings.outdated(seen.name)
     gone = [card for card in cards if card.incomplete.reason in (names.REASON_CARD_LOST, "AwaitingReport")]
-    problems = [card.problem for card in (reading.cards if reading else ()) if card.problem]
+    problems = [card.problem for card in reading.cards if card.problem]
     problems += [f"{card.address} is on record and not reported" for card in gone]
-    if not cards and seen.node is not None and seen.node.metadata.labels.get(names.LABEL_PRESENT) == "true":
+    problems += nfd.unreported(models, reading.cards)
+    if not cards and not models and node.metadata.labels.get(names.LABEL_PRESENT) == "true":
         problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
-    return findings.node(seen.name, [*(reading.problems if reading else ()), *problems])
+    return findings.node(seen.name, [*reading.problems, *problems])

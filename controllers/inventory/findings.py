@@ -64,12 +64,13 @@ def card(node: str, problem: str) -> Finding:
     return Finding(True, "AttributesMissing", message)
 
 
-def lost(node: str, address: str, *, confirmed: bool) -> Finding:
-    """A card that its node's report names no more."""
+def lost(node: str, address: str, *, confirmed: bool, place: str = "") -> Finding:
+    """A card that its node's report names no more; `place`: where a card with its uuid is now, as an inventoryID."""
     if confirmed:
+        moved = f" and its uuid is that of {place} now" if place else ""
         message = (
             f"card {address} is gone from node {node} while it is in a pool or serves pods: a fresh report does not"
-            " name it; put it back, or remove its assignment to let it go"
+            f" name it{moved}; put it back, or remove its assignment to let it go"
         )
         return Finding(True, names.REASON_CARD_LOST, message)
     message = (
@@ -78,14 +79,36 @@ def lost(node: str, address: str, *, confirmed: bool) -> Finding:
     return Finding(True, "AwaitingReport", message)
 
 
-def silent(node: Node, report: NodeFeature | None, cards: int) -> Finding:
-    """A node with cards of which no report speaks (InventoryIncomplete of the node)."""
-    known = f"has {cards} known cards" if cards else f"has cards by label {names.LABEL_PRESENT}=true"
+def unseen(node: str) -> Finding:
+    """A node while NFD is absent (InventoryIncomplete of the node): nothing can be said of its cards."""
+    return Finding(None, "NodeFeatureNotServed", f"nothing tells which cards node {node} has; see PrerequisiteNotMet")
+
+
+def silent(node: Node, report: NodeFeature | None, cards: int, nfd: str) -> Finding:
+    """A node with cards of which no report speaks (InventoryIncomplete of the node); `nfd`: what NFD sees."""
+    labelled = node.metadata.labels.get(names.LABEL_PRESENT) == "true"
+    known = [f"{cards} known cards"] if cards else []
+    known += [f"cards by label {names.LABEL_PRESENT}=true"] if labelled else []
+    known += [f"cards that NFD sees ({nfd})"] if nfd else []
+    has = f"node {node.name} has {' and '.join(known)}"
+    if nfd and not labelled and report is None:
+        message = (
+            f"{has}, but not label {names.LABEL_PRESENT}=true, which lets {names.DISCOVER_DAEMONSET} onto it; see"
+            f" whether NodeFeatureRule {names.NODE_FEATURE_RULE} is there and nfd-master applies it"
+        )
+        return Finding(True, "NotLabelled", message)
     what = f"has no feature {names.FEATURE_DEVICE}" if report else "is not there"
-    message = (
-        f"node {node.name} {known}, but {source(node.name)} {what}; look at {names.DISCOVER_DAEMONSET}'s pod there"
-    )
+    message = f"{has}, but {source(node.name)} {what}; look at {names.DISCOVER_DAEMONSET}'s pod there"
     return Finding(True, "NoReport", message)
+
+
+def outdated(node: str) -> Finding:
+    """A node that has been started since its agent last reported (InventoryIncomplete of the node)."""
+    message = (
+        f"{source(node)} is from before node {node} was started last, so cards may have changed since; if this lasts,"
+        f" look at {names.DISCOVER_DAEMONSET}'s pod there"
+    )
+    return Finding(True, names.REASON_REPORT_OUTDATED, message)
 
 
 def node(name: str, problems: Sequence[str]) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
@@ -30,15 +29,16 @@ class Records(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Count."""
+        nfd = "Whether the API server serves NFD's NodeFeature, without which no card can be seen: 1 yes, 0 no."
+        yield GaugeMetricFamily("gpu_inventory_nfd_served", nfd, int(self._world.features.served))
         cards = GaugeMetricFamily("gpu_inventory_devices_total", "Cards on record, by node.", labels=["node"])
+        free = GaugeMetricFamily("gpu_device_unassigned_total", "Cards in no pool, by node.", labels=["node"])
         for node in self._world.devices.index_values(BY_NODE):
-            cards.add_metric([node], len(self._world.devices.by(BY_NODE, node)))
+            devices = self._world.devices.by(BY_NODE, node)
+            cards.add_metric([node], len(devices))
+            free.add_metric([node], sum(device.status.pool_ref is None for device in devices))
         yield cards
-        unassigned = GaugeMetricFamily("gpu_device_unassigned_total", "Cards in no pool, by node.", labels=["node"])
-        free = Counter(d.status.node_name or "" for d in self._world.devices if d.status.pool_ref is None)
-        for node, count in free.items():
-            unassigned.add_metric([node], count)
-        yield unassigned
+        yield free
         held = GaugeMetricFamily(
             "gpu_node_inventory_condition",
             "Condition of a node: 1 True, 0 False, -1 Unknown.",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controllers.api import names
 from controllers.inventory.identity import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 BY_NODE = "node"
+BY_UUID = "uuid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,14 @@ class Observed:
     node: Node | None
     report: NodeFeature | None = None
     """What our agent says; None where it has said nothing."""
+    others: tuple[NodeFeature, ...] = ()
+    """What anybody else says of the node: NFD's own reports."""
     devices: tuple[GPUDevice, ...] = ()
     inventory: GPUNodeInventory | None = None
     nfd: bool = True
     """Whether the API server serves NodeFeature at all."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Where else cards with the uuids of this node's cards are on record: uuid → inventoryID."""
 
 
 @dataclass(slots=True)
@@ -46,20 +50,36 @@ class World:
     def __post_init__(self) -> None:
         """Index what `node` asks for."""
         self.devices.index(BY_NODE, lambda device: (node_of(device),))
+        self.devices.index(BY_UUID, _uuids)
+        self.features.index(BY_NODE, lambda feature: (feature.node,))
 
     def node(self, name: str) -> Observed:
         """Everything about one node."""
-        report = self.features.get(f"{names.NAMESPACE}/{names.agent_feature(name)}")
+        reports = self.features.by(BY_NODE, name)
+        devices = tuple(self.devices.by(BY_NODE, name))
         return Observed(
             name=name,
             node=self.nodes.get(name),
-            report=report if report is not None and report.node == name else None,
-            devices=tuple(self.devices.by(BY_NODE, name)),
+            report=next((report for report in reports if report.is_agent_report), None),
+            others=tuple(report for report in reports if not report.is_agent_report),
+            devices=devices,
             inventory=self.inventories.get(name),
             nfd=self.features.served,
+            elsewhere=dict(self._elsewhere(name, devices)),
         )
+
+    def _elsewhere(self, node: str, devices: tuple[GPUDevice, ...]) -> Iterator[tuple[str, str]]:
+        for uuid in (uuid for device in devices for uuid in _uuids(device)):
+            for other in self.devices.by(BY_UUID, uuid):
+                if other.status.inventory_id and node_of(other) != node:
+                    yield uuid, other.status.inventory_id
 
     def everywhere(self) -> Iterable[str]:
         """Every node that there is, or of which something is recorded."""
         recorded = (*(item.name for item in self.inventories), *self.devices.index_values(BY_NODE))
         return {*(node.name for node in self.nodes), *recorded} - {""}
+
+
+def _uuids(device: GPUDevice) -> tuple[str, ...]:
+    hardware = device.status.hardware
+    return (hardware.uuid,) if hardware is not None and hardware.uuid else ()

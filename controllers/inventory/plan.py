@@ -37,6 +37,8 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     if seen.node is None:
         return _forget(seen)
     decision = decide(seen)
+    if decision.was_gpu_node:
+        return _summary_goes(seen)
     if not decision.is_gpu_node:
         return Plan()
     draft, at = Draft(requeue_after=settings.inventory.resync_period), stamp(now)
@@ -56,10 +58,16 @@ def _forget(seen: Observed) -> Plan:
     for device in seen.devices:
         if device.metadata.deletion_timestamp is None:
             draft.add(Delete(ref(GPUDEVICE, device), device.metadata.resource_version, absent))
-    if seen.inventory is not None and seen.inventory.metadata.deletion_timestamp is None:
-        meta = seen.inventory.metadata
-        draft.add(Delete(ref(GPUNODEINVENTORY, seen.inventory), meta.resource_version, absent))
+    draft.add(*_summary_goes(seen, absent).actions)
     return draft.done()
+
+
+def _summary_goes(seen: Observed, absent: tuple[Ref, ...] = ()) -> Plan:
+    """The node has no cards any more, or is gone itself: so is its summary."""
+    found = seen.inventory
+    if found is None or found.metadata.deletion_timestamp is not None:
+        return Plan()
+    return Plan((Delete(ref(GPUNODEINVENTORY, found), found.metadata.resource_version, absent),))
 
 
 def _card(draft: Draft, node: Node, card: Wanted, disabled: Finding, at: str) -> None:
@@ -131,10 +139,19 @@ def _inventory(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], wanted: 
     draft.add(Apply(about, {"status": status}, "status"))
     for one in made:
         before = kinds.find(old.conditions, one.type) if old else None
-        if (before.status if before else "False") != one.status:
-            kind = "Warning" if one.status == "True" else "Normal"
-            text = f"{one.type} is {one.status} ({one.reason}): {one.message}"
-            draft.add(Note(about, kind, names.EVENT_INVENTORY_CONDITION, text))  # type: ignore[arg-type]
+        if (note := _changed(about, before, one)) is not None:
+            draft.add(note)
+
+
+def _changed(about: Ref, before: Condition | None, now: Condition) -> Note | None:
+    """The event about a condition of the node, where it changed enough for a person to look."""
+    text = f"{now.type} is {now.status} ({now.reason}): {now.message}"
+    outdated = names.REASON_REPORT_OUTDATED
+    if now.reason == outdated and (before is None or before.reason != outdated):
+        return Note(about, "Warning", names.EVENT_INVENTORY_OUTDATED, text)
+    if (before.status if before else "False") == now.status:
+        return None
+    return Note(about, "Warning" if now.status == "True" else "Normal", names.EVENT_INVENTORY_CONDITION, text)
 
 
 def _hardware(seen: Observed, cards: tuple[Wanted, ...]) -> InventoryHardware:

@@ -62,6 +62,9 @@ def arguments(name: str, description: str) -> argparse.ArgumentParser:
     group.add_argument(
         "--watch-idle", type=float, default=watch.idle_seconds, help="silence that means a dead connection"
     )
+    group.add_argument(
+        "--absent-retry", type=float, default=watch.absent_retry, help="a kind that is not served is asked for again"
+    )
     return parser
 
 
@@ -95,7 +98,11 @@ class Process:
     ) -> Store[T]:
         """A store that is kept equal to the API server's objects from `run` on."""
         store: Store[T] = Store(resource.kind)
-        settings = WatchSettings(watch_seconds=self.args.watch_seconds, idle_seconds=self.args.watch_idle)
+        settings = WatchSettings(
+            watch_seconds=self.args.watch_seconds,
+            idle_seconds=self.args.watch_idle,
+            absent_retry=self.args.absent_retry,
+        )
         reflector = Reflector(
             self.client,
             resource,

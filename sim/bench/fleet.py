@@ -32,7 +32,7 @@ class Member:
     name: str
     node: dict[str, Any]
     nfd: dict[str, Any]
-    """NFD's NodeFeature, which the inventory does not read, as in a real cluster."""
+    """NFD's own NodeFeature, which the inventory compares with the agent's."""
     report: dict[str, Any]
     """Our agent's."""
 
@@ -77,6 +77,7 @@ def writes(member: Member, now: float) -> list[Write]:
         name=member.name,
         node=adapter(Node).validate_python(member.node),
         report=adapter(NodeFeature).validate_python(member.report),
+        others=(adapter(NodeFeature).validate_python(member.nfd),),
     )
     actions = plan(observed, Settings(), now).writes
     odd = [action for action in actions if not isinstance(action, Apply)]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def inventory_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """etcd and an API server, nothing that acts by itself; the administrator's kubeconfig."""
+    """etcd and an API server for one file of tests, nothing that acts by itself; the administrator's kubeconfig."""
     from sim import controlplane
 
     folder = tmp_path_factory.mktemp("inventory") / "plane"

@@ -56,6 +56,18 @@ def report(
     return {"metadata": meta, "spec": {"features": features}}
 
 
+def nfd_report(node: str, elements: list[dict[str, str]]) -> dict[str, Any]:
+    """What NFD's worker publishes of a node's bus, in its own namespace."""
+    features = {"instances": {"pci.device": {"elements": [{"attributes": one} for one in elements]}}}
+    meta = {"name": node, "namespace": "default", "labels": {names.NFD_NODE_NAME: node}}
+    return {"metadata": meta, "spec": {"features": features}}
+
+
+def on_the_bus(count: int, *, device: str = "2330", class_: str = "0302", **more: str) -> list[dict[str, str]]:
+    """Equal NVIDIA functions as NFD sees them."""
+    return [{"vendor": "10de", "device": device, "class": class_, **more}] * count
+
+
 @dataclass
 class Plane:
     """An API server and what a test does to it."""
@@ -109,15 +121,19 @@ class Plane:
         body = {"status": status}
         await self.client.merge(resource, name, body, manager="test", namespace=namespace, subresource="status")
 
-    async def node(self, name: str, *, boot: str = BOOT, **labels: str) -> None:
-        """A node that is ready."""
+    async def node(self, name: str, *, boot: str = BOOT, ready: bool = True, **labels: str) -> None:
+        """A node."""
         await self.put(resources.NODE, {"metadata": {"name": name, "labels": {names.LABEL_PRESENT: "true", **labels}}})
-        ready = [{"type": "Ready", "status": "True"}]
-        await self.status(resources.NODE, name, {"conditions": ready, "nodeInfo": _info(boot)})
+        conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
+        await self.status(resources.NODE, name, {"conditions": conditions, "nodeInfo": _info(boot)})
 
     async def report(self, node: str, cards: list[dict[str, str]] | None, **more: str) -> None:
         """The agent's report of a node."""
         await self.put(resources.NODEFEATURE, report(node, cards, **more))
+
+    async def nfd(self, node: str, elements: list[dict[str, str]]) -> None:
+        """NFD's own report of a node."""
+        await self.put(resources.NODEFEATURE, nfd_report(node, elements))
 
     async def delete(self, resource: Resource, name: str, namespace: str | None = None) -> None:
         """Delete an object."""
@@ -156,7 +172,7 @@ class Running:
 
     def __init__(self, log: Path, module: str, kubeconfig: Path) -> None:
         lease = ["--lease-duration", "6", "--renew-deadline", "5", "--retry-period", "0.5"]
-        flags = ["--kubeconfig", str(kubeconfig), "--health-port", "0", *lease]
+        flags = ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--absent-retry", "0.5", *lease]
         self.log, self._out = log, log.open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *flags], stdout=self._out, stderr=self._out, cwd=ROOT, env=os.environ.copy()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controllers.api import names, resources
 from controllers.runtime.plan import Delete
-from tests.inventory.plane import card
+from tests.inventory.plane import card, on_the_bus
 from tests.inventory.test_cards import garbage
 from tests.inventory.world import NODE, Cluster
 
@@ -24,6 +24,9 @@ happenings = st.one_of(
     st.tuples(st.just("node"), boots, st.sampled_from(["true", "false", "odd"])),
     st.tuples(st.just("no node")),
     st.tuples(st.just("report"), cards, boots, st.sampled_from(["580.65.06", ""])),
+    st.tuples(st.just("bus"), st.integers(0, 3)),
+    st.tuples(st.just("gfd"), st.sampled_from(["1", "2", "x"]), st.sampled_from(["A", "A-SHARED", "A-MIG-1g.5gb"])),
+    st.tuples(st.just("not ready")),
     st.tuples(st.just("silence")),
     st.tuples(st.just("pool"), st.booleans()),
     st.tuples(st.just("ignore"), st.sampled_from(["true", "false"])),
@@ -33,7 +36,7 @@ happenings = st.one_of(
 )
 
 
-def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901 - a list of happenings
+def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912 - a list of happenings
     devices = list(cluster.devices())
     match what:
         case ("node", boot, enabled):
@@ -42,6 +45,14 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901 - a l
             cluster.drop(resources.NODE, NODE)
         case ("report", reported, boot, driver):
             cluster.report(reported, boot=boot, driver=driver)
+        case ("bus", count):
+            cluster.bus(on_the_bus(count))
+        case ("gfd", count, product):
+            prefix = f"{names.GFD_PREFIX}gpu."
+            labels = {f"{prefix}count": count, f"{prefix}product": product, f"{prefix}memory": "81559"}
+            cluster.node(**labels)
+        case ("not ready",):
+            cluster.node(ready=False)
         case ("silence",):
             cluster.silence()
         case ("pool", True) if devices:

@@ -9,7 +9,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.runtime.plan import Apply, Delete, Note, Ref
-from tests.inventory.plane import card
+from tests.inventory.plane import card, on_the_bus
 from tests.inventory.world import NODE, Cluster, condition, message
 
 FIRST, SECOND = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
@@ -251,6 +251,109 @@ def test_a_report_that_is_stale_or_names_not_every_card_removes_none(
     assert condition(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
 
 
+def test_a_node_that_is_not_ready_loses_no_card(known: Cluster) -> None:
+    known.node(ready=False)
+    known.report([card(1)])
+    known.settle()
+    assert condition(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
+
+    known.node()
+    known.settle()
+    assert list(known.devices()) == [SECOND]
+
+
+def test_a_report_from_before_the_last_start_is_called_outdated_once(known: Cluster) -> None:
+    before = known.device()
+    known.node(boot="the-next-boot")
+    made = known.step()
+
+    assert notes(made.actions) == [names.EVENT_INVENTORY_OUTDATED]
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "ReportOutdated")
+    assert "is from before node worker-01 was started last" in message(known.inventory(), "InventoryIncomplete")
+    assert known.device() == before
+    assert known.step().actions == ()
+
+    known.report([card(0), card(1)], boot="the-next-boot")
+    assert notes(known.step().actions) == [names.EVENT_INVENTORY_CONDITION]
+    assert condition(known.inventory(), "InventoryIncomplete") == ("False", "Complete")
+
+
+def test_a_card_that_was_moved_to_another_slot_is_lost_there_and_new_here(known: Cluster) -> None:
+    known.edit("GPUDevice", FIRST, IN_POOL)
+    moved = card(5)["address"]
+    known.report([card(0, address=moved), card(1)])
+    known.settle()
+
+    assert condition(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
+    assert f"its uuid is that of {NODE}-{moved} now" in message(known.device(), "InventoryIncomplete")
+    assert "poolRef" not in known.device(f"{NODE}-0000-1c-00-0")["status"]
+
+
+def test_a_card_that_is_another_nodes_now_is_found_there(known: Cluster) -> None:
+    uuid = known.device()["status"]["hardware"]["uuid"]
+    elsewhere = {
+        "nodeName": "worker-02",
+        "inventoryID": "worker-02-0000:3b:00.0",
+        "hardware": {
+            "uuid": uuid,
+            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:3b:00.0"},
+        },
+    }
+    known.put(resources.GPUDEVICE, {"metadata": {"name": "worker-02-0000-3b-00-0"}, "status": elsewhere})
+    assert known.plan().writes == ()  # what another node says takes no card away here
+
+    known.edit("GPUDevice", FIRST, IN_POOL)
+    known.report([card(1)])
+    known.settle()
+    assert "its uuid is that of worker-02-0000:3b:00.0 now" in message(known.device(), "InventoryIncomplete")
+
+
+def test_a_node_whose_name_is_used_again_by_another_machine_starts_unapproved(known: Cluster) -> None:
+    uids = {name: device["metadata"]["uid"] for name, device in known.devices().items()}
+    known.edit("GPUDevice", FIRST, IN_POOL)
+    known.drop(resources.NODE, NODE)
+    known.node(boot="of-the-other-machine")
+    known.settle()
+    assert {name: device["metadata"]["uid"] for name, device in known.devices().items()} == uids  # nobody has reported
+
+    other = [card(0, uuid="GPU-77777777-0000-0000-0000-000000000000"), card(4)]
+    known.report(other, boot="of-the-other-machine")
+    known.settle()
+    assert sorted(known.devices()) == [FIRST, f"{NODE}-0000-1b-00-0"]
+    assert known.device()["metadata"]["uid"] != uids[FIRST]
+    assert "poolRef" not in known.device()["status"]
+
+
+def test_what_nfd_sees_and_the_agent_does_not_name_is_told(known: Cluster) -> None:
+    known.bus([*on_the_bus(3), *on_the_bus(4, device="22a3", class_="0680"), *on_the_bus(1, device="20b5")])
+    known.settle()
+
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    told = message(known.inventory(), "InventoryIncomplete")
+    assert "NFD sees 3 of 10de:2330 and the report names 2" in told
+    assert "NFD sees 1 of 10de:20b5 and the report names none" in told
+    assert "22a3" not in told
+    assert condition(known.device(), "InventoryIncomplete") == ("False", "Complete")
+
+
+def test_virtual_functions_that_nfd_counts_are_no_missing_cards(known: Cluster) -> None:
+    known.bus([*on_the_bus(2, sriov_totalvfs="16"), *on_the_bus(16)])
+
+    assert known.plan().writes == ()
+
+
+def test_a_node_with_cards_that_nfd_sees_and_does_not_label_is_told() -> None:
+    cluster = Cluster()
+    cluster.node()
+    cluster.bus(on_the_bus(8))
+    cluster.settle()
+
+    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "NotLabelled")
+    told = message(cluster.inventory(), "InventoryIncomplete")
+    assert "cards that NFD sees (8 of 10de:2330), but not label gpu.deckhouse.io/present=true" in told
+    assert names.NODE_FEATURE_RULE in told
+
+
 @pytest.mark.parametrize("silent", [True, False])
 def test_when_the_agent_is_gone_its_cards_stay_as_they_were(known: Cluster, silent: bool) -> None:
     before = known.device()
@@ -286,6 +389,42 @@ def test_everything_of_a_node_goes_with_it_once_that_is_confirmed(known: Cluster
         assert action.resource_version
     assert known.devices() == {}
     assert known.plan().actions == ()
+
+
+def test_a_node_whose_last_card_was_taken_out_is_no_gpu_node_any_more(known: Cluster) -> None:
+    gate = names.deploy_label("gfd")
+    known.node(**{gate: "true"})
+    known.report([])
+    known.settle()
+    assert known.devices() == {}
+    assert known.inventory()["status"]["hw"] == {"present": False, "devices": []}  # by this bootstrap closes its gates
+    assert condition(known.inventory(), "InventoryIncomplete") == ("False", "Complete")
+
+    known.node()
+    known.settle()
+    assert ("GPUNodeInventory", NODE) not in known.objects
+    assert known.plan().actions == ()
+
+
+def test_without_nfd_a_node_without_known_cards_keeps_its_summary(known: Cluster) -> None:
+    known.node(**{names.LABEL_PRESENT: "true"})
+    known.report([])
+    known.settle()
+    known.silence()
+    known.node()
+    known.nfd = False
+    known.settle()
+
+    assert condition(known.inventory(), "InventoryIncomplete") == ("Unknown", "NodeFeatureNotServed")
+    assert condition(known.inventory(), "PrerequisiteNotMet") == ("True", "NodeFeatureNotServed")
+
+
+def test_a_labelled_node_without_cards_keeps_its_summary(known: Cluster) -> None:
+    known.node(**{names.LABEL_PRESENT: "true"})
+    known.report([])
+    known.settle()
+
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
 
 
 def test_a_node_that_was_made_anew_keeps_its_cards(known: Cluster) -> None:

@@ -15,7 +15,7 @@ from controllers.inventory.observe import World
 from controllers.inventory.plan import plan
 from controllers.runtime.plan import Plan
 from controllers.runtime.store import Store
-from tests.inventory.plane import BOOT, report
+from tests.inventory.plane import BOOT, nfd_report, report
 from tests.tools.model import Model
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
@@ -40,12 +40,17 @@ class Cluster(Model):
         super()._touch(key)
         self.objects[key]["metadata"].setdefault("generation", 1)
 
-    def node(self, *, boot: str = BOOT, **labels: str) -> None:
-        status = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": boot}}
+    def node(self, *, boot: str = BOOT, ready: bool = True, **labels: str) -> None:
+        conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
+        status = {"conditions": conditions, "nodeInfo": {"bootID": boot}}
         self.put(resources.NODE, {"metadata": {"name": NODE, "labels": labels}, "status": status})
 
     def report(self, cards: list[dict[str, str]] | None, **more: str) -> None:
         self.put(resources.NODEFEATURE, report(NODE, cards, **more))
+
+    def bus(self, elements: list[dict[str, str]]) -> None:
+        """What NFD's own worker says."""
+        self.put(resources.NODEFEATURE, nfd_report(NODE, elements))
 
     def silence(self) -> None:
         self.drop(resources.NODEFEATURE, f"{names.NAMESPACE}/{names.agent_feature(NODE)}")

@@ -1,0 +1,87 @@
+"""What GPU feature discovery's node labels say of a node's cards. Pure.
+
+GFD labels nodes, not cards: one product, one memory size, one compute capability, whatever
+there is in the node. They fill in what the agent could not ask the driver, and only where they
+can be true of each card: all NVIDIA cards of the node are of one model, and as many as GFD
+counted. Under MIG strategy `single` product and memory are those of an instance, and `gpu.count`
+counts instances. Labels as NVIDIA's k8s-device-plugin documents them (docs/gpu-feature-discovery).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from controllers.api.gpudevice import ComputeCapability, Hardware, Precision
+from controllers.api.names import GFD_PREFIX
+from controllers.domain import precision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controllers.inventory.cards import Card
+
+NVIDIA = "10de"
+# What GFD appends to the product: sharing by time or MPS, and the profile of the only kind of MIG instance.
+SHARED = "-SHARED"
+INSTANCE = re.compile(r"-MIG-[0-9]+g\.[0-9]+gb.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """GFD's labels of a node, as far as they tell of whole cards."""
+
+    count: int | None = None
+    product: str | None = None
+    memory_mib: int | None = None
+    capability: ComputeCapability | None = None
+
+
+def read(labels: Mapping[str, str]) -> Labels:
+    """Read a node's labels; what is absent, odd, or speaks of MIG instances is None."""
+
+    def number(name: str, digits: int) -> int | None:
+        text = labels.get(f"{GFD_PREFIX}gpu.{name}", "")
+        return int(text) if re.fullmatch(f"[0-9]{{1,{digits}}}", text) else None
+
+    product = labels.get(f"{GFD_PREFIX}gpu.product", "").removesuffix(SHARED)
+    major, minor = number("compute.major", 2), number("compute.minor", 2)
+    capability = None if major is None or minor is None else ComputeCapability(major=major, minor=minor)
+    if INSTANCE.search(product):
+        return Labels(capability=capability)
+    return Labels(number("count", 3), product or None, number("memory", 7) or None, capability)
+
+
+def complete(cards: Sequence[Card], labels: Mapping[str, str]) -> tuple[Card, ...]:
+    """The cards of a report, with what GFD knows where the report is silent."""
+    found = read(labels)
+    hardware = [card.hardware for card in cards if card.hardware is not None and card.hardware.pci.vendor == NVIDIA]
+    models = {one.pci.device for one in hardware}
+    unread = any(card.hardware is None for card in cards)
+    if unread or len(models) != 1 or found == Labels() or found.count not in (None, len(hardware)):
+        return tuple(cards)
+    whole = found.count is not None
+    return tuple(_filled(card, found, whole=whole) for card in cards)
+
+
+def _filled(card: Card, found: Labels, *, whole: bool) -> Card:
+    hardware = card.hardware
+    if hardware is None or hardware.pci.vendor != NVIDIA:
+        return card
+    capability = hardware.compute_capability or found.capability
+    formats = precision.formats(capability)
+    filled = replace(
+        hardware,
+        product=hardware.product or (found.product if whole else None),
+        memory_mib=hardware.memory_mib or (found.memory_mib if whole else None),
+        compute_capability=capability,
+        precision=Precision(supported=formats) if formats else None,
+    )
+    return replace(card, hardware=filled, missing=_still(card.missing, filled))
+
+
+def _still(missing: tuple[str, ...], hardware: Hardware) -> tuple[str, ...]:
+    """The attributes that nobody told."""
+    known = {"product": hardware.product, "memory_mib": hardware.memory_mib}
+    return tuple(key for key in missing if known.get(key) is None)

@@ -1,0 +1,82 @@
+"""NFD's own reports: counted, projected small, and never believed about one card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import ValidationError
+
+from controllers.api.nodefeature import NodeFeature, PciModel
+from controllers.api.record import adapter
+from controllers.inventory import nfd
+from controllers.inventory.cards import read
+from tests.inventory.plane import card, nfd_report, on_the_bus, report
+
+
+def decoded(elements: Any) -> NodeFeature:
+    body = nfd_report("n", [])
+    body["spec"]["features"]["instances"]["pci.device"] = elements
+    return adapter(NodeFeature).validate_json(orjson.dumps(body))
+
+
+def seen(*elements: dict[str, str]) -> tuple[nfd.Model, ...]:
+    return nfd.read([adapter(NodeFeature).validate_json(orjson.dumps(nfd_report("n", list(elements))))])
+
+
+def test_of_the_bus_only_the_number_of_displays_is_kept() -> None:
+    bridge = {"vendor": "8086", "device": "352a", "class": "0604"}
+    audio = {"vendor": "10de", "device": "22ba", "class": "0403"}
+    elements = [{"attributes": one} for one in [*[bridge] * 200, audio, *on_the_bus(8)]]
+
+    found = decoded({"elements": elements}).spec.features.instances.pci
+    assert found == (PciModel(vendor="10de", device="2330", class_="0302", count=8),)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [{}, {"elements": None}, {"elements": [None, 1, "x", [], {}, {"attributes": 7}, {"attributes": {}}]}],
+)
+def test_odd_elements_are_no_cards(feature: Any) -> None:
+    assert decoded(feature).spec.features.instances.pci == ()
+
+
+def test_what_is_no_feature_is_told() -> None:
+    with pytest.raises(ValidationError, match=r"pci\.device"):
+        decoded("everything")
+
+
+@pytest.mark.parametrize("total", ["", "x", "-1", "٣", "1" * 30])
+def test_an_odd_number_of_virtual_functions_is_none(total: str) -> None:
+    assert seen(*on_the_bus(2, sriov_totalvfs=total)) == (nfd.Model("10de:2330", 2, 2),)
+
+
+def test_the_reports_of_a_node_are_added_up() -> None:
+    one = adapter(NodeFeature).validate_python(nfd_report("n", on_the_bus(3)))
+
+    assert nfd.read([one, one]) == (nfd.Model("10de:2330", 6, 6),)
+    assert nfd.read([]) == ()
+
+
+def test_displays_of_processors_and_of_management_controllers_are_no_cards() -> None:
+    intel = {"vendor": "8086", "device": "4680", "class": "0300"}
+    aspeed = {"vendor": "1a03", "device": "2000", "class": "0300"}
+    raphael = {"vendor": "1002", "device": "164e", "class": "0300"}
+
+    assert seen(intel, aspeed, raphael) == ()
+
+
+def test_fewer_cards_than_nfd_sees_are_told_and_more_are_not() -> None:
+    reading = read(adapter(NodeFeature).validate_python(report("n", [card(0), card(1)])))
+    assert reading is not None
+
+    assert nfd.unreported(seen(*on_the_bus(3)), reading.cards) == ["NFD sees 3 of 10de:2330 and the report names 2"]
+    assert nfd.unreported(seen(*on_the_bus(1)), reading.cards) == []
+
+
+def test_what_nfd_sees_is_said_in_a_few_words() -> None:
+    assert nfd.describe(()) == ""
+    assert nfd.describe(seen(*on_the_bus(8))) == "8 of 10de:2330"
+    many = seen(*[one for device in range(6) for one in on_the_bus(1, device=f"000{device}")])
+    assert nfd.describe(many).endswith("1 of 10de:0003, others")
