@@ -36,6 +36,17 @@ class PciFunction:
     """How many virtual functions the card could have (`sriov_totalvfs`)."""
     boot_display: bool = False
     """Whether firmware uses it as the console."""
+    unread: tuple[str, ...] = ()
+    """Attributes of the report (`numa_node`) that are there and could not be read this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """One look at the PCI bus."""
+
+    functions: tuple[PciFunction, ...] = ()
+    unclear: frozenset[str] = frozenset()
+    """Addresses where something is whose ids could not be read: neither seen nor missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,8 @@ class DriverCard:
     """GPU instances that exist, by profile name."""
     nvlink_peers: tuple[str, ...] = ()
     """Addresses of the cards to which a link is up; with NVSwitches between, of all that are reached through them."""
+    failed: tuple[str, ...] = ()
+    """Names of the fields above that the driver has and failed to tell this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,8 @@ class Driver:
     """By PCI address, spelled as in `PciFunction`."""
     source: str = "nvml"
     """`nvml`, or `procfs` where the driver's library or its devices cannot be opened."""
+    failed: tuple[str, ...] = ()
+    """Of `version` and `cuda_version`, what it failed to tell this time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,177 @@
+"""Asks the driver, in a child process with a deadline, and no oftener than it is worth.
+
+A reading opens the cards, which takes seconds each where nobody else keeps them open. So the
+driver is asked when what can be seen without it has changed (its version, the functions on the
+bus and their drivers, the MIG instances), when an answer was not whole (three times in a row,
+then at leisure), and else once a period.
+
+A child that is killed and does not end (a call into the kernel that nothing interrupts) is
+left behind; as long as it lives no other is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from nodeagent.discover import metrics
+from nodeagent.discover.facts import Driver, DriverCard
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+    from pathlib import Path
+
+log = structlog.get_logger()
+PATIENCE = 2.0  # seconds that a scan waits for an answer before it goes on with the last one
+QUICK_TRIES = 3
+KILL_SECONDS = 1.0
+OUTPUT_MAX = 1 << 20
+_TUPLES = ("compute", "mig_profiles", "nvlink_peers", "failed")
+
+
+class Silence(Exception):
+    """The driver gave no answer; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When to ask, in seconds."""
+
+    period: float = 60.0
+    deadline: float = 60.0
+    """Eight cards that nobody keeps open take half a minute to begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the driver said last."""
+
+    driver: Driver | None = None
+    """None where it said nothing."""
+    pending: bool = False
+    """Whether a newer answer is awaited: then silence about a value says nothing yet."""
+    why: str = ""
+    """Why it told less than all; empty where it told all."""
+
+
+class Asker:
+    """One driver; used from the event loop."""
+
+    def __init__(self, roots: Sequence[Path], timing: Timing) -> None:
+        """Prepare; `roots` are folders of the host's files where the library may lie."""
+        self._roots, self._timing = roots, timing
+        self._task: asyncio.Task[None] | None = None
+        self._left: asyncio.subprocess.Process | None = None
+        self._last: Driver | None = None
+        self._asked_about: Hashable = None
+        self._asked_at = float("-inf")
+        self._poor = 0
+        self._why = ""
+
+    async def answer(self, version: str, fingerprint: Hashable) -> Answer:
+        """What the driver of that version says, asked anew where `fingerprint` differs from the last time's."""
+        if self._task is None and self._due((version, fingerprint)):
+            first = self._asked_about is None
+            self._asked_about, self._asked_at = (version, fingerprint), time.monotonic()
+            self._task = asyncio.create_task(self._ask(version), name="driver")
+            if first:  # nothing is known yet, and a first report without the driver's part would be rewritten at once
+                await self._task
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=PATIENCE)
+            if not self._task.done():
+                return Answer(self._last, pending=True, why=self._why)
+            self._task.result()
+            self._task = None
+        return Answer(self._last, why=self._why)
+
+    def forget(self) -> None:
+        """The driver is not loaded: what it said no longer counts."""
+        self._last, self._asked_about, self._poor = None, None, 0
+
+    async def close(self) -> None:
+        """End a question that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _due(self, about: Hashable) -> bool:
+        age = time.monotonic() - self._asked_at
+        return about != self._asked_about or 0 < self._poor < QUICK_TRIES or age >= self._timing.period
+
+    async def _ask(self, version: str) -> None:
+        started = time.monotonic()
+        try:
+            self._last = await self._reading(version)
+            whole = not self._last.failed and not any(card.failed for card in self._last.cards.values())
+            result, why = ("whole", "") if whole else ("partial", "some cards or values are not told")
+        except Silence as silence:
+            self._last, result, why = None, "none", str(silence)
+        self._poor = 0 if result == "whole" else self._poor + 1
+        metrics.READINGS.labels(result).inc()
+        metrics.READING_SECONDS.set(time.monotonic() - started)
+        if why != self._why:
+            self._why = why
+            log.warning("the driver does not tell all", why=why) if why else log.info("the driver tells all again")
+
+    async def _reading(self, version: str) -> Driver:
+        if self._left is not None and self._left.returncode is None:
+            raise Silence("a call into it has not returned since it was last asked")
+        flags = [f"--root={root}" for root in self._roots]
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "nodeagent.discover.nvml",
+            f"--version={version}",
+            *flags,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=OUTPUT_MAX,
+        )
+        self._left = child
+        try:
+            async with asyncio.timeout(self._timing.deadline):
+                output, _ = await child.communicate()
+        except TimeoutError:
+            raise Silence(f"no answer in {self._timing.deadline:g} s") from None
+        finally:
+            await _end(child)
+        if child.returncode != 0:
+            raise Silence(f"its library ended the reader with status {child.returncode}")
+        return decode(output)
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    """Kill what still runs; one that cannot be killed is left."""
+    if child.returncode is None:
+        child.kill()
+        await asyncio.wait({asyncio.ensure_future(child.wait())}, timeout=KILL_SECONDS)
+
+
+def decode(output: bytes) -> Driver:
+    """The driver from what the child printed, in the last line; raises Silence."""
+    lines = output.splitlines()
+    try:
+        answer = json.loads(lines[-1])
+        if "error" in answer:
+            raise Silence(str(answer["error"]))
+        told = answer["driver"]
+        cards = {address: DriverCard(**_arguments(DriverCard, card)) for address, card in told["cards"].items()}
+        return Driver(**{**_arguments(Driver, told), "cards": cards})
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Silence(f"its reader printed what cannot be read: {output[-200:]!r}") from error
+
+
+def _arguments(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+    known = {field.name for field in fields(cls)}
+    return {
+        key: tuple(value) if key in _TUPLES and value is not None else value
+        for key, value in values.items()
+        if key in known
+    }

@@ -1,0 +1,57 @@
+"""Where NVIDIA's management library is, and how it gets into the process.
+
+The container's own loader is asked first: where the container runtime brings the driver, the
+library lies there. Else the host's is taken by its full path. glibc takes a library that is
+loaded already for one of the same SONAME, so pynvml's own `CDLL("libnvidia-ml.so.1")` then
+finds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from nodeagent.discover.hostfiles import inside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+NAME = "libnvidia-ml.so.1"
+FOLDERS = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "usr/local/nvidia/lib64",
+    "usr/local/glibc/usr/lib",
+    "lib64",
+    "home/kubernetes/bin/nvidia/lib64",
+    "",
+)
+"""Of Debian and Ubuntu, of Red Hat and SUSE, of COS and Talos; the root itself may be a folder of libraries."""
+
+
+def candidates(roots: Iterable[Path], version: str) -> list[Path]:
+    """The host's libraries, those of the loaded module's version first: another one refuses to speak to it."""
+    found = [path for root in roots for folder in FOLDERS if (path := inside(root, f"{folder}/{NAME}")) is not None]
+    unique = list(dict.fromkeys(found))
+    return sorted(unique, key=lambda path: not (version and path.name.endswith(f".{version}")))
+
+
+def load(roots: Iterable[Path], version: str) -> str:
+    """Load the library; returns what was loaded. Raises OSError with the reason of each that does not load."""
+    try:
+        ctypes.CDLL(NAME)
+    except OSError as error:
+        reasons = [str(error)]
+    else:
+        return NAME
+    for path in candidates(roots, version):
+        try:
+            ctypes.CDLL(str(path))
+        except OSError as error:
+            reasons.append(str(error))
+        else:
+            return str(path)
+    raise OSError("; ".join(reasons))

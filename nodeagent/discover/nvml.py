@@ -1,0 +1,225 @@
+"""What NVIDIA's driver tells of its cards: `python -m nodeagent.discover.nvml [--root DIR] [--version V]`.
+
+A program of its own, started by `nodeagent.discover.ask` for one reading: it prints the driver
+as one line of JSON (`{"driver": …}` or `{"error": …}`) and ends. A call into a broken driver may
+never return; a thread that hangs there cannot be ended and keeps the module in use, a process can
+be killed, and its end is what lets the module be unloaded or replaced. For the same reason
+nothing is kept open between readings, and an alarm ends it when nobody else does.
+
+Each value is a try of its own: one that the card does not have (NotSupported, a library too old to
+know the function, a missing permission) stays unknown; one that fails otherwise is named in `failed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pynvml
+
+from nodeagent.discover import library
+from nodeagent.discover.address import canonical
+from nodeagent.discover.facts import Driver, DriverCard
+from nodeagent.discover.nvlink import Links, peers
+from nodeagent.discover.profiles import by_size, profile_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+MIB = 1024 * 1024
+HAS_NOT = frozenset(
+    {
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_INVALID_ARGUMENT,
+        pynvml.NVML_ERROR_NOT_FOUND,
+        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_DEPRECATED,
+    }
+)
+ALARM = 300  # seconds
+
+
+class Reader:
+    """Asks for values and remembers which failed."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def get(self, field: str, call: Callable[..., T], *args: Any) -> T | None:
+        """What a function answers; None where there is no such value, or it failed."""
+        try:
+            return call(*args)
+        except pynvml.NVMLError as error:
+            if error.value not in HAS_NOT:
+                self._fail(field)
+        except ValueError:  # a string that is no UTF-8
+            self._fail(field)
+        return None
+
+    def _fail(self, field: str) -> None:
+        if field not in self.failed:
+            self.failed.append(field)
+
+
+def read() -> Driver:
+    """One reading, from initialisation to shutdown; raises NVMLError where the driver does not answer at all."""
+    pynvml.nvmlInit()
+    try:
+        return _driver()
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _driver() -> Driver:
+    reader = Reader()
+    handles: list[Any] = []
+    silent = 0
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        try:
+            handles.append(pynvml.nvmlDeviceGetHandleByIndex(index))
+        except pynvml.NVMLError:  # a card that is lost has no handle, and no address to tell it by
+            silent += 1
+    cards: dict[str, DriverCard] = {}
+    links: dict[str, Links] = {}
+    for handle in handles:
+        if (address := _address(handle)) is None:
+            silent += 1
+            continue
+        cards[address], links[address] = _card(handle, address)
+    # A link to a card that does not answer may be missing from its neighbours for that reason alone.
+    reach = peers(links, all_answer=not silent)
+    cuda = reader.get("cuda_version", pynvml.nvmlSystemGetCudaDriverVersion_v2)
+    return Driver(
+        version=reader.get("version", pynvml.nvmlSystemGetDriverVersion) or "",
+        cuda_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
+        cards={address: reach.of(card) for address, card in cards.items()},
+        failed=tuple(reader.failed),
+    )
+
+
+def _address(handle: Any) -> str | None:
+    info = Reader().get("address", pynvml.nvmlDeviceGetPciInfo, handle)
+    return None if info is None else canonical(text(info.busId))
+
+
+def _card(handle: Any, address: str) -> tuple[DriverCard, Links]:
+    reader = Reader()
+    memory = reader.get("memory_mib", pynvml.nvmlDeviceGetMemoryInfo, handle)
+    compute = reader.get("compute", pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+    capable, enabled = _mig_mode(reader, handle)
+    card = DriverCard(
+        address,
+        uuid=reader.get("uuid", pynvml.nvmlDeviceGetUUID, handle) or "",
+        product=(reader.get("product", pynvml.nvmlDeviceGetName, handle) or "").strip(),
+        memory_mib=memory.total // MIB or None if memory is not None else None,
+        compute=compute,
+        mig_capable=capable,
+        mig_enabled=enabled,
+        mig_profiles=_mig_profiles(reader, handle) if capable else (),
+        mig_instances=_mig_instances(reader, handle) if enabled else {},
+        failed=tuple(reader.failed),
+    )
+    if "mig_capable" in card.failed:  # what hangs on it is not known either
+        card = _replace_failed(card, "mig_enabled", "mig_profiles", "mig_instances")
+    return card, _links(handle)
+
+
+def _mig_mode(reader: Reader, handle: Any) -> tuple[bool | None, bool | None]:
+    """Whether the card can be split, and is; the mode in force, not the one that waits for a reset."""
+    try:
+        current, _ = pynvml.nvmlDeviceGetMigMode(handle)
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
+            return False, None
+        if error.value not in HAS_NOT:
+            reader.failed.append("mig_capable")
+        return None, None
+    return True, current == pynvml.NVML_DEVICE_MIG_ENABLE
+
+
+def _mig_profiles(reader: Reader, handle: Any) -> tuple[str, ...]:
+    """Every GPU instance profile of the card; needs no privileges, and no MIG mode."""
+    found: set[str] = set()
+    for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        info = reader.get("mig_profiles", pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number)
+        if info is not None and (name := profile_in(text(info.name))):
+            found.add(name)
+    return tuple(sorted(found, key=by_size))
+
+
+def _mig_instances(reader: Reader, handle: Any) -> dict[str, int]:
+    """GPU instances that hold a compute instance, by profile.
+
+    Listing GPU instances themselves needs privileges; a MIG device is seen by everybody, and
+    is named after its profile: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    """
+    instances: dict[int, str] = {}
+    for number in range(reader.get("mig_instances", pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+        device = reader.get("mig_instances", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number)
+        if device is None:
+            continue
+        instance = reader.get("mig_instances", pynvml.nvmlDeviceGetGpuInstanceId, device)
+        name = profile_in(reader.get("mig_instances", pynvml.nvmlDeviceGetName, device) or "")
+        if instance is not None and name:
+            instances[instance] = name
+    names = list(instances.values())
+    return {name: names.count(name) for name in sorted(set(names), key=by_size)}
+
+
+def _links(handle: Any) -> Links:
+    """The ends of the card's NVLinks that are up."""
+    reader = Reader()
+    cards: list[str] = []
+    unknown: list[str] = []
+    switched = False
+    for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        up = reader.get("nvlink_peers", pynvml.nvmlDeviceGetNvLinkState, handle, number)
+        if up != pynvml.NVML_FEATURE_ENABLED:
+            continue
+        kind = reader.get("nvlink_peers", pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, number)
+        if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+            switched = True
+            continue
+        info = reader.get("nvlink_peers", pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, number)
+        if info is not None and (address := canonical(text(info.busId))):
+            (cards if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU else unknown).append(address)
+    return Links(frozenset(cards), frozenset(unknown), switched=switched, failed=bool(reader.failed))
+
+
+def text(value: Any) -> str:
+    """A string of a structure."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _replace_failed(card: DriverCard, *fields: str) -> DriverCard:
+    return DriverCard(**{**asdict(card), "failed": (*card.failed, *fields)})
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print one reading."""
+    signal.alarm(ALARM)
+    parser = argparse.ArgumentParser(description="Print what NVIDIA's driver tells of its cards, as JSON.")
+    parser.add_argument("--root", type=Path, action="append", default=[], help="folder of the host's files")
+    parser.add_argument("--version", default="", help="version of the loaded kernel module")
+    args = parser.parse_args(argv)
+    try:
+        library.load(args.root, args.version)
+        answer: dict[str, Any] = {"driver": asdict(read())}
+    except OSError as error:
+        answer = {"error": f"no library: {error}"}
+    except pynvml.NVMLError as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer))  # noqa: T201 - this is its output
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

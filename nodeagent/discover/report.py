@@ -1,0 +1,158 @@
+"""Facts become the report: NodeFeature's features, in the words of design §6. Pure.
+
+All values are strings and only what is known is there. For each thing it is also said which of
+its attributes exist and could not be told this time (`untold`): `confirm` decides how long the last
+value of those is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names
+from nodeagent.discover import VERSION
+from nodeagent.discover.address import place
+from nodeagent.discover.cards import cards
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodeagent.discover.facts import Bus, Driver, DriverCard, PciFunction, Toolkit
+
+NVIDIA, NVIDIA_MODULE = "10de", "nvidia"
+TOOLKIT_ATTRIBUTES = frozenset({"installed", "version", "runtime_handler"})
+# Which attributes hang on which field of what the driver tells, and of what sysfs does.
+_OF_DRIVER: Mapping[str, tuple[str, ...]] = {
+    "uuid": ("uuid",),
+    "product": ("product",),
+    "memory_mib": ("memory_mib",),
+    "compute": ("compute_major", "compute_minor"),
+    "mig_capable": ("mig_capable",),
+    "mig_enabled": ("mig_mode",),
+    "mig_profiles": ("mig_profiles",),
+    "mig_instances": ("mig_instances",),
+    "nvlink_peers": ("nvlink_peers",),
+}
+_OF_SYSFS = {name: name for name in ("subsystem_vendor", "subsystem_device", "numa_node", "iommu_group", "driver")} | {
+    "sriov_totalvfs": "sriov"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one scan says of one thing."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    untold: frozenset[str] = frozenset()
+    """Attributes that could not be told; a value beside is a part of it, or what is true without a better one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one scan says of the node."""
+
+    cards: Mapping[str, Told] = field(default_factory=dict)
+    unclear: frozenset[str] = frozenset()
+    """Addresses where something is that could not be read."""
+    driver: Told | None = None
+    """None where it is not loaded."""
+    toolkit: Told = field(default_factory=Told)
+    pending: bool = False
+    """Whether the driver's answer is still awaited, so that its silence counts for nothing."""
+
+
+def seen(bus: Bus, driver: Driver | None, toolkit: Toolkit | None, *, pending: bool = False) -> Seen:
+    """One scan's facts as attributes."""
+    return Seen(
+        cards={card.address: _card(card, driver) for card in cards(bus)},
+        unclear=bus.unclear,
+        driver=_driver(driver) if driver is not None else None,
+        toolkit=_toolkit(toolkit),
+        pending=pending,
+    )
+
+
+def features(
+    cards: Mapping[str, Mapping[str, str]],
+    driver: Mapping[str, str] | None,
+    toolkit: Mapping[str, str] | None,
+    boot_id: str,
+) -> dict[str, Any]:
+    """NodeFeature's `spec.features`. No cards are a claim too: then the list is there and empty."""
+    agent = {"boot_id": boot_id, "version": VERSION}
+    attributes = {
+        names.FEATURE_DRIVER: driver,
+        names.FEATURE_TOOLKIT: toolkit,
+        names.FEATURE_AGENT: {key: value for key, value in agent.items() if value},
+    }
+    elements = [{"attributes": dict(cards[address])} for address in sorted(cards, key=place)]
+    return {
+        "attributes": {name: {"elements": dict(values)} for name, values in attributes.items() if values},
+        "instances": {names.FEATURE_DEVICE: {"elements": elements}},
+    }
+
+
+def _card(card: PciFunction, driver: Driver | None) -> Told:
+    values = {
+        "address": card.address,
+        "vendor": card.vendor,
+        "device": card.device,
+        "subsystem_vendor": card.subsystem_vendor,
+        "subsystem_device": card.subsystem_device,
+        "class": card.class_[:4],
+        "numa_node": "" if card.numa_node is None else str(card.numa_node),
+        "iommu_group": card.iommu_group,
+        "driver": card.driver,
+        "sriov": "pf" if card.virtual_functions else "none",
+    }
+    untold = {_OF_SYSFS[name] for name in card.unread if name in _OF_SYSFS}
+    known = {key: value for key, value in values.items() if value and key not in untold}
+    if driver is None or not _belongs(card, driver):
+        return Told(known, frozenset(untold))
+    told = driver.cards.get(card.address)
+    more = _by_driver(told) if told is not None else {}
+    failed = told.failed if told is not None and driver.source == "nvml" else _OF_DRIVER.keys()
+    untold |= {attribute for name in failed for attribute in _OF_DRIVER.get(name, ())}
+    if driver.source != "nvml":  # what procfs does tell is sure, the rest it never tells
+        untold -= more.keys()
+    return Told(known | more, frozenset(untold))
+
+
+def _belongs(card: PciFunction, driver: Driver) -> bool:
+    """Whether NVIDIA's driver should know the card: not one that another driver holds, or none."""
+    return card.vendor == NVIDIA and (
+        card.driver == NVIDIA_MODULE or "driver" in card.unread or card.address in driver.cards
+    )
+
+
+def _by_driver(card: DriverCard) -> dict[str, str]:
+    major, minor = card.compute or ("", "")
+    capable, enabled = card.mig_capable, card.mig_enabled
+    values = {
+        "uuid": card.uuid,
+        "product": card.product,
+        "memory_mib": str(card.memory_mib or ""),
+        "compute_major": str(major),
+        "compute_minor": str(minor),
+        "mig_capable": "" if capable is None else str(capable).lower(),
+        "mig_mode": ("enabled" if enabled else "disabled") if capable and enabled is not None else "",
+        "mig_profiles": ",".join(card.mig_profiles),
+        "mig_instances": ",".join(f"{name}={count}" for name, count in card.mig_instances.items() if count),
+        "nvlink_peers": ",".join(card.nvlink_peers),
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+def _driver(driver: Driver) -> Told:
+    values = {"version": driver.version, "cuda_version": driver.cuda_version}
+    known = {key: value for key, value in values.items() if value}
+    failed = values.keys() if driver.source != "nvml" else set(driver.failed)
+    return Told(known, frozenset(failed - known.keys()))
+
+
+def _toolkit(toolkit: Toolkit | None) -> Told:
+    if toolkit is None:
+        return Told(untold=TOOLKIT_ATTRIBUTES)
+    values = {"version": toolkit.version, "runtime_handler": toolkit.runtime_handler}
+    return Told({"installed": str(toolkit.installed).lower(), **{key: value for key, value in values.items() if value}})

@@ -1,0 +1,87 @@
+"""One scan of the node: the bus, the driver and the toolkit, put together.
+
+Files are read in a thread, so that a slow disk does not stop the agent from answering health.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodeagent.discover import procfs, sysfs, toolkit
+from nodeagent.discover.driver import combine
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from nodeagent.discover.ask import Asker
+    from nodeagent.discover.facts import Bus, Driver, Toolkit
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the host's files are."""
+
+    sys: Path = Path("/sys")
+    proc: Path = Path("/proc")
+    root: Path = Path("/")
+    driver_root: Path | None = None
+    """The root file system of a driver that is installed in a container, where there is one."""
+
+    @property
+    def library_roots(self) -> tuple[Path, ...]:
+        """Where the driver's library may lie, the likelier first."""
+        return (self.root,) if self.driver_root is None else (self.driver_root, self.root)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one scan found."""
+
+    bus: Bus
+    driver: Driver | None
+    toolkit: Toolkit | None
+    boot_id: str
+    pending: bool = False
+    """Whether an answer of the driver is still awaited."""
+    why_silent: str = ""
+    """Why the driver told less than all; empty where it told all."""
+
+
+@dataclass
+class Scanner:
+    """Scans one node, again and again."""
+
+    places: Places
+    asker: Asker
+    _boot_id: str = field(default="", init=False)
+
+    async def scan(self) -> Facts:
+        """Everything that can be known now; raises `sysfs.ScanError` where the bus cannot be read."""
+        bus, by_procfs, layout, tools = await asyncio.to_thread(self._files)
+        if by_procfs is None:
+            self.asker.forget()
+            return Facts(bus, None, tools, self.boot_id)
+        answer = await self.asker.answer(by_procfs.version, _fingerprint(bus, by_procfs, layout))
+        return Facts(bus, combine(by_procfs, answer.driver), tools, self.boot_id, answer.pending, answer.why)
+
+    @property
+    def boot_id(self) -> str:
+        """The id of this boot; it cannot change while we run."""
+        self._boot_id = self._boot_id or procfs.boot_id(self.places.proc)
+        return self._boot_id
+
+    def _files(self) -> tuple[Bus, Driver | None, tuple[str, ...], Toolkit | None]:
+        places = self.places
+        bus = sysfs.scan(places.sys)
+        by_procfs = procfs.read(places.proc, places.sys)
+        layout = procfs.layout(places.proc) if by_procfs is not None else ()
+        return bus, by_procfs, layout, toolkit.read(places.root)
+
+
+def _fingerprint(bus: Bus, driver: Driver, layout: tuple[str, ...]) -> Hashable:
+    """What can be seen without asking the driver, and changes when its answer does."""
+    functions = tuple((f.address, f.device, f.driver) for f in bus.functions if f.vendor == "10de")
+    return functions, tuple(sorted(driver.cards)), layout

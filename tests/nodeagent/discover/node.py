@@ -1,0 +1,177 @@
+"""A node of a real API server, and the agent as a process of its own with a token bound to that node."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from controllers.api import names, resources
+from controllers.runtime.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from controllers.runtime.client import Client
+    from sim.controlplane import ControlPlane
+    from tests.nodeagent.discover.machine import Machine
+
+ROOT = Path(__file__).resolve().parents[3]
+WAIT = 30.0
+PERIOD = 0.2
+
+
+class Cluster:
+    """The API server, as its administrator."""
+
+    def __init__(self, client: Client, plane: ControlPlane) -> None:
+        self.client, self._plane = client, plane
+
+    async def kubeconfig(self, node: str, folder: Path) -> Path:
+        """Make a node, and a kubeconfig of the agent's account bound to it."""
+        made = await self.client.create(resources.NODE, {"metadata": {"name": node}}, manager="test")
+        bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": orjson.loads(made)["metadata"]["uid"]}
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [], "expirationSeconds": 3600, "boundObjectRef": bound},
+        }
+        path = f"/api/v1/namespaces/{names.NAMESPACE}/serviceaccounts/{names.MANAGER_DISCOVER}/token"
+        token = orjson.loads(await self.client.request("POST", path, body=body))["status"]["token"]
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [
+                {"name": "it", "cluster": {"server": self._plane.server, "certificate-authority": str(self._plane.ca)}}
+            ],
+            "users": [{"name": "agent", "user": {"token": token}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "agent"}}],
+        }  # fmt: skip
+        file = folder / f"{node}.kubeconfig"
+        file.write_text(json.dumps(config))
+        return file
+
+    async def report(self, node: str) -> dict[str, Any] | None:
+        """The node's NodeFeature."""
+        with suppress(NotFound):
+            name = names.agent_feature(node)
+            found: dict[str, Any] = orjson.loads(await self.client.get(resources.NODEFEATURE, name, names.NAMESPACE))
+            return found
+        return None
+
+    async def cards(self, node: str) -> dict[str, dict[str, str]] | None:
+        """The cards of its report, by address."""
+        found = await self.report(node)
+        if found is None:
+            return None
+        elements = found["spec"]["features"]["instances"][names.FEATURE_DEVICE]["elements"]
+        return {element["attributes"]["address"]: element["attributes"] for element in elements}
+
+    async def attributes(self, node: str) -> dict[str, dict[str, str]]:
+        """Its attribute features."""
+        found = await self.report(node) or {"spec": {"features": {"attributes": {}}}}
+        return {name: feature["elements"] for name, feature in found["spec"]["features"]["attributes"].items()}
+
+    async def change(self, node: str, patch: dict[str, Any], manager: str = "somebody") -> None:
+        """Write in it as another."""
+        name = names.agent_feature(node)
+        await self.client.merge(resources.NODEFEATURE, name, patch, manager=manager, namespace=names.NAMESPACE)
+
+    async def delete(self, node: str) -> None:
+        """Delete it."""
+        path = resources.NODEFEATURE.path(names.NAMESPACE, names.agent_feature(node))
+        await self.client.request("DELETE", path)
+
+    @asynccontextmanager
+    async def agent(self, node: str, kubeconfig: Path, machine: Machine, *flags: str) -> AsyncIterator[Agent]:
+        """The agent of a node; ends with the block."""
+        running = Agent(node, kubeconfig, machine, flags)
+        try:
+            yield running
+        finally:
+            running.end()
+
+
+class Agent:
+    """The agent as a process."""
+
+    def __init__(self, node: str, kubeconfig: Path, machine: Machine, flags: tuple[str, ...]) -> None:
+        self._log = kubeconfig.with_name(f"{node}-{time.monotonic_ns()}.log")
+        self._out = self._log.open("wb")
+        usual = ("--kubeconfig", str(kubeconfig), "--health-port", "0", "--scan-period", str(PERIOD))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "nodeagent.discover", *usual, *flags],
+            stdout=self._out,
+            stderr=self._out,
+            cwd=ROOT,
+            env={**os.environ, **machine.environment, "NODE_NAME": node},
+        )
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return self._log.read_text()
+
+    async def until(self, check: Callable[[], Awaitable[Any]], what: str) -> Any:
+        """Wait until a check gives something, while the agent lives."""
+        deadline = time.monotonic() + WAIT
+        while not (found := await check()):
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < deadline, f"waited {WAIT} s for {what}\n{self.log[-3000:]}"
+            await asyncio.sleep(0.02)
+        return found
+
+    async def ready(self) -> bool:
+        """Whether it says that it is ready."""
+        return "200 OK" in await self._get("/readyz")
+
+    async def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = (line.rsplit(" ", 1) for line in (await self._get("/metrics")).splitlines() if line.startswith(name))
+        return sum(float(value) for _, value in lines)
+
+    async def writes(self) -> float:
+        """How many writes it has made."""
+        return await self.metric("gpu_writes_total")
+
+    async def scans(self, count: int) -> None:
+        """Wait for so many more scans."""
+        wanted = await self.metric("gpu_discover_scans_total") + count
+
+        async def enough() -> bool:
+            return await self.metric("gpu_discover_scans_total") >= wanted
+
+        await self.until(enough, f"{count} scans")
+
+    async def _get(self, path: str) -> str:
+        found = re.search(r'"health":"127.0.0.1:(\d+)"', self.log)
+        if found is None:
+            return ""
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(found[1]))
+        writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        answer = (await reader.read()).decode()
+        writer.close()
+        return answer
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def end(self) -> int:
+        """End it in order; returns its exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(15)
+        finally:
+            self._out.close()

@@ -1,0 +1,47 @@
+"""The DaemonSet: it reads the host and can do nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodeagent.discover.__main__ import parser
+from tests.templates import harness
+
+pytestmark = pytest.mark.cluster
+DISCOVER = "gpuControlPlane.nodeAgent.discover"
+
+
+def pod(*sets: str) -> dict[str, Any]:
+    objects = harness.objects(harness.render(harness.programs()["helm"], *sets))
+    found = next(o for o in objects if o["kind"] == "DaemonSet" and o["metadata"]["name"] == "gpu-nodeagent-discover")
+    return found["spec"]["template"]["spec"]
+
+
+def test_it_has_no_privileges_and_writes_nowhere() -> None:
+    spec = pod()
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC", "runtimeClassName"))
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    assert {volume["hostPath"]["path"]: volume["hostPath"]["type"] for volume in spec["volumes"]} == {
+        "/sys": "Directory", "/usr": "Directory", "/etc": "Directory",
+    }  # fmt: skip
+
+
+def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = pod(f"{DISCOVER}.driverRoot=/run/nvidia/driver", f"{DISCOVER}.runtimeClassName=nvidia")
+    (container,) = spec["containers"]
+    assert spec["runtimeClassName"] == "nvidia"
+    for variable in container["env"]:
+        monkeypatch.setenv(variable["name"], variable.get("value", "worker-01"))
+    args = parser().parse_args(container["args"])
+    assert (args.node, args.health_host, args.health_port) == ("worker-01", "0.0.0.0", 8080)  # noqa: S104
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts == {str(args.sys), f"{args.root}/usr", f"{args.root}/etc", str(args.driver_root)}
+    (driver,) = (mount for mount in container["volumeMounts"] if mount["name"] == "driver")
+    assert driver["mountPropagation"] == "HostToContainer"
