@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from controllers.api.nodefeature import NodeFeature
 
 T = TypeVar("T")
+NVIDIA = "10de"
 TEXT_MAX = 128
 SHOWN = 32
 # What the driver's tools say where a value should be.
@@ -42,8 +43,8 @@ class Card:
     """Attributes that it should have and has not."""
     unreadable: tuple[str, ...] = ()
     """Attributes whose values cannot be read, as `key='value'`."""
-    bound: str = ""
-    """The kernel driver that it is bound to, where that is not its vendor's."""
+    because: str = ""
+    """Why something is missing, where that can be told."""
     ambiguous: str = ""
     """Why not even this much can be said of it."""
 
@@ -54,7 +55,7 @@ class Card:
         parts += [f"has {', '.join(self.unreadable)}, which cannot be read"] if self.unreadable else []
         if not parts:
             return self.ambiguous
-        why = f", since it is bound to {self.bound}" if self.missing and self.bound else ""
+        why = f", since {self.because}" if self.missing and self.because else ""
         return f"{self.address} {' and '.join(parts)}{why}"
 
 
@@ -101,13 +102,18 @@ def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: b
         return Card(address, None, ambiguous=f"{address} is reported {times} times")
     reader = _Reader(attributes)
     pci = _pci(reader, address)
-    hardware = _hardware(reader, pci, has_driver) if pci else None
-    bound = attributes.get("driver", "").strip()
-    vendor = VENDORS.get(pci.vendor) if pci else None
-    foreign = bool(bound) and vendor is not None and bound not in vendor.modules
-    return Card(
-        address, hardware, tuple(reader.missing), tuple(reader.unreadable), bound=bound[:SHOWN] if foreign else ""
-    )
+    # Without a driver nobody can know more, and the node is not ready; other vendors' drivers are never asked.
+    asked = has_driver or (pci is not None and pci.vendor != NVIDIA)
+    hardware = _hardware(reader, pci, asked) if pci else None
+    because = _because(pci, attributes.get("driver", "").strip()) if pci else ""
+    return Card(address, hardware, tuple(reader.missing), tuple(reader.unreadable), because)
+
+
+def _because(pci: Pci, bound: str) -> str:
+    vendor = VENDORS.get(pci.vendor)
+    if vendor is not None and bound and bound not in vendor.modules:
+        return f"it is bound to {bound[:SHOWN]}"
+    return "" if pci.vendor == NVIDIA else "only NVIDIA's driver is asked"
 
 
 def _pci(reader: _Reader, address: str) -> Pci | None:
@@ -119,13 +125,13 @@ def _pci(reader: _Reader, address: str) -> Pci | None:
     return Pci(vendor=vendor, device=device, class_=class_, address=address)
 
 
-def _hardware(reader: _Reader, pci: Pci, has_driver: bool) -> Hardware:
+def _hardware(reader: _Reader, pci: Pci, asked: bool) -> Hardware:
     capability = _capability(reader)
     known = precision.formats(capability)
     return Hardware(
-        uuid=reader.get("uuid", _uuid, required=has_driver),
-        product=reader.get("product", _product, required=has_driver),
-        memory_mib=reader.get("memory_mib", _memory, required=has_driver),
+        uuid=reader.get("uuid", _uuid, required=asked),
+        product=reader.get("product", _product, required=asked),
+        memory_mib=reader.get("memory_mib", _memory, required=asked),
         numa_node=reader.get("numa_node", _small, strict=False),
         pci=pci,
         compute_capability=capability,

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING
 from controllers.api.gpudevice import ComputeCapability, Hardware, Precision
 from controllers.api.names import GFD_PREFIX
 from controllers.domain import precision
+from controllers.inventory.cards import NVIDIA, Card
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from controllers.inventory.cards import Card
-
-NVIDIA = "10de"
 # What GFD appends to the product: sharing by time or MPS, and the profile of the only kind of MIG instance.
 SHARED = "-SHARED"
 INSTANCE = re.compile(r"-MIG-[0-9]+g\.[0-9]+gb.*")

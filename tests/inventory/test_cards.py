@@ -191,3 +191,22 @@ def test_a_report_of_200_kb_takes_milliseconds() -> None:
 
     assert len(reading(cards).cards) == 64
     assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "driver", "problem"),
+    [
+        ({"driver": "vfio-pci", "uuid": ""}, "580.65.06", "0000:17:00.0 lacks uuid, since it is bound to vfio-pci"),
+        ({"driver": "vfio-pci", "uuid": ""}, "", ""),
+        (
+            {"vendor": "1002", "device": "74a1", "class": "1200", "driver": "amdgpu", "uuid": "", "product": ""},
+            "",
+            "0000:17:00.0 lacks uuid, product, since only NVIDIA's driver is asked",
+        ),
+    ],
+)
+def test_why_something_is_missing_is_told_where_it_can_be(changes: dict[str, str], driver: str, problem: str) -> None:
+    reading = read(adapter(NodeFeature).validate_python(report("n", [card(0, **changes)], driver=driver)))
+
+    assert reading is not None
+    assert reading.cards[0].problem == problem
