@@ -155,7 +155,13 @@ def _gfd(image: str, _: BootstrapSettings) -> Json:
         "command": ["gpu-feature-discovery"],
         "env": [
             *parts.env(
-                {"GFD_SLEEP_INTERVAL": "60s", "GFD_FAIL_ON_INIT_ERROR": "true", "NVIDIA_VISIBLE_DEVICES": "all"}
+                {
+                    "GFD_SLEEP_INTERVAL": "60s",
+                    "GFD_FAIL_ON_INIT_ERROR": "true",
+                    # By default it would write a NodeFeature itself, for which it has no rights here.
+                    "GFD_USE_NODE_FEATURE_API": "false",
+                    "NVIDIA_VISIBLE_DEVICES": "all",
+                }
             ),
             parts.from_field("NODE_NAME", "spec.nodeName"),
         ],
