@@ -38,6 +38,9 @@ GPUNODEINVENTORY: Final = Resource(
 GPUPOOL: Final = Resource(names.GROUP, names.VERSION, "gpupools", "GPUPool", namespaced=False)
 MODULECONFIG: Final = Resource("deckhouse.io", "v1alpha1", "moduleconfigs", "ModuleConfig", namespaced=False)
 NODEFEATURE: Final = Resource("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature", namespaced=True)
+NODEFEATURERULE: Final = Resource(
+    "nfd.k8s-sigs.io", "v1alpha1", "nodefeaturerules", "NodeFeatureRule", namespaced=False
+)
 
 NODE: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 POD: Final = Resource("", "v1", "pods", "Pod", namespaced=True)

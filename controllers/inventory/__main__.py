@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -18,8 +19,11 @@ from controllers.inventory.identity import node_of
 from controllers.inventory.metrics import Records
 from controllers.inventory.observe import World
 from controllers.inventory.plan import plan
+from controllers.inventory.rule import ObservedRule, Rule
+from controllers.inventory.rule import plan as plan_rule
 from controllers.runtime.controller import Controller
 from controllers.runtime.process import Process, arguments, main
+from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import LiveSettings, module_settings
 
 if TYPE_CHECKING:
@@ -59,6 +63,27 @@ class Reconciler:
         self.nodes.add_all({node_of(device) for device in (old, new) if device is not None} - {""})
 
 
+class RuleKeeper:
+    """One loop over one key: the name of our NodeFeatureRule."""
+
+    def __init__(self, process: Process) -> None:
+        """Make the loop and its cache, which holds this one object; `watch` connects them."""
+        ours = Scope(fields=f"metadata.name={names.NODE_FEATURE_RULE}")
+        self._execute = process.executor.execute
+        self._rules = process.reflect(resources.NODEFEATURERULE, Rule, scope=ours, optional=True)
+        self.rules = Controller("rule", self._rule, workers=1)
+
+    async def _rule(self, name: str) -> float | None:
+        made = plan_rule(ObservedRule(self._rules.get(name), served=self._rules.served))
+        await self._execute(made.actions)
+        return made.requeue_after
+
+    def watch(self) -> None:
+        """Wake the loop by changes, and once."""
+        self._rules.subscribe(lambda _old, _new: self.rules.add(names.NODE_FEATURE_RULE))
+        self.rules.add(names.NODE_FEATURE_RULE)
+
+
 async def wire(process: Process) -> None:
     """Connect caches and the loop, and live."""
     world = World(
@@ -69,13 +94,16 @@ async def wire(process: Process) -> None:
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
     )
     settings = module_settings(process)
-    reconciler = Reconciler(process, world, settings)
+    reconciler, keeper = Reconciler(process, world, settings), RuleKeeper(process)
     REGISTRY.register(Records(world))
 
     async def work() -> None:
         reconciler.watch()
         reconciler.nodes.add_all(world.everywhere())
-        await reconciler.nodes.run()
+        keeper.watch()
+        async with asyncio.TaskGroup() as group:
+            for controller in (reconciler.nodes, keeper.rules):
+                group.create_task(controller.run(), name=controller.name)
 
     await process.run(work, lease=names.INVENTORY, namespace=names.NAMESPACE)
 

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 from controllers.api.resources import NAMESPACE
 from controllers.runtime.controller import Controller
-from controllers.runtime.errors import AlreadyExists
+from controllers.runtime.errors import AlreadyExists, ConfigurationError
 from controllers.runtime.process import Process, arguments, main
+from sim import programs
+from sim.errors import UserError
 from sim.hardware import load
 from sim.nodes import names
 from sim.nodes.cluster import Cluster, Wakes
+from sim.nodes.evaluator import Evaluator
 from sim.nodes.identity import Identities
 from sim.nodes.roles import Roles
 
@@ -31,7 +35,8 @@ async def wire(process: Process) -> None:
     """Wire the roles to the caches, and live."""
     cluster = Cluster(process, load())
     identities = Identities(process.client)
-    roles = Roles(cluster, process.client, identities)
+    evaluator = Evaluator(await asyncio.to_thread(_evaluator_program))
+    roles = Roles(cluster, process.client, identities, evaluator)
     nfd, discover, plugin = (
         Controller(role.__name__, role, workers=WORKERS) for role in (roles.nfd, roles.discover, roles.plugin)
     )
@@ -46,7 +51,16 @@ async def wire(process: Process) -> None:
     try:
         await process.run(work, lease=None, namespace="")
     finally:
+        await evaluator.close()
         await identities.close()
+
+
+def _evaluator_program() -> Path:
+    """The program that evaluates NodeFeatureRules, built where it is missing; raises ConfigurationError."""
+    try:
+        return programs.ensure(["nfd-rule"])["nfd-rule"]
+    except UserError as error:
+        raise ConfigurationError(str(error)) from error
 
 
 async def _namespace(process: Process) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from controllers.api import names as api
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node, Pod
-from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, POD
+from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
+from controllers.bootstrap import operands
+from controllers.inventory.rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
 from sim.hardware import Catalogue
-from sim.nodes import kubelet, machine, names, plugin
+from sim.nodes import kubelet, machine, names, plugin, rule
 from sim.nodes.machine import Machine
 from sim.nodes.report import Report
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from controllers.runtime.process import Process
 
 Wake = Callable[[str], None]
+GFD = operands.object_name("gfd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,16 @@ class Cluster:
         self.catalogue = catalogue
         self.nodes: Store[Node] = process.reflect(NODE, Node)
         self.reports: Store[Report] = process.reflect(NODEFEATURE, Report)
+        self.rules: Store[Rule] = process.reflect(NODEFEATURERULE, Rule)
+        self.rules_json = rule.rules(())
+        """The rules as `nfd-rule` takes them."""
         self.pods: Store[Pod] = process.reflect(POD, Pod)
         self.configmaps: Store[ConfigMap] = process.reflect(CONFIGMAP, ConfigMap, scope=Scope(api.NAMESPACE))
         self.devices: Store[GPUDevice] = process.reflect(GPUDEVICE, GPUDevice)
         self.reports.index("node", lambda report: [report.node])
         self.pods.index("gpu", lambda pod: [pod.node] if pod.node and kubelet.asks(pod) else [])
         self.pods.index("discover", lambda pod: [pod.node] if pod.node and _discovers(pod) else [])
+        self.pods.index("gfd", lambda pod: [pod.node] if pod.node and _is_gfd(pod) else [])
         self.pods.index("plugin", lambda pod: [pod.node] if pod.node and plugin_pool(pod) else [])
         self.pods.index("pool", lambda pod: [pool] if (pool := plugin_pool(pod)) else [])
         self.configmaps.index("pool", lambda configmap: [plugin.pool_of(configmap)])
@@ -58,6 +65,8 @@ class Cluster:
         """Call `wakes` from now on."""
         self.nodes.subscribe(lambda old, new: _node_changed(wakes, (new or old or Node()).name))
         self.reports.subscribe(lambda old, new: _report_changed(wakes, [r for r in (old, new) if r]))
+        self.rules.subscribe(lambda _old, _new: self._rules_changed(wakes))
+        self._rules_changed(wakes)
         self.pods.subscribe(lambda old, new: _pod_changed(wakes, [p for p in (old, new) if p]))
         self.devices.subscribe(lambda old, new: _device_changed(wakes, [d for d in (old, new) if d]))
 
@@ -67,6 +76,11 @@ class Cluster:
                     wakes.plugin(operand.node or "")
 
         self.configmaps.subscribe(configmap)
+
+    def _rules_changed(self, wakes: Wakes) -> None:
+        self.rules_json = rule.rules(self.rules)
+        for node in self.nodes:
+            wakes.nfd(node.name)
 
     def node(self, name: str) -> Node | None:
         """A simulated node."""
@@ -85,6 +99,11 @@ class Cluster:
     def discovers(self, node: str) -> bool:
         """Whether discovery runs there."""
         return any(pod.status.phase == "Running" and pod.ready for pod in self.pods.by("discover", node))
+
+    def gfd_since(self, node: str) -> str | None:
+        """When the pod of GPU feature discovery that is ready there was made; None without one."""
+        ready = [pod.metadata.creation_timestamp for pod in self.pods.by("gfd", node) if pod.ready and not pod.finished]
+        return min(ready, default=None)
 
     def offers(self, node: str) -> dict[str, plugin.Offer | None]:
         """The offers of the plugins that are ready there, by pool."""
@@ -105,6 +124,10 @@ def _discovers(pod: Pod) -> bool:
     return pod.metadata.namespace == api.NAMESPACE and pod.metadata.labels.get("app") == api.DISCOVER_DAEMONSET
 
 
+def _is_gfd(pod: Pod) -> bool:
+    return pod.metadata.namespace == api.NAMESPACE and pod.metadata.labels.get(api.LABEL_APP) == GFD
+
+
 def _node_changed(wakes: Wakes, name: str) -> None:
     for wake in (wakes.nfd, wakes.discover, wakes.plugin):
         wake(name)
@@ -122,6 +145,8 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
     for name in {pod.node for pod in pods if pod.node}:
         if any(_discovers(pod) for pod in pods):
             wakes.discover(name)
+        if any(_is_gfd(pod) for pod in pods):
+            wakes.nfd(name)
         if any(plugin_pool(pod) or kubelet.asks(pod) for pod in pods):
             wakes.plugin(name)
 

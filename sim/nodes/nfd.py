@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from sim.nodes import names
+from sim.nodes import gfd, names
 
 if TYPE_CHECKING:
     from sim.hardware import Card, Catalogue, Device
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
 _AS_MODULES = {"AIO", "EDAC", "INFINIBAND_ON_DEMAND_PAGING", "LIVEPATCH", "NVMEM", "XFS_QUOTA"}
 
 
-def features(node: str, machine: Machine, catalogue: Catalogue) -> dict[str, Any]:
-    """The features by their form, with the names and values that NFD's sources give them."""
+def features(
+    node: str, machine: Machine, catalogue: Catalogue, local: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The features by their form, with the names and values that NFD's sources give them.
+
+    `local`: the labels in files of `features.d`, where GFD writes its own.
+    """
     system, host = catalogue.system, catalogue.hosts[machine.shape.host]
     version, _, _ = system.kernel.partition("-")
     major, minor, revision = version.split(".")
@@ -32,6 +38,8 @@ def features(node: str, machine: Machine, catalogue: Catalogue) -> dict[str, Any
         "system.name": {"nodename": node},
         "system.osrelease": dict(system.release),
     }
+    if local:
+        attributes[gfd.FEATURE] = dict(local)
     flags = {
         "cpu.cpuid": host.features.split(),
         "kernel.loadedmodule": [*system.modules.split(), *(system.driver_modules.split() if machine.driver else ())],
@@ -44,7 +52,11 @@ def features(node: str, machine: Machine, catalogue: Catalogue) -> dict[str, Any
 
 
 def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:
-    """The whole object."""
+    """The whole object.
+
+    Without labels it has no map of labels: server-side apply makes null of a map that one empties.
+    """
+    local = features["attributes"].get(gfd.FEATURE)
     return {
         "metadata": {
             "name": node,
@@ -52,7 +64,7 @@ def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:
             "labels": {api.NFD_NODE_NAME: node},
             "annotations": {"nfd.node.kubernetes.io/worker.version": "v0.17.3"},
         },
-        "spec": {"features": features, "labels": {}},
+        "spec": {"features": features} | ({"labels": local["elements"]} if local else {}),
     }
 
 

@@ -20,13 +20,14 @@ from controllers.api.record import adapter, to_json
 from controllers.api.resources import GPUDEVICE, NODE, NODEFEATURE
 from controllers.runtime.errors import Forbidden, NotFound, Terminal
 from sim.errors import UserError
-from sim.nodes import discover, kubelet, names, nfd, plugin, rule
+from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import Report, digest
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Allocation, Published
     from controllers.runtime.client import Client
     from sim.nodes.cluster import Cluster
+    from sim.nodes.evaluator import Evaluator
     from sim.nodes.identity import Identities
     from sim.nodes.machine import Machine
 
@@ -37,14 +38,15 @@ UNAUTHORIZED = 401
 class Roles:
     """What the agent does for one node at a time; safe to call for different nodes at once."""
 
-    def __init__(self, cluster: Cluster, admin: Client, identities: Identities) -> None:
+    def __init__(self, cluster: Cluster, admin: Client, identities: Identities, evaluator: Evaluator) -> None:
         """Prepare."""
-        self._cluster, self._admin, self._identities = cluster, admin, identities
+        self._cluster, self._admin, self._identities, self._evaluator = cluster, admin, identities, evaluator
 
     async def nfd(self, name: str) -> None:
-        """Play nfd-worker and nfd-master for a node; play nfd-gc for one that is gone."""
+        """Play nfd-worker, with GFD's file beside it, and nfd-master for a node; play nfd-gc for one that is gone."""
         node = self._cluster.node(name)
         if node is None:
+            self._evaluator.forget(name)
             if self._cluster.nodes.get(name) is None:
                 await self._collect(name)
             return
@@ -52,16 +54,25 @@ class Roles:
         machine = self._machine(node)
         if machine.faults.unknown:
             log.warning("unknown faults", node=name, faults=machine.faults.unknown)
-        features = nfd.features(name, machine, self._cluster.catalogue)
+        since = self._cluster.gfd_since(name)
+        local = gfd.labels(machine, since) if since is not None else {}
+        features = nfd.features(name, machine, self._cluster.catalogue, local)
         known = self._cluster.reports.get(f"{names.NFD_NAMESPACE}/{name}")
         if known is None or (not known.by_hand and known.spec.digest != digest(features)):
             await self._report(self._admin, nfd.manifest(name, features), known, names.NFD_WORKER)
-        wanted = rule.labels(report.spec for report in self._cluster.reports.by("node", name))
-        if wanted != rule.owned(node):
-            meta = {**rule.patch(wanted), "name": name, "uid": node.metadata.uid}
+        await self._label(node)
+
+    async def _label(self, node: Node) -> None:
+        """Play nfd-master: the labels that the NodeFeatureRules in the cluster give."""
+        reports = rule.merged(self._cluster.reports.by("node", node.name))
+        answer, is_new = await self._evaluator.node(node.name, self._cluster.rules_json, reports)
+        if is_new and answer.errors:
+            log.warning("NFD would refuse", node=node.name, errors=answer.errors)
+        if answer.labels != rule.owned(node):
+            meta = {**rule.patch(answer.labels), "name": node.name, "uid": node.metadata.uid}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
-            answer = await self._admin.apply(NODE, name, body, manager=names.NFD_MASTER)
-            self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+            written = await self._admin.apply(NODE, node.name, body, manager=names.NFD_MASTER)
+            self._cluster.nodes.offer(adapter(Node).validate_json(written))
 
     async def _register(self, node: Node) -> None:
         """Play kubelet's registration for a node that somebody made by hand: the labels that it lacks."""

@@ -1,4 +1,4 @@
-"""The programs of a control plane: etcd, the Kubernetes four, KWOK and Helm.
+"""The programs of a control plane: etcd, the Kubernetes four, KWOK and Helm; and ours beside it, `nfd-rule`.
 
 :func:`ensure` returns where they are, making them where needed.
 """

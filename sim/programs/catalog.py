@@ -1,7 +1,7 @@
 """What the control plane is made of, as data: program, source module, flags, release.
 
-Nothing here does I/O apart from reading the three ``go.mod`` files, which are the single
-place where versions are written.
+Nothing here does I/O apart from reading the ``go.mod`` files, which are the single place
+where versions are written, and the sources of what is our own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One ``go build``: a package of a module under this folder and the names it serves."""
+    """One ``go build``: a package of a module under this folder and the names it serves.
+
+    ``versioned_by`` is the module whose version the programs have; empty for a program of our
+    own, which has no releases and is told from others by its sources alone.
+    """
 
     name: str
     module: str
@@ -85,6 +89,7 @@ UNITS: Final = (
     ),
     Unit("kwok", "tools", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", ("kwok",)),
     Unit("helm", "helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", ("helm",)),
+    Unit("nfd-rule", "nfd", ".", "", ("nfd-rule",)),
 )
 
 PROGRAMS: Final = tuple(program for unit in UNITS for program in unit.programs)
@@ -152,7 +157,8 @@ def content_key(unit: Unit, system: str, arch: str) -> str:
 
 
 def _sources(folder: Path) -> tuple[tuple[str, bytes], ...]:
-    names = sorted([folder / "go.mod", folder / "go.sum", *folder.glob("*.go")])
+    # A module that requires nothing has no go.sum.
+    names = sorted([folder / "go.mod", *folder.glob("go.sum"), *folder.glob("*.go")])
     return tuple((path.name, path.read_bytes()) for path in names)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controllers.api import names, resources
+from controllers.runtime.errors import NotFound
 from tests.inventory.plane import CRD, Plane, card
 
 if TYPE_CHECKING:
@@ -55,16 +57,19 @@ async def test_cold_start_costs_two_writes_an_object_and_rest_costs_none(plane: 
     for number in range(4):
         await plane.node(f"cold-{number}")
         await plane.report(f"cold-{number}", [card(c) for c in range(8)])
+    with suppress(NotFound):
+        await plane.delete(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
     async with plane.run(MODULE, tmp_path) as process:
         for number in range(4):
             await settle(plane, f"cold-{number}", 8)
-        assert await process.writes() == 4 * (8 + 1) * 2
+        await plane.until(lambda: plane.get(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE), "the rule for NFD")
+        assert await process.writes() == 4 * (8 + 1) * 2 + 1
         reconciles = (await process.metrics())['gpu_reconciles_total{controller="inventory",result="ok"}']
         await asyncio.sleep(1)
         metrics = await process.metrics()
 
         assert metrics['gpu_reconciles_total{controller="inventory",result="ok"}'] > reconciles + 10
-        assert await process.writes() == 4 * (8 + 1) * 2
+        assert await process.writes() == 4 * (8 + 1) * 2 + 1
         assert metrics['gpu_inventory_devices_total{node="cold-1"}'] == 8
         assert metrics['gpu_device_unassigned_total{node="cold-1"}'] == 8
         assert metrics['gpu_node_inventory_condition{condition="InventoryIncomplete",node="cold-1"}'] == 0

@@ -21,7 +21,9 @@ from controllers.api.kube import Container, Node, Pod, PodSpec, PodStatus, Resou
 from controllers.api.meta import ObjectMeta
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
+from controllers.api.resources import NODEFEATURERULE
 from controllers.domain.clock import stamp
+from controllers.inventory import rule
 from controllers.inventory.cards import read
 from sim.controlplane import ProcessSpec, Ready, add_process, down, remove_process, up, wait_ready
 from sim.controlplane.ports import free_ports
@@ -37,6 +39,7 @@ NAMESPACE = "d8-gpu-operator"
 NFD = "node-feature-discovery"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 DEVICES = "/apis/gpu.deckhouse.io/v1alpha1/gpudevices"
+RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
 FAULT = "sim.gpu.deckhouse.io/fault"
 
 # --- pure ----------------------------------------------------------------------------------
@@ -383,8 +386,9 @@ def api(plane):
     discover = daemonset("gpu-nodeagent-discover", "gpu-nodeagent-discover", present)
     api.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", **discover)
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
-    for kind in (FEATURES, DEVICES):
+    for kind in (FEATURES, DEVICES, RULES):
         eventually(lambda kind=kind: api.get(kind) is not None)
+    put_rule(api, "ours", rule.manifest()["spec"]["rules"])
     start_agent(plane)
     return api
 
@@ -396,6 +400,12 @@ def node(api, request):
     make_node(api, name)
     yield name
     api.delete(f"/api/v1/nodes/{name}")
+
+
+def put_rule(api, name, rules):
+    """As inventory installs ours."""
+    kind = {"apiVersion": NODEFEATURERULE.api_version, "kind": NODEFEATURERULE.kind}
+    api.create(RULES, **kind, metadata={"name": name}, spec={"rules": rules})
 
 
 def make_node(api, name, shape="t4-4"):
@@ -477,6 +487,63 @@ def test_discovery(api, plane):
     assert api.report(name)["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
     api.delete(f"/api/v1/nodes/{name}")
     eventually(lambda: api.report(name) is None)
+
+
+def test_labels_come_from_the_rules_in_the_cluster_and_go_with_them(api, node):
+    def own():
+        return {k.removeprefix("x/"): v for k, v in labels(api, node).items() if k.startswith("x/")}
+
+    bus = [{"feature": "pci.device", "matchExpressions": {"vendor": {"op": "In", "value": ["10de"]}}}]
+    flag = {"name": "flag", "labels": {"x/flag": "1"}, "matchFeatures": bus}
+    count = {"name": "count", "labelsTemplate": "x/count={{ len .pci.device }}", "matchFeatures": bus}
+    never = {"name": "never", "labelsTemplate": "x/never={{ .Match.Features }}", "matchFeatures": bus}
+    put_rule(api, "theirs", [flag, never])
+    eventually(lambda: own() == {"flag": "1"})
+    assert labels(api, node)["gpu.deckhouse.io/device-count"] == "4"
+    api.merge(f"{RULES}/theirs", {"spec": {"rules": [never, count]}})
+    eventually(lambda: own() == {"count": "4"})
+    api.delete(f"{RULES}/theirs")
+    eventually(lambda: own() == {})
+    api.delete(f"{RULES}/ours")
+    eventually(lambda: not any(key.startswith("gpu.deckhouse.io/") for key in labels(api, node)))
+    assert labels(api, node)["kubernetes.io/hostname"] == node
+    put_rule(api, "ours", rule.manifest()["spec"]["rules"])
+    eventually(lambda: labels(api, node).get("gpu.deckhouse.io/device-count") == "4")
+
+
+def test_labels_of_anybodys_node_features_are_merged(api, node):
+    path = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NFD}/nodefeatures"
+    spec = {"features": {}, "labels": {"x/own": "1", "plain": "2"}}
+    meta = {"name": f"zz-{node}", "labels": {"nfd.node.kubernetes.io/node-name": node}}
+    kind = {"apiVersion": NODEFEATURERULE.api_version, "kind": "NodeFeature"}
+    api.create(path, **kind, metadata=meta, spec=spec)
+    eventually(lambda: labels(api, node).get("x/own") == "1")
+    assert labels(api, node)["feature.node.kubernetes.io/plain"] == "2"
+    owned = api.node(node)["metadata"]["annotations"]["nfd.node.kubernetes.io/feature-labels"].split(",")
+    assert {"x/own", "plain"} <= set(owned)
+    api.delete(f"{path}/zz-{node}")
+    eventually(lambda: not {"x/own", "feature.node.kubernetes.io/plain"} & set(labels(api, node)))
+
+
+def test_gpu_feature_discovery_labels_nodes_while_its_pod_runs_there(api, node):
+    def told():
+        return {k.removeprefix("nvidia.com/"): v for k, v in labels(api, node).items() if k.startswith("nvidia.com/")}
+
+    assert told() == {}
+    body = daemonset("gpu-gfd", "gpu-nodeagent-discover", {"kubernetes.io/hostname": node})
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+    api.create(path, **body)
+    eventually(lambda: told().get("gpu.product") == "Tesla-T4")
+    assert (told()["gpu.count"], told()["gpu.memory"], told()["gpu.family"]) == ("4", "15360", "turing")
+    report = api.get(f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NFD}/nodefeatures/{node}")
+    assert report["spec"]["labels"]["nvidia.com/gpu.product"] == "Tesla-T4"
+    assert report["spec"]["features"]["attributes"]["local.label"]["elements"] == report["spec"]["labels"]
+    api.annotate(node, **{FAULT: "no-driver"})
+    eventually(lambda: told() == {})
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: told().get("gpu.count") == "4")
+    api.delete(f"{path}/gpu-gfd")
+    eventually(lambda: told() == {})
 
 
 def test_a_report_made_by_hand_is_left_alone(api):

@@ -113,6 +113,7 @@ def test_every_program_has_one_unit():
         "kubectl",
         "kwok",
         "helm",
+        "nfd-rule",
     )
     assert [unit.name for unit in units_of(["kubectl", "kube-apiserver", "helm"])] == ["kubernetes", "helm"]
 
@@ -430,4 +431,5 @@ def test_silence_is_silent(capsys):
 
 def test_units_are_there():
     for unit in UNITS:
-        assert (unit.folder / "go.sum").is_file()
+        assert (unit.folder / "go.mod").is_file()
+        assert (unit.folder / "go.sum").is_file() == bool(unit.versioned_by), "ours requires no module"

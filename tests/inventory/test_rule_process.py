@@ -1,0 +1,151 @@
+"""The inventory process keeps the NodeFeatureRule on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controllers.api import names, resources
+from controllers.inventory import rule
+from controllers.runtime.errors import Invalid, NotFound
+from tests.inventory.plane import CRD, Plane, Running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.cluster
+MODULE = "controllers.inventory"
+RULE = names.NODE_FEATURE_RULE
+KIND = "nodefeaturerules.nfd.k8s-sigs.io"
+REAL = Path(__file__).parents[3] / "shared" / "data" / "nodefeature" / "nfd-api-crds.yaml"
+WANTED = rule.manifest()["spec"]["rules"]
+
+
+@pytest.fixture(autouse=True)
+async def no_rule(plane: Plane) -> None:
+    try:
+        await plane.delete(resources.NODEFEATURERULE, RULE)
+    except NotFound:
+        return
+
+
+async def kept(plane: Plane) -> dict[str, Any]:
+    """Wait until the rule is there as we want it."""
+
+    async def as_wanted() -> dict[str, Any] | None:
+        found = await plane.get(resources.NODEFEATURERULE, RULE)
+        return found if found is not None and found["spec"]["rules"] == WANTED else None
+
+    found: dict[str, Any] = await plane.until(as_wanted, "the rule as it is wanted")
+    return found
+
+
+async def writes(process: Running) -> float:
+    """How often the process has written the rule; nodes of other tests are none of ours."""
+    kind = 'gpu_writes_total{kind="NodeFeatureRule"'
+    return sum(value for name, value in (await process.metrics()).items() if name.startswith(kind))
+
+
+async def served(plane: Plane) -> bool:
+    return await plane._served(resources.NODEFEATURERULE.path())
+
+
+@asynccontextmanager
+async def without_nfd(plane: Plane) -> AsyncIterator[None]:
+    """An API server that does not have the kind; afterwards it has the simulation's again."""
+
+    async def gone() -> bool:
+        return not await served(plane) and await plane.get(CRD, KIND) is None
+
+    await plane.delete(CRD, KIND)
+    await plane.until(gone, "the kind to be gone")
+    try:
+        yield
+    finally:
+        await plane.install()
+
+
+async def taken_as_it_is(plane: Plane) -> None:
+    """Nothing is pruned or defaulted, or the process would see a difference for ever; and the schema does look."""
+    await plane.put(resources.NODEFEATURERULE, {**rule.manifest(), "metadata": {"name": RULE}})
+    found = await plane.get(resources.NODEFEATURERULE, RULE)
+    assert found is not None
+    assert found["spec"] == rule.manifest()["spec"]
+    broken = copy.deepcopy(rule.manifest()["spec"])
+    broken["rules"][0]["matchFeatures"][0]["matchExpressions"]["vendor"]["op"] = "Like"
+    with pytest.raises(Invalid, match="Unsupported value"):
+        await plane.put(resources.NODEFEATURERULE, {"metadata": {"name": "broken"}, "spec": broken})
+
+
+async def test_the_simulated_kind_takes_the_rule_as_it_is(plane: Plane) -> None:
+    await taken_as_it_is(plane)
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="NFD's own CRDs (../shared/data) are not here")
+async def test_nfds_own_kind_takes_the_rule_as_it_is(plane: Plane) -> None:
+    crds = yaml.safe_load_all(REAL.read_text())
+    (crd,) = [crd for crd in crds if crd["metadata"]["name"] == KIND]
+    async with without_nfd(plane):
+        await plane.client.create(CRD, crd, manager="test")
+        await plane.until(lambda: served(plane), "NFD's kind")
+        await taken_as_it_is(plane)
+        await plane.delete(CRD, KIND)
+
+        async def gone() -> bool:
+            return await plane.get(CRD, KIND) is None
+
+        await plane.until(gone, "NFD's kind to be gone")
+
+
+async def test_the_rule_is_made_repaired_and_made_anew(plane: Plane, tmp_path: Path) -> None:
+    async with plane.run(MODULE, tmp_path) as process:
+        first = await kept(plane)
+        assert first["metadata"]["labels"] == rule.LABELS
+        assert {entry["manager"] for entry in first["metadata"]["managedFields"]} == {names.MANAGER_INVENTORY}
+        assert await writes(process) == 1
+
+        theirs = {
+            "metadata": {"labels": {"theirs": "stays", "app.kubernetes.io/name": "theirs"}},
+            "spec": {"rules": []},
+        }
+        await plane.client.merge(resources.NODEFEATURERULE, RULE, theirs, manager="somebody")
+        repaired = await kept(plane)
+        assert repaired["metadata"]["labels"] == {**rule.LABELS, "theirs": "stays"}
+        assert repaired["metadata"]["uid"] == first["metadata"]["uid"]
+
+        await plane.delete(resources.NODEFEATURERULE, RULE)
+        assert (await kept(plane))["metadata"]["uid"] != first["metadata"]["uid"]
+        assert await writes(process) == 3
+
+        other = {"metadata": {"name": "of-others"}, "spec": {"rules": [{"name": "theirs"}]}}
+        await plane.put(resources.NODEFEATURERULE, other)
+        await asyncio.sleep(0.5)  # long enough for a write that would come for no reason
+        assert await writes(process) == 3
+        assert process.end() == 0
+    await plane.delete(resources.NODEFEATURERULE, "of-others")
+
+
+async def test_a_rule_that_was_changed_while_nobody_looked_is_repaired_at_the_start(
+    plane: Plane, tmp_path: Path
+) -> None:
+    await plane.put(resources.NODEFEATURERULE, {"metadata": {"name": RULE}, "spec": {"rules": [{"name": "theirs"}]}})
+    async with plane.run(MODULE, tmp_path) as process:
+        await kept(plane)
+        assert await writes(process) == 1
+    async with plane.run(MODULE, tmp_path) as process:
+        await asyncio.sleep(0.5)
+        assert await writes(process) == 0
+
+
+async def test_nfd_may_come_later(plane: Plane, tmp_path: Path) -> None:
+    async with without_nfd(plane), plane.run(MODULE, tmp_path) as process:
+        await plane.install()
+        await kept(plane)
+        assert await writes(process) == 1
+        assert '"level":"error"' not in process.log.read_text()
