@@ -97,7 +97,8 @@ def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
     names = pytest.importorskip("controllers.api.names")
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
     managers = {names.MANAGER_DISCOVER, names.MANAGER_VALIDATE, names.MANAGER_PLUGIN, names.MANAGER_MIG}
-    assert accounts == {names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK} | managers
+    processes = {names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, names.COVERAGE}
+    assert accounts == processes | managers
     assert harness.NAMESPACE == names.NAMESPACE == of_kind(chart, "Namespace")[0]["metadata"]["name"]
     (daemonset,) = of_kind(chart, "DaemonSet")
     assert daemonset["metadata"]["name"] == names.DISCOVER_DAEMONSET

@@ -69,6 +69,13 @@ MAY = {
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("list", "", "configmaps", "", OURS, ""),
     ],
+    "gpu-nfd-coverage": [
+        ("list", "", "nodes", "", ANYWHERE, ""),
+        ("list", NFD, "nodefeatures", "", ANYWHERE, ""),
+        ("get", NFD, "nodefeaturerules", "", ANYWHERE, "x"),
+        ("list", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("list", GPU, "gpunodeinventories", "", ANYWHERE, ""),
+    ],
 }  # fmt: skip
 EVERYONE_MAY_NOT = [
     ("get", "", "secrets", "", "kube-system", "x"),
@@ -138,6 +145,18 @@ MAY_NOT = {
     "gpu-nodeagent-mig": [
         ("list", "", "pods", "", ANYWHERE, ""),
         ("patch", "", "configmaps", "", OURS, "x"),
+    ],
+    "gpu-nfd-coverage": [
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("list", "", "pods", "", ANYWHERE, ""),
+        ("patch", NFD, "nodefeatures", "", OURS, "x"),
+        ("patch", NFD, "nodefeaturerules", "", ANYWHERE, "x"),
+        ("create", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("delete", GPU, "gpunodeinventories", "", ANYWHERE, "x"),
+        ("list", GPU, "gpupools", "", ANYWHERE, ""),
+        ("create", "events.k8s.io", "events", "", "default", ""),
+        ("create", "coordination.k8s.io", "leases", "", OURS, ""),
     ],
 }
 

@@ -1,0 +1,154 @@
+"""Clusters for the comparison: one node that is as expected, and whatever a test changes in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.kube import Node
+from controllers.api.record import adapter, to_json
+from controllers.domain.clock import stamp
+from controllers.inventory import cards, rule
+from controllers.inventory.coverage.records import Report, Seen
+from controllers.inventory.coverage.result import Finding, NodeResult, Result
+from controllers.inventory.identity import device_name, inventory_id
+from controllers.inventory.rule import Rule
+from tests.inventory.plane import BOOT, card, report
+
+NODE = "gpu-01"
+NFD = "node-feature-discovery"
+KERNEL = {"full": "6.8.0-90-generic", "major": "6", "minor": "8", "revision": "0"}
+SYSTEM = {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "Ubuntu"}
+SYSTEM_LABELS = {
+    "kernel.version.full": "6.8.0-90-generic", "kernel.version.major": "6", "kernel.version.minor": "8",
+    "os.id": "ubuntu", "os.version_id": "24.04",
+}  # fmt: skip
+DRIVER_LABELS = {"driver.name": "nvidia", "driver.module.nvidia": "true", "driver.module.nvidia_uvm": "true"}
+H100 = {"vendor": "10de", "device": "2330", "class": "0302"}
+SWITCH = {"vendor": "10de", "device": "22a3", "class": "0680"}
+HOST_VGA = {"vendor": "1a03", "device": "2000", "class": "0300"}
+
+
+def labels(count: int = 2, *, driver: bool = True) -> dict[str, str]:
+    """What the rule gives a node with so many H100, written out by hand."""
+    made = dict(SYSTEM_LABELS)
+    if count:
+        made |= {"present": "true", "device-count": str(count)} | (DRIVER_LABELS if driver else {})
+    for number in range(count):
+        made |= {f"device.0{number}.{key}": value for key, value in H100.items()}
+    return {names.PREFIX + key: value for key, value in made.items()}
+
+
+def labels_of(elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, str]:
+    """The labels of cards that are not H100."""
+    made = {"present": "true", "device-count": str(len(elements))} | (DRIVER_LABELS if driver else {})
+    for number, one in enumerate(elements):
+        made |= {f"device.{number:02}.{key}": one[key] for key in ("vendor", "device", "class")}
+    return {names.PREFIX + key: value for key, value in made.items()}
+
+
+def nfd_features(elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, Any]:
+    """What nfd-worker reports of a node, as far as the rule looks."""
+    modules = ["xfs", "ipmi_si", *(["nvidia", "nvidia_uvm"] if driver else [])]
+    return {
+        "attributes": {"kernel.version": {"elements": KERNEL}, "system.osrelease": {"elements": SYSTEM}},
+        "flags": {"kernel.loadedmodule": {"elements": {name: {} for name in modules}}},
+        "instances": {"pci.device": {"elements": [{"attributes": one} for one in elements]}},
+    }
+
+
+def nfd_object(name: str, elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, Any]:
+    meta = {"name": name, "namespace": NFD, "labels": {names.NFD_NODE_NAME: name}}
+    return {"metadata": meta, "spec": {"features": nfd_features(elements, driver=driver)}}
+
+
+def nfd_report(name: str = NODE, count: int = 2, **more: Any) -> Report:
+    elements = [HOST_VGA, *([H100] * count), *([SWITCH] if count else [])]
+    return as_report(nfd_object(name, elements, **more))
+
+
+def as_report(obj: dict[str, Any]) -> Report:
+    return adapter(Report).validate_python(obj)
+
+
+def agent_report(name: str = NODE, found: list[dict[str, str]] | None = None, **more: Any) -> Report:
+    return as_report(report(name, [card(0), card(1)] if found is None else found, **more))
+
+
+def node(name: str = NODE, *, boot: str = BOOT, given: dict[str, str] | None = None) -> Node:
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": boot}}
+    found = labels() if given is None else given
+    return adapter(Node).validate_python({"metadata": {"name": name, "labels": found}, "status": status})
+
+
+def incomplete(message: str) -> dict[str, str]:
+    """Condition InventoryIncomplete; False where there is no message."""
+    word = "True" if message else "False"
+    return {"type": "InventoryIncomplete", "status": word, "reason": "Some", "message": message,
+            "lastTransitionTime": stamp(0)}  # fmt: skip
+
+
+def device(name: str, one: cards.Card, *, told: str = "") -> GPUDevice:
+    status = {
+        "nodeName": name,
+        "inventoryID": inventory_id(name, one.address),
+        "hardware": to_json(one.hardware) if one.hardware else None,
+        "conditions": [incomplete(told)],
+    }
+    meta = {"name": device_name(name, one.address)}
+    return adapter(GPUDevice).validate_python({"metadata": meta, "status": status})
+
+
+def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
+    reading = cards.read(agent)
+    assert reading is not None
+    return tuple(device(name, one) for one in reading.cards)
+
+
+def inventory(name: str, found: tuple[GPUDevice, ...]) -> GPUNodeInventory:
+    listed = [{"name": one.name, "inventoryID": one.status.inventory_id, "address": "a"} for one in found]
+    status = {"hw": {"present": bool(listed), "devices": listed}}
+    return adapter(GPUNodeInventory).validate_python(
+        {"metadata": {"name": name}, "spec": {"nodeName": name}, "status": status}
+    )
+
+
+def our_rule(**spec: Any) -> Rule:
+    made = rule.manifest()
+    return Rule(metadata=Rule().metadata, spec={**made["spec"], **spec})
+
+
+def good(name: str = NODE, agent: Report | None = None) -> Seen:
+    """One node with two H100, all as it should be."""
+    said = agent or agent_report(name)
+    found = devices(name, said)
+    return Seen(
+        nodes=(node(name),),
+        reports=(nfd_report(name), said),
+        devices=found,
+        inventories=(inventory(name, found),),
+        rule=our_rule(),
+    )
+
+
+def also(seen: Seen, other: Seen) -> Seen:
+    """Both clusters in one."""
+    both = {key: getattr(seen, key) + getattr(other, key) for key in ("nodes", "reports", "devices", "inventories")}
+    return replace(seen, **both)
+
+
+def of_node(result: Result, name: str = NODE) -> NodeResult:
+    (found,) = [one for one in result.nodes if one.name == name]
+    return found
+
+
+def reasons(found: NodeResult | Result) -> list[str]:
+    return [finding.reason for finding in found.findings]
+
+
+def the_only(found: NodeResult | Result) -> Finding:
+    (finding,) = found.findings
+    return finding
