@@ -42,7 +42,7 @@ COLUMNS: dict[str, list[Column]] = {
         ("Device", "string", ".status.hardware.pci.device", 1),
         ("MiB", "integer", ".status.hardware.memoryMiB", 1),
         ("NUMA", "integer", ".status.hardware.numaNode", 1),
-        ("MIG", "string", ".status.hardware.mig.types[*].name", 1),
+        ("MIG", "string", ".status.hardware.mig.strategy", 1),
         ("UUID", "string", ".status.hardware.uuid", 1),
         ("Age", "date", ".metadata.creationTimestamp", 0),
     ],

@@ -13,6 +13,7 @@ from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.domain.catalogue import VENDORS
+from controllers.domain.clock import seconds
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
 from controllers.inventory import findings, gfd, identity, nfd
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.inventory.observe import Observed
 
+LABEL_PATIENCE = 120.0
+"""Seconds from NFD's report of a node to the label that our rule gives it; nfd-master needs a few."""
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
 
 
@@ -77,14 +80,18 @@ class Decision:
     is_gpu_node: bool = False
     was_gpu_node: bool = False
     """Nothing speaks of cards any more: the summary, which says so, may go."""
+    look_again: float | None = None
+    """Seconds after which a node that NFD has just reported should have its label."""
 
 
-def decide(seen: Observed) -> Decision:
+def decide(seen: Observed, now: float) -> Decision:
     """Join the reports with the records of a node that exists."""
     node, reading, models = seen.node, _reading(seen), nfd.read(seen.others)
     labelled = node is not None and node.metadata.labels.get(names.LABEL_PRESENT) == "true"
     known = {address: d for d in seen.devices if (address := _address(seen.name, d)) is not None}
     reported = reading is not None and bool(reading.cards or reading.problems)
+    if models and not (labelled or known or reported or seen.inventory) and (wait := _label_is_due(seen, now)) > 0:
+        return Decision(look_again=wait)
     speaks = bool(labelled or models or known or reported)
     if node is None or not (speaks or seen.inventory):
         return Decision()
@@ -113,6 +120,12 @@ def decide(seen: Observed) -> Decision:
         kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd),
     }
     return Decision(tuple(wanted), tuple(removals), of_node, is_gpu_node=True)
+
+
+def _label_is_due(seen: Observed, now: float) -> float:
+    """Seconds until a node of which NFD has told should be labelled; from then on it is told that it is not."""
+    told = [seconds(report.metadata.creation_timestamp) for report in seen.others if report.metadata.creation_timestamp]
+    return max(told, default=0.0) + LABEL_PATIENCE - now
 
 
 def _without_cards(node: str) -> dict[str, Finding]:

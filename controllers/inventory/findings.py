@@ -22,9 +22,11 @@ PROBLEMS_SHOWN = 8
 
 
 COMPLETE = Finding(False, "Complete", "everything that identifies the card is known")
-NOT_IGNORED = Finding(False, "NotIgnored", "")
+NOT_IGNORED = Finding(
+    False, "NotIgnored", f"{names.LABEL_IGNORE}=true, as label or annotation, keeps a card out of pools"
+)
 IGNORED = Finding(True, "IgnoreRequested", f"{names.LABEL_IGNORE}=true is set: the card stays out of every pool")
-PREREQUISITES_MET = Finding(False, "PrerequisitesMet", "")
+PREREQUISITES_MET = Finding(False, "PrerequisitesMet", "the API server serves NodeFeature")
 
 
 def managed(node: Node, settings: ManagedNodes) -> Finding:

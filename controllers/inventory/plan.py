@@ -36,11 +36,11 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     """What to write so that the node's cards are recorded as they are."""
     if seen.node is None:
         return _forget(seen)
-    decision = decide(seen)
+    decision = decide(seen, now)
     if decision.was_gpu_node:
         return _summary_goes(seen)
     if not decision.is_gpu_node:
-        return Plan()
+        return Plan(requeue_after=decision.look_again)
     draft, at = Draft(requeue_after=settings.inventory.resync_period), stamp(now)
     disabled = findings.managed(seen.node, settings.managed_nodes)
     for card in decision.wanted:
@@ -149,8 +149,8 @@ def _changed(about: Ref, before: Condition | None, now: Condition) -> Note | Non
     outdated = names.REASON_REPORT_OUTDATED
     if now.reason == outdated and (before is None or before.reason != outdated):
         return Note(about, "Warning", names.EVENT_INVENTORY_OUTDATED, text)
-    if (before.status if before else "False") == now.status:
-        return None
+    if (before.status if before else "False") == now.status or (before is None and now.reason == "NoReport"):
+        return None  # a node that has just joined waits for its agent: nothing has changed
     return Note(about, "Warning" if now.status == "True" else "Normal", names.EVENT_INVENTORY_CONDITION, text)
 
 

@@ -98,6 +98,15 @@ def test_a_node_that_nfd_sees_cards_in_and_the_agent_does_not_is_told(cluster: C
     )
 
 
+def test_a_node_that_has_just_joined_is_no_news_until_its_agent_has_spoken() -> None:
+    cluster = Cluster()
+    cluster.node(**{names.LABEL_PRESENT: "true"})
+    assert notes(cluster.step().actions) == []
+
+    cluster.report([card(0)])
+    assert notes(cluster.step().actions) == [names.EVENT_INVENTORY_CONDITION, names.EVENT_DEVICE_DETECTED]
+
+
 def test_nfd_and_the_agent_that_disagree_are_told(cluster: Cluster) -> None:
     cluster.node(**{names.LABEL_PRESENT: "true"})
     cluster.report([])
@@ -346,6 +355,12 @@ def test_a_node_with_cards_that_nfd_sees_and_does_not_label_is_told() -> None:
     cluster = Cluster()
     cluster.node()
     cluster.bus(on_the_bus(8))
+    told = {"creationTimestamp": "2027-01-15T07:58:30Z"}  # 90 s ago
+    cluster.edit("NodeFeature", f"default/{NODE}", {"metadata": told})
+    assert cluster.plan().actions == ()
+    assert cluster.plan().requeue_after == 30
+
+    cluster.now += 30
     cluster.settle()
 
     assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "NotLabelled")
