@@ -54,6 +54,7 @@ class Card(Identity):
     compute_capability: str = ""
     mig_profiles: tuple[str, ...] = ()
     nvlink_peers: tuple[str, ...] = ()
+    sriov_totalvfs: int = 0
 
 
 class Numa(_Strict):
@@ -71,6 +72,7 @@ class CardGroup(Identity):
     compute_capability: str = Field(pattern="^[0-9]+\\.[0-9]$")
     mig_profiles: tuple[Profile, ...] = ()
     nvlink: Literal["none", "all"] = "none"
+    sriov_totalvfs: int = Field(default=0, ge=0)
     numa: tuple[Numa, ...] = Field(min_length=1)
 
     def cards(self) -> Iterator[Card]:
@@ -136,3 +138,8 @@ class Shape(_Strict):
 def card_uuid(node: str, address: str) -> str:
     """The driver's name for the card in that slot of that node; the same in every run."""
     return f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{address}')}"
+
+
+def iommu_group(address: str) -> str:
+    """The IOMMU group of a function: one for each bus, so that a card can be passed on alone."""
+    return str(int(address.split(":")[-2], 16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from sim.hardware.shape import card_uuid
+from sim.hardware.shape import card_uuid, iommu_group
 
 if TYPE_CHECKING:
     from sim.hardware import Card
@@ -28,7 +28,7 @@ def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
             "version": machine.software.driver,
             "cuda_version": machine.software.cuda,
         }
-    cards = [{"attributes": _card(node, card, driver=machine.driver)} for card in machine.cards]
+    cards = [{"attributes": _card(node, card, machine)} for card in machine.cards]
     return {
         "attributes": {name: {"elements": values} for name, values in attributes.items()},
         "instances": {api.FEATURE_DEVICE: {"elements": cards}},
@@ -47,7 +47,7 @@ def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _card(node: str, card: Card, *, driver: bool) -> dict[str, str]:
+def _card(node: str, card: Card, machine: Machine) -> dict[str, str]:
     """One card's attributes: from sysfs, and from NVML where the driver is loaded."""
     seen = {
         "address": card.address,
@@ -56,14 +56,19 @@ def _card(node: str, card: Card, *, driver: bool) -> dict[str, str]:
         "subsystem_vendor": card.subsystem_vendor,
         "subsystem_device": card.subsystem_device,
         "class": card.class_,
-        "numa_node": str(card.numa),
-        "iommu_group": str(int(card.address.split(":")[-2], 16)),
-        "sriov": "none",
+        "numa_node": str(card.numa) if card.numa >= 0 else "",
+        "iommu_group": iommu_group(card.address),
+        "sriov": "pf" if card.sriov_totalvfs else "none",
     }
-    if not driver:
-        return seen
+    return {key: value for key, value in (seen | _by_driver(node, card, machine)).items() if value}
+
+
+def _by_driver(node: str, card: Card, machine: Machine) -> dict[str, str]:
+    if not machine.driver:
+        return {}
     major, _, minor = card.compute_capability.partition(".")
-    known = {
+    here = {other.address for other in machine.cards}
+    return {
         "driver": "nvidia",
         "uuid": card_uuid(node, card.address),
         "product": card.product,
@@ -73,6 +78,5 @@ def _card(node: str, card: Card, *, driver: bool) -> dict[str, str]:
         "mig_capable": str(bool(card.mig_profiles)).lower(),
         "mig_mode": "disabled" if card.mig_profiles else "",
         "mig_profiles": ",".join(card.mig_profiles),
-        "nvlink_peers": ",".join(card.nvlink_peers),
+        "nvlink_peers": ",".join(peer for peer in card.nvlink_peers if peer in here),
     }
-    return seen | {key: value for key, value in known.items() if value}

@@ -77,13 +77,16 @@ def _pci(machine: Machine, catalogue: Catalogue) -> list[dict[str, str]]:
         for b in catalogue.hosts[machine.shape.host].bridges
         for _ in range(b.count)
     ]
-    return chipset + [
-        {
-            "class": device.class_,
-            "vendor": device.vendor,
-            "device": device.device,
-            "subsystem_vendor": device.subsystem_vendor,
-            "subsystem_device": device.subsystem_device,
-        }
-        for device in sorted(seated, key=lambda device: device.address)
-    ]
+    return chipset + [_element(device) for device in sorted(seated, key=lambda device: device.address)]
+
+
+def _element(device: Card | Device) -> dict[str, str]:
+    made = {
+        "class": device.class_,
+        "vendor": device.vendor,
+        "device": device.device,
+        "subsystem_vendor": device.subsystem_vendor,
+        "subsystem_device": device.subsystem_device,
+    }
+    total = getattr(device, "sriov_totalvfs", 0)
+    return made | ({"sriov_totalvfs": str(total)} if total else {})

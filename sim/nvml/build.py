@@ -1,0 +1,87 @@
+"""Compiles the library once for each state of its sources, into the cache of programs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from sim.errors import UserError
+from sim.programs.cache import Cache, default_root
+from sim.programs.progress import Progress, Silent
+
+SOURCES = Path(__file__).parent / "library"
+SONAME = "libnvidia-ml.so.1"
+FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+LINK = ("-shared", f"-Wl,-soname,{SONAME}", "-Wl,-z,defs")
+LIBRARIES = ("-lpthread", "-lm")
+
+
+def build(progress: Progress | None = None, *, extra: tuple[str, ...] = ()) -> Path:
+    """The path of `libnvidia-ml.so.1`, made where the cache does not have it; its folder holds nothing else.
+
+    `extra` are further flags of the compiler, as `-fsanitize=address`; they make another entry of
+    the cache. Raises UserError where there is no C compiler or it refuses.
+    """
+    progress = progress or Silent()
+    compiler = _compiler()
+    cache = Cache(default_root())
+    key = _key(compiler, extra)
+    found = cache.find("nvml", key, _variant())
+    if found is not None:
+        return found / SONAME
+
+    def fill(folder: Path) -> None:
+        with progress.task("build the fake NVML library"):
+            _compile(compiler, extra, folder / SONAME)
+
+    with cache.lock("nvml", lambda: progress.note("another process builds the fake NVML library")):
+        found = cache.find("nvml", key, _variant()) or cache.install("nvml", key, _variant(), fill)
+    return found / SONAME
+
+
+def _variant() -> str:
+    return f"{platform.system()}-{platform.machine()}".lower()
+
+
+def _sources() -> list[Path]:
+    return sorted(path for path in SOURCES.iterdir() if path.suffix in {".c", ".h"})
+
+
+def _key(compiler: list[str], extra: tuple[str, ...]) -> str:
+    """What the result depends on: sources, command, flags."""
+    digest = hashlib.sha256(repr((compiler, FLAGS, LINK, LIBRARIES, extra)).encode())
+    for path in _sources():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _compiler() -> list[str]:
+    """The command of `CC`, which may carry flags, or `cc`."""
+    command = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if shutil.which(command[0]) is None:
+        raise UserError(
+            f"the fake NVML library is not built yet, and there is no C compiler {command[0]!r}",
+            expected="a C11 compiler and libc's headers, as `cc` or named in CC",
+            do="run: apt-get install gcc libc6-dev",
+        )
+    return command
+
+
+def _compile(compiler: list[str], extra: tuple[str, ...], into: Path) -> None:
+    files = [str(path) for path in _sources() if path.suffix == ".c"]
+    done = subprocess.run(
+        [*compiler, *FLAGS, *extra, *LINK, "-o", str(into), *files, *LIBRARIES],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise UserError(
+            f"{compiler[0]} does not compile {SOURCES}:\n{done.stderr.strip()[-2000:]}",
+            do="see that gcc (or clang) and libc6-dev are installed and of one release",
+        )

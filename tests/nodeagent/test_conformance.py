@@ -1,0 +1,103 @@
+"""The simulated agent tells what the real one tells: `nodeagent discover`, run on each simulated machine.
+
+The machine is a sysfs and procfs tree and the fake driver library, both made from a shape; the simulated
+agent's words come from the same shape. Only the version of the agent may differ.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from controllers.api import names
+from nodeagent.discover import VERSION
+from sim.hardware import Shape, load, sysfs
+from sim.nodes import discover
+from sim.nodes.faults import Faults
+from sim.nodes.machine import Machine
+from sim.nvml import Config, build, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CATALOGUE = load()
+WITH_CARDS = [name for name, shape in CATALOGUE.shapes.items() if shape.cards]
+NODE, BOOT = "gpu-1", "0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11"
+
+
+@pytest.fixture(scope="module")
+def library() -> Path:
+    """The fake driver library."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc) to build the fake driver library with")
+    return build()
+
+
+def real(folder: Path, shape: Shape, library: Path, **machine: Any) -> dict[str, Any]:
+    """What the real agent finds on a machine of that shape."""
+    lost, driver = machine.get("lost", ()), machine.get("driver", True)
+    tree = sysfs.write(folder / "machine", shape, node=NODE, boot_id=BOOT, **machine)
+    config = Config.of(shape, NODE)
+    for address in lost:
+        config = config.without(address)
+    variables = environment(library, config.write(folder / "driver.conf")) if driver else {}
+    command = [sys.executable, "-m", "nodeagent.discover", "--once", "--output=json"]
+    places = [f"--sys={tree.sys}", f"--proc={tree.proc}", f"--root={tree.root}"]
+    done = subprocess.run(
+        [*command, *places], env={**os.environ, **variables}, capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return orjson.loads(done.stdout)
+
+
+def simulated(shape: Shape, faults: Faults | None = None) -> dict[str, Any]:
+    """What the simulated agent of that node publishes."""
+    faults = faults or Faults()
+    cards = tuple(card for card in shape.cards if card.address not in faults.lost)
+    found = discover.features(NODE, BOOT, Machine(shape, cards, shape.software, faults))
+    agent = found["attributes"][names.FEATURE_AGENT]["elements"]
+    assert agent.pop("version") == discover.VERSION
+    return found
+
+
+def compare(seen: dict[str, Any], told: dict[str, Any]) -> None:
+    """Equal, attribute by attribute."""
+    assert seen["attributes"][names.FEATURE_AGENT]["elements"].pop("version") == VERSION
+    cards, others = (found["instances"][names.FEATURE_DEVICE]["elements"] for found in (seen, told))
+    for card, other in zip(cards, others, strict=True):
+        assert card == other
+    assert seen == told
+
+
+@pytest.mark.parametrize("name", CATALOGUE.shapes)
+def test_with_driver_and_toolkit(tmp_path: Path, library: Path, name: str) -> None:
+    shape = CATALOGUE.shape(name)
+    compare(real(tmp_path, shape, library), simulated(shape))
+
+
+@pytest.mark.parametrize("name", CATALOGUE.shapes)
+def test_without_driver(tmp_path: Path, library: Path, name: str) -> None:
+    shape = CATALOGUE.shape(name)
+    compare(real(tmp_path, shape, library, driver=False), simulated(shape, Faults(driver=True)))
+
+
+@pytest.mark.parametrize("name", WITH_CARDS)
+def test_without_toolkit(tmp_path: Path, library: Path, name: str) -> None:
+    shape = CATALOGUE.shape(name)
+    compare(real(tmp_path, shape, library, toolkit=False), simulated(shape, Faults(toolkit=True)))
+
+
+@pytest.mark.parametrize("name", WITH_CARDS)
+def test_with_a_card_lost(tmp_path: Path, library: Path, name: str) -> None:
+    """Its neighbours no longer name it among their NVLink peers."""
+    shape = CATALOGUE.shape(name)
+    lost = shape.cards[0].address
+    seen = real(tmp_path, shape, library, lost=[lost])
+    assert lost not in orjson.dumps(seen).decode()
+    compare(seen, simulated(shape, Faults(lost=frozenset({lost}))))
