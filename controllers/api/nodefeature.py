@@ -51,7 +51,7 @@ class PciModel:
     class_: str
     count: int
     virtual_functions: int = 0
-    """How many of them may be virtual functions of the others (the sum of `sriov_totalvfs`)."""
+    """How many of them may be virtual functions of the others, which alone carry `sriov_totalvfs`."""
 
 
 def _models(feature: Any) -> Any:
@@ -59,6 +59,7 @@ def _models(feature: Any) -> Any:
     if not isinstance(feature, dict):
         return feature
     found: Counter[tuple[str, str, str]] = Counter()
+    physical: Counter[tuple[str, str, str]] = Counter()
     virtual: Counter[tuple[str, str, str]] = Counter()
     for element in feature.get("elements") or ():
         attributes = element.get("attributes") if isinstance(element, dict) else None
@@ -66,12 +67,17 @@ def _models(feature: Any) -> Any:
             continue
         model = (str(attributes.get("vendor", "")), str(attributes.get("device", "")), str(attributes["class"]))
         found[model] += 1
-        total = str(attributes.get("sriov_totalvfs", ""))
-        virtual[model] += int(total) if total.isascii() and total.isdigit() and len(total) <= len("65535") else 0
+        text = str(attributes.get("sriov_totalvfs", ""))
+        total = int(text) if text.isascii() and text.isdigit() and len(text) <= len("65535") else 0
+        physical[model] += total > 0
+        virtual[model] += total
     return tuple(
-        {"vendor": vendor, "device": device, "class_": kind, "count": count, "virtual_functions": virtual[model]}
+        {
+            **dict(zip(("vendor", "device", "class_"), model, strict=True)),
+            "count": count,
+            "virtual_functions": min(virtual[model], count - physical[model]),
+        }
         for model, count in sorted(found.items())
-        for vendor, device, kind in (model,)
     )
 
 

@@ -43,7 +43,7 @@ def read(reports: Iterable[NodeFeature]) -> tuple[Model, ...]:
                 name = f"{model.vendor}:{model.device}"
                 seen[name] += model.count
                 virtual[name] += model.virtual_functions
-    return tuple(Model(name, max(1, count - virtual[name]), count) for name, count in sorted(seen.items()))
+    return tuple(Model(name, count - virtual[name], count) for name, count in sorted(seen.items()))
 
 
 def unreported(models: Sequence[Model], cards: Iterable[Card]) -> list[str]:

@@ -52,6 +52,17 @@ def test_an_odd_number_of_virtual_functions_is_none(total: str) -> None:
     assert seen(*on_the_bus(2, sriov_totalvfs=total)) == (nfd.Model("10de:2330", 2, 2),)
 
 
+@pytest.mark.parametrize(
+    ("physical", "others", "least"),
+    [(8, 0, 8), (1, 16, 1), (2, 5, 2), (2, 40, 10)],
+    ids=["none made", "all made", "some made", "more than there can be"],
+)
+def test_what_may_be_a_virtual_function_is_not_counted_as_a_card(physical: int, others: int, least: int) -> None:
+    models = seen(*on_the_bus(physical, sriov_totalvfs="16"), *on_the_bus(others))
+
+    assert models == (nfd.Model("10de:2330", least, physical + others),)
+
+
 def test_the_reports_of_a_node_are_added_up() -> None:
     one = adapter(NodeFeature).validate_python(nfd_report("n", on_the_bus(3)))
 
