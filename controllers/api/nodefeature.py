@@ -56,8 +56,8 @@ class PciModel:
 
 def _models(feature: Any) -> Any:
     """Count the displays and accelerators of NFD's `pci.device`; a hundred other functions are dropped."""
-    if not isinstance(feature, dict):
-        return feature
+    if not isinstance(feature, dict) or not isinstance(feature.get("elements") or [], list):
+        return feature  # which is then refused, with its place
     found: Counter[tuple[str, str, str]] = Counter()
     physical: Counter[tuple[str, str, str]] = Counter()
     virtual: Counter[tuple[str, str, str]] = Counter()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controllers.api.nodefeature import NodeFeature
 
 T = TypeVar("T")
-NVIDIA = "10de"
+NVIDIA, OF_NVIDIA = "10de", "nvidia"
 TEXT_MAX = 128
 SHOWN = 32
 # What the driver's tools say where a value should be.
@@ -102,10 +102,11 @@ def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: b
         return Card(address, None, ambiguous=f"{address} is reported {times} times")
     reader = _Reader(attributes)
     pci = _pci(reader, address)
+    bound = attributes.get("driver", "").strip()
     # Without a driver nobody can know more, and the node is not ready; other vendors' drivers are never asked.
-    asked = has_driver or (pci is not None and pci.vendor != NVIDIA)
+    asked = has_driver or bound == OF_NVIDIA or (pci is not None and pci.vendor != NVIDIA)
     hardware = _hardware(reader, pci, asked) if pci else None
-    because = _because(pci, attributes.get("driver", "").strip()) if pci else ""
+    because = _because(pci, bound) if pci else ""
     return Card(address, hardware, tuple(reader.missing), tuple(reader.unreadable), because)
 
 

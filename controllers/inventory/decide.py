@@ -77,6 +77,8 @@ class Decision:
     removals: tuple[Removal, ...] = ()
     of_node: Mapping[str, Finding] = field(default_factory=dict)
     """Conditions of the node by type."""
+    present: bool = False
+    """Whether the node has a card, identified or not."""
     is_gpu_node: bool = False
     was_gpu_node: bool = False
     """Nothing speaks of cards any more: the summary, which says so, may go."""
@@ -119,7 +121,8 @@ def decide(seen: Observed, now: float) -> Decision:
         kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted, models),
         kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd),
     }
-    return Decision(tuple(wanted), tuple(removals), of_node, is_gpu_node=True)
+    unnamed = bool(reading.problems) if reading else bool(labelled or models)
+    return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
 
 
 def _label_is_due(seen: Observed, now: float) -> float:

@@ -16,7 +16,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
 from controllers.domain.clock import stamp
 from controllers.inventory import findings, identity
-from controllers.inventory.decide import Removal, Wanted, decide
+from controllers.inventory.decide import Decision, Removal, Wanted, decide
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Delete, Draft, Note, Plan, Ref, ref
 
@@ -47,7 +47,7 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
         _card(draft, seen.node, card, disabled, at)
     for removal in decision.removals:
         draft.add(Delete(ref(GPUDEVICE, removal.device), removal.device.metadata.resource_version))
-    _inventory(draft, seen, decision.wanted, {kinds.MANAGED_DISABLED: disabled, **decision.of_node}, at)
+    _inventory(draft, seen, decision, {kinds.MANAGED_DISABLED: disabled, **decision.of_node}, at)
     _tell(draft, seen, decision.wanted, decision.removals)
     return draft.done()
 
@@ -122,7 +122,7 @@ def _conditions(wanted: Mapping[str, Finding], old: tuple[Condition, ...], at: s
     ]
 
 
-def _inventory(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], wanted: Mapping[str, Finding], at: str) -> None:
+def _inventory(draft: Draft, seen: Observed, decision: Decision, wanted: Mapping[str, Finding], at: str) -> None:
     """The node's own object and status."""
     found = seen.inventory
     if found is not None and found.metadata.deletion_timestamp is not None:
@@ -130,7 +130,7 @@ def _inventory(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], wanted: 
     about = Ref(GPUNODEINVENTORY, seen.name, uid=found.metadata.uid if found else None)
     if found is None or found.spec is None or found.spec.node_name != seen.name:
         draft.add(Apply(about, {"spec": {"nodeName": seen.name}}))
-    hardware = _hardware(seen, cards)
+    hardware = _hardware(seen.name, decision)
     old = found.status if found else None
     made = _conditions(wanted, old.conditions if old else (), at, found.metadata.generation if found else 1)
     if old is not None and old.hw == hardware and all(one in old.conditions for one in made):
@@ -154,19 +154,18 @@ def _changed(about: Ref, before: Condition | None, now: Condition) -> Note | Non
     return Note(about, "Warning" if now.status == "True" else "Normal", names.EVENT_INVENTORY_CONDITION, text)
 
 
-def _hardware(seen: Observed, cards: tuple[Wanted, ...]) -> InventoryHardware:
+def _hardware(node: str, decision: Decision) -> InventoryHardware:
     devices = tuple(
         InventoryCard(
-            name=identity.device_name(seen.name, card.address),
-            inventory_id=identity.inventory_id(seen.name, card.address),
+            name=identity.device_name(node, card.address),
+            inventory_id=identity.inventory_id(node, card.address),
             address=card.address,
             product=card.hardware.product if card.hardware else None,
             memory_mib=card.hardware.memory_mib if card.hardware else None,
         )
-        for card in cards[: names.CARDS_MAX]
+        for card in decision.wanted[: names.CARDS_MAX]
     )
-    labelled = seen.node is not None and seen.node.metadata.labels.get(names.LABEL_PRESENT) == "true"
-    return InventoryHardware(present=bool(devices) or (seen.report is None and labelled), devices=devices)
+    return InventoryHardware(present=decision.present, devices=devices)
 
 
 def _tell(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], removals: tuple[Removal, ...]) -> None:
