@@ -1,4 +1,4 @@
-"""The one way to the API server, and the only module that imports kubernetes-asyncio.
+"""The one way to the API server.
 
 kubernetes-asyncio reads kubeconfigs and in-cluster credentials and opens the TLS session;
 requests and answers are bytes, so that each kind is decoded once, into the fields used.
@@ -20,14 +20,12 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 from aiohttp.payload import BytesPayload
-from kubernetes_asyncio import config
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.client.rest import RESTClientObject
 from yaml import YAMLError
 from yarl import URL
 
 from controllers.runtime import metrics
 from controllers.runtime.errors import Unreachable, from_answer, no_credentials
+from controllers.runtime.library import Configuration, RESTClientObject, config
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

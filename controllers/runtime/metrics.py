@@ -18,6 +18,7 @@ QUEUE_DEPTH = Gauge("gpu_queue_depth", "Keys that wait for a worker.", ["control
 WRITES = Counter("gpu_writes_total", "Writes to the API server, by kind and verb.", ["kind", "verb"])
 WATCH_ENDS = Counter("gpu_watch_ends_total", "Watches that ended, by reason.", ["kind", "reason"])
 LISTS = Counter("gpu_lists_total", "Full lists, by kind.", ["kind"])
+LIST_PAGES = Counter("gpu_list_pages_total", "Pages of full lists, by kind: requests that were answered.", ["kind"])
 OBJECTS = Gauge("gpu_cached_objects", "Objects in the cache, by kind.", ["kind"])
 UNREADABLE = Gauge("gpu_unreadable_objects", "Objects that could not be decoded, by kind.", ["kind"])
 LEADER = Gauge("gpu_leader", "1 while this process leads.", ["lease"])

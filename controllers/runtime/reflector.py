@@ -141,6 +141,7 @@ class Reflector(Generic[T]):
         query = {"limit": str(self._settings.page_size), **self._scope.query()}
         while True:
             body = await self._client.request("GET", self._path, query=query, timeout=60)
+            metrics.LIST_PAGES.labels(self.resource.kind).inc()
             try:
                 meta, page = self._decode_page(body, unreadable)
                 version = int(meta["resourceVersion"])
