@@ -7,6 +7,7 @@ PY := $(VENV)/bin/python
 NODES ?= 4
 PROFILE ?=
 BENCH_NODES ?= 500
+BENCH_LARGE ?= 2000
 T ?=
 
 .PHONY: help
@@ -68,8 +69,8 @@ status: venv ## what runs
 	@$(PY) -m sim status
 
 .PHONY: bench
-bench: venv ## measure against the budgets; BENCH_NODES=500
-	@$(PY) -m sim bench --nodes $(BENCH_NODES)
+bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
+	@$(PY) -m sim bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows

@@ -29,8 +29,15 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="play the story of one card, from the node to a running pod")
     demo.add_argument("--keep", action="store_true", help="leave the cluster up afterwards")
     bench = commands.add_parser("bench", help="measure against the budgets; prints a table, writes bench.json")
-    bench.add_argument("--nodes", type=_count, default=500, help="nodes with 8 cards for the cold start (default: 500)")
-    bench.add_argument("--only", action="append", help="run only these rows; may be given several times")
+    bench.add_argument(
+        "--nodes", type=_count, default=500, help="nodes with 8 cards for the cold start and the changes (default: 500)"
+    )
+    bench.add_argument(
+        "--large", type=_count, default=2000, help="nodes with 8 cards for the large cold start (default: 2000)"
+    )
+    bench.add_argument(
+        "--only", action="append", help="one theme (coldstart, change, large, webhook, pod); may be given several times"
+    )
     return parser
 
 
@@ -67,8 +74,9 @@ def _run(args: argparse.Namespace) -> int:
             return story.play(args.dir, keep=args.keep)
         case _:
             from sim.bench import run
+            from sim.bench.rows import Sizes
 
-            return run.measure(args.dir, nodes=args.nodes, only=args.only)
+            return run.measure(args.dir, Sizes(args.nodes, large_nodes=args.large), args.only)
 
 
 def _up(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 import orjson
@@ -92,9 +92,12 @@ class RawClient:
                 known = made[key]
                 of = {"uid": known["uid"], "resourceVersion": known["resourceVersion"]}
                 body = {**body, "metadata": {**body["metadata"], **of}}
-            url = f"{self._server}{write.path}{self._query}"
-            async with self._session.patch(url, data=orjson.dumps(body)) as answer:
-                content = await answer.read()
-            if answer.status not in OK:
-                raise UserError(f"the floor's write to {write.path} was refused: {content.decode()[:500]}")
-            made[key] = orjson.loads(content)["metadata"]
+            made[key] = orjson.loads(await self.apply(write.path, body))["metadata"]
+
+    async def apply(self, path: str, body: dict[str, Any]) -> bytes:
+        """One server-side apply; returns the answer's body."""
+        async with self._session.patch(f"{self._server}{path}{self._query}", data=orjson.dumps(body)) as answer:
+            content = await answer.read()
+        if answer.status not in OK:
+            raise UserError(f"the floor's write to {path} was refused: {content.decode()[:500]}")
+        return content

@@ -69,7 +69,7 @@ class Sizes:
     """How much is measured; tests take less. Times in seconds."""
 
     nodes: int
-    """Nodes with 8 cards of the cold start."""
+    """Nodes with 8 cards of the cold start and of the changes."""
     rounds: int = 3
     """Cold starts, each between two floors."""
     tries: int = 2
@@ -80,6 +80,14 @@ class Sizes:
     """So long, at most, is waited before a measurement for others to leave the machine alone."""
     quiet: float = 20.0
     """After each cold start, to see that nothing is written."""
+    changes_a_second: float = 20.0
+    """Reports that change, one node after the other."""
+    change_seconds: float = 15.0
+    """Of one series; it has no more changes than there are nodes."""
+    large_nodes: int = 2000
+    """Nodes with 8 cards of the large cold start."""
+    large_quiet: float = 60.0
+    """After it, to see that nothing is written."""
     pool_nodes: int = 125
     """Nodes with 8 cards of the webhook's pool."""
     reviews_a_second: int = 200

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from sim import controlplane, programs
-from sim.bench import admission, coldstart, latency, table
+from sim.bench import admission, change, coldstart, large, latency, table
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
@@ -29,6 +29,8 @@ from sim.programs import Progress
 
 THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "coldstart": coldstart.measure,
+    "change": change.measure,
+    "large": large.measure,
     "webhook": admission.measure,
     "pod": latency.measure,
 }
@@ -36,15 +38,15 @@ USAGE = 2
 TERMINATED = 128 + signal.SIGTERM
 
 
-def measure(folder: Path, *, nodes: int, only: list[str] | None = None, sizes: Sizes | None = None) -> int:
+def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
     """Measure and print; returns the exit status: 0 when measured, whatever the verdicts, 2 for a usage error.
 
-    `sizes`: other sizes than those for `nodes`. Raises UserError where something cannot be measured.
+    `only`: some of the themes; all without. Raises UserError where something cannot be measured.
     """
     chosen = list(THEMES) if not only else [name for name in THEMES if name in only]
     unknown = [name for name in only or () if name not in THEMES]
-    if unknown or nodes < 1:
-        wrong = f"no row {unknown[0]!r}; there are {', '.join(THEMES)}" if unknown else "--nodes is at least 1"
+    if unknown or min(sizes.nodes, sizes.large_nodes) < 1:
+        wrong = f"no theme {unknown[0]!r}; there are {', '.join(THEMES)}" if unknown else "at least 1 node is measured"
         print(f"error: {wrong}", file=sys.stderr)
         return USAGE
     below = folder / "bench"
@@ -55,23 +57,23 @@ def measure(folder: Path, *, nodes: int, only: list[str] | None = None, sizes: S
             do=f"wait for the benchmark that runs there, or end it: python -m sim --dir {below} down",
         )
     progress, machine, started = programs.for_stream(), facts(), time.time()
-    rows: list[Row] = []
+    rows: list[tuple[str, Row]] = []
     raw: dict[str, Any] = {}
     with _orderly_end():
         for name in chosen:
-            result = THEMES[name](below, sizes or Sizes(nodes), progress)
-            rows += result.rows
+            result = THEMES[name](below, sizes, progress)
+            rows += [(name, row) for row in result.rows]
             raw[name] = result.raw
     found = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 1),
         "machine": machine,
-        "rows": [row.to_json() for row in rows],
+        "rows": [{"theme": name, **row.to_json()} for name, row in rows],
         "raw": raw,
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "bench.json", json.dumps(found, indent=1, default=_plain) + "\n")
-    table.show(rows, machine)
+    table.show([row for _, row in rows], machine)
     print(f"every figure: {folder / 'bench.json'}")
     return 0
 

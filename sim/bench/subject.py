@@ -1,11 +1,15 @@
 """A process of the module under measurement: started by the control plane's supervisor, read through /proc.
 
-Nothing is asked of the process itself while it works; its metrics are read when it is done.
+While it works, little is asked of the process itself: its log tells how far it is. Reading its
+metrics costs it time, in one go, and what it then says of its event loop's worst stall counts from
+the last reading on, that reading's own cost included.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +25,9 @@ from sim.errors import UserError
 
 _UTIME, _STIME = 11, 12  # fields 14 and 15 of /proc/<pid>/stat, after "(comm)"
 START_SECONDS = 60.0
+LOG_LOOK, IDLE_LOOK = 0.02, 0.25  # seconds
+IDLE = 0.08
+"""Cores that a process takes, at most, which does nothing but renew its lease; the kernel counts in 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,29 @@ class Subject:
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
 
+    async def until_logged(self, event: str, within: float) -> float:
+        """Wait until it has logged an event; returns when, in seconds since the epoch. Raises UserError."""
+        limit = time.monotonic() + within
+        while (at := self.logged(event)) is None:
+            self.check()
+            if time.monotonic() > limit:
+                raise UserError(f"{self.name} has not said {event!r} after {within:.0f} s")
+            await asyncio.sleep(LOG_LOOK)
+        return at
+
+    async def until_idle(self, within: float) -> float:
+        """Wait until it takes no CPU; returns when that began, in seconds since the epoch. Raises UserError."""
+        limit, before = time.monotonic() + within, self.cpu_seconds()
+        while True:
+            began = time.time()
+            await asyncio.sleep(IDLE_LOOK)
+            self.check()
+            before, taken = (now := self.cpu_seconds()), now - before
+            if taken <= IDLE * IDLE_LOOK:
+                return began
+            if time.monotonic() > limit:
+                raise UserError(f"{self.name} is still at work after {within:.0f} s")
+
     def logged(self, event: str) -> float | None:
         """When it first logged an event, in seconds since the epoch."""
         with Layout.of(self.folder).log(self.name).open("rb") as log:
@@ -96,3 +126,9 @@ def cpu_seconds(pid: int) -> float:
 def total(metrics: dict[str, float], name: str) -> float:
     """The sum of a metric over its labels."""
     return sum(value for key, value in metrics.items() if key == name or key.startswith(name + "{"))
+
+
+def by_kind(metrics: dict[str, float], name: str) -> dict[str, int]:
+    """A metric whose only label is `kind`."""
+    head = f'{name}{{kind="'
+    return {key[len(head) : -2]: int(value) for key, value in metrics.items() if key.startswith(head)}

@@ -8,36 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.resources import EVENT, GPUDEVICE, GPUNODEINVENTORY, LEASE, NODE, NODEFEATURE
+from controllers.api.resources import EVENT, GPUDEVICE, GPUNODEINVENTORY, NODE, NODEFEATURE
 from controllers.runtime.client import Client
-from controllers.runtime.errors import NotFound
 from sim import controlplane
 from sim.bench.bed import MANAGER, Bed, create_namespace, each, shown
 from sim.bench.fleet import CARDS, Member, Write
 from sim.bench.floor import RawClient
 from sim.bench.quiet import Moment, others, wait_for_quiet
+from sim.bench.records import Records
 from sim.bench.rows import Sizes
-from sim.bench.subject import Subject, cpu_seconds, total
+from sim.bench.subject import START_SECONDS, Subject, by_kind, cpu_seconds, total
 from sim.controlplane.ports import free_ports
 from sim.errors import UserError
 from sim.module.processes import Timers, module_process
 from sim.nodes.names import NFD_NAMESPACE
 
 if TYPE_CHECKING:
-    from controllers.api.resources import Resource
     from sim.programs import Progress
 
-PAGE = 500
 SERVERS = ("etcd", "kube-apiserver")
+WRITES = "gpu_writes_total"
+FILLED = "caches are filled"
+"""What the process logs then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,17 @@ class Start:
     cpu: float
     rss_mb: float
     writes: float
+    """Of cards and nodes' summaries."""
     events: int
     stall: float
+    """Longest stall of the event loop, since `filled` where the caller asked to be told of that."""
     quiet_writes: float
+    """Of every kind."""
     quiet_changes: int
+    pages: dict[str, int]
+    """Pages of its lists, by kind."""
+    cached: dict[str, int]
+    """Objects in its caches when all was recorded, by kind."""
     server_cpu: dict[str, float]
     others: float
     """Cores that others took meanwhile."""
@@ -72,6 +78,12 @@ class Floor:
     """Cores that others took meanwhile."""
 
 
+def written(metrics: dict[str, float]) -> float:
+    """Writes of cards and of nodes' summaries so far; a first start also makes the NodeFeatureRule."""
+    kinds = (GPUDEVICE.kind, GPUNODEINVENTORY.kind)
+    return sum(value for key, value in metrics.items() if key.startswith(tuple(f'{WRITES}{{kind="{k}"' for k in kinds)))
+
+
 @dataclass
 class Track:
     """The control plane between measurements."""
@@ -81,8 +93,11 @@ class Track:
     account: Path
     sizes: Sizes
     progress: Progress
-    recorded: set[str] = field(default_factory=set)
-    """Nodes whose summary the watch has shown."""
+    records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look at what is on record with the same client."""
+        self.records = Records(self.client)
 
     async def join(self, members: list[Member]) -> None:
         """Create nodes and both reports of each."""
@@ -115,45 +130,56 @@ class Track:
         disturbed = others(moment, self._now())
         return Floor(took.seconds, took.cpu_seconds, took.writes, self._server_cpu(before), disturbed)
 
-    async def cold_start(self, title: str) -> Start:
-        """Start the inventory, wait until everything is recorded, and see that it then rests."""
-        (port,) = free_ports(1)
-        spec = module_process(names.INVENTORY, self.account, port, Timers())
-        complete: asyncio.Task[float] | None = None
-        subject: Subject | None = None
+    async def cold_start(self, title: str, filled: Callable[[Subject], Awaitable[None]] | None = None) -> Start:
+        """Start the inventory, wait until everything is recorded, and see that it then rests.
+
+        `filled` is called once the caches are filled; what it asks the process costs the process time.
+        """
+        nodes = self.sizes.nodes
+        complete = asyncio.create_task(self.records.complete(nodes, await self.records.version()))
         try:
-            async with shown(
-                self.progress, f"{title}, {self.sizes.nodes} nodes", lambda: len(self.recorded), self.sizes.nodes
-            ):
-                complete = asyncio.create_task(self._complete(await self._version()))
-                before, moment = self._server_cpu(), self._now()
-                subject = await asyncio.to_thread(Subject.start, self.ground.plane.dir, spec, wait=False)
-                ended = await self._wait(complete, subject)
-                server_cpu, disturbed = self._server_cpu(before), others(moment, self._now())
-                cpu, rss = subject.cpu_seconds(), subject.peak_rss_mb()
-                stall = (await subject.metrics())["gpu_event_loop_stall_seconds"]
-                await self._verify()
-            async with shown(self.progress, "and then nothing: writes while nothing changes"):
-                written, quiet_writes, quiet_changes = await self._quiet(subject)
-            filled = subject.logged("caches are filled")
+            before, moment = self._server_cpu(), self._now()
+            async with self.inventory() as subject:
+                async with shown(self.progress, f"{title}, {nodes} nodes", lambda: len(self.records.summaries), nodes):
+                    if filled is not None:
+                        await subject.until_logged(FILLED, START_SECONDS + nodes / 10)
+                        await filled(subject)
+                    ended = await self._wait(complete, subject)
+                    server_cpu, disturbed = self._server_cpu(before), others(moment, self._now())
+                    cpu, rss = subject.cpu_seconds(), subject.peak_rss_mb()
+                    metrics = await subject.metrics()
+                    await self.records.verify(nodes * CARDS)
+                async with shown(self.progress, "and then nothing: writes while nothing changes"):
+                    writes, quiet_writes, quiet_changes = await self._quiet(subject)
+                filled_at = subject.logged(FILLED)
         finally:
-            if complete is not None:
-                complete.cancel()
-            if subject is not None:
-                await asyncio.to_thread(subject.stop)
+            complete.cancel()
         return Start(
             wall=ended - subject.started,
-            caches_filled=(filled or subject.started) - subject.started,
+            caches_filled=(filled_at or subject.started) - subject.started,
             cpu=cpu,
             rss_mb=rss,
-            writes=written,
-            events=len(await self._list(EVENT)),
-            stall=stall,
+            writes=writes,
+            events=len(await self.records.all(EVENT)),
+            stall=metrics["gpu_event_loop_stall_seconds"],
             quiet_writes=quiet_writes,
             quiet_changes=quiet_changes,
+            pages=by_kind(metrics, "gpu_list_pages_total"),
+            cached=by_kind(metrics, "gpu_cached_objects"),
             server_cpu=server_cpu,
             others=disturbed,
         )
+
+    @asynccontextmanager
+    async def inventory(self, *, wait: bool = False) -> AsyncIterator[Subject]:
+        """The inventory under its own account, until the end of the block; `wait`: until its caches are filled."""
+        (port,) = free_ports(1)
+        spec = module_process(names.INVENTORY, self.account, port, Timers())
+        subject = await asyncio.to_thread(Subject.start, self.ground.plane.dir, spec, wait=wait)
+        try:
+            yield subject
+        finally:
+            await asyncio.to_thread(subject.stop)
 
     def _now(self) -> Moment:
         return Moment.now(self.ground.plane.dir)
@@ -172,77 +198,24 @@ class Track:
             if not complete.done():
                 subject.check()
                 if time.monotonic() > limit:
-                    raise UserError(f"{len(self.recorded)} of {self.sizes.nodes} nodes are recorded, and it is late")
+                    raise UserError(
+                        f"{len(self.records.summaries)} of {self.sizes.nodes} nodes are recorded, and it is late"
+                    )
         return complete.result()
 
-    async def _complete(self, version: str) -> float:
-        """Watch until every node's summary is there; returns when, in seconds since the epoch."""
-        self.recorded.clear()
-        query = {"watch": "1", "resourceVersion": version}
-        async with self.client.stream(GPUNODEINVENTORY.path(), query=query, idle=600) as batches:
-            async for lines in batches:
-                for line in filter(None, lines):
-                    found = orjson.loads(line)["object"]
-                    if "hw" in found.get("status", {}):
-                        self.recorded.add(found["metadata"]["name"])
-                if len(self.recorded) == self.sizes.nodes:
-                    return time.time()
-        raise UserError("the watch of GPUNodeInventories ended before everything was recorded")
-
-    async def _verify(self) -> None:
-        """Every card is recorded, not only every summary."""
-        cards = [card async for card in self._items(GPUDEVICE) if "hardware" in card.get("status", {})]
-        if len(cards) != self.sizes.nodes * CARDS:
-            raise UserError(f"every node's summary is there, but {len(cards)} of {self.sizes.nodes * CARDS} cards")
-
     async def _quiet(self, subject: Subject) -> tuple[float, float, int]:
-        """Writes before, and writes and objects that changed in, the time that nothing happens; the lease apart."""
+        """Records written before, and writes and objects that changed in, the time that nothing happens; no lease."""
         await asyncio.sleep(self.sizes.settle)
-        written = total(await subject.metrics(), "gpu_writes_total")
-        before = await self._versions()
+        metrics, before = await subject.metrics(), await self.records.versions()
         await asyncio.sleep(self.sizes.quiet)
-        after = await self._versions()
-        changed = len(set(before.items()) ^ set(after.items()))
-        return written, total(await subject.metrics(), "gpu_writes_total") - written, changed
-
-    async def _versions(self) -> dict[str, str]:
-        return {
-            f"{resource.kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
-            for resource in (GPUDEVICE, GPUNODEINVENTORY)
-            async for item in self._items(resource)
-        }
+        after = await self.records.versions()
+        changed = len({name for name, _ in set(before.items()) ^ set(after.items())})
+        quiet = total(await subject.metrics(), WRITES) - total(metrics, WRITES)
+        return written(metrics), quiet, changed
 
     async def wipe(self) -> None:
         """Remove everything that was recorded, and the lease, and wait until it is gone."""
         async with shown(self.progress, "removing what was recorded"):
-            for resource, namespace in ((GPUDEVICE, None), (GPUNODEINVENTORY, None), (EVENT, "default")):
-                while await self._list(resource, limit=1):
-                    await self.client.request("DELETE", resource.path(namespace), timeout=300)
-            with suppress(NotFound):
-                await self.client.request("DELETE", LEASE.path(names.NAMESPACE, names.INVENTORY))
+            await self.records.remove()
             await asyncio.sleep(self.sizes.settle)
             await wait_for_quiet(self.ground.plane.dir, self.sizes.patience)
-
-    async def _version(self) -> str:
-        body = await self.client.request("GET", GPUNODEINVENTORY.path(), query={"limit": "1"})
-        return str(orjson.loads(body)["metadata"]["resourceVersion"])
-
-    async def _list(self, resource: Resource, limit: int | None = None) -> list[dict[str, Any]]:
-        """Objects of a kind; `limit`: no more than that."""
-        found: list[dict[str, Any]] = []
-        async for item in self._items(resource, limit or PAGE):
-            found.append(item)
-            if limit is not None and len(found) == limit:
-                break
-        return found
-
-    async def _items(self, resource: Resource, page: int = PAGE) -> AsyncIterator[dict[str, Any]]:
-        """Objects of a kind, read in pages; yields to others between them."""
-        query = {"limit": str(page)}
-        while True:
-            answer = orjson.loads(await self.client.request("GET", resource.path(), query=query, timeout=60))
-            for item in answer["items"]:
-                yield item
-            if not (token := answer["metadata"].get("continue")):
-                return
-            query["continue"] = token

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
 
 from sim import controlplane
 from sim.bench import run
+from sim.bench.quiet import LIMIT
 from sim.bench.rows import Sizes
 from sim.errors import UserError
 
@@ -19,23 +22,33 @@ TINY = Sizes(
     tries=1,
     settle=0.2,
     patience=0.0,
-    quiet=1.5,
+    quiet=1.0,
+    changes_a_second=10.0,
+    change_seconds=0.4,
+    large_nodes=7,
+    large_quiet=1.0,
     pool_nodes=5,
     warm_up=0.3,
     review_rounds=1,
     review_seconds=1.5,
     writing_seconds=0.1,
     repeats=3,
+    gap=0.5,
 )
 
 
 @pytest.mark.parametrize(
-    ("nodes", "only", "said"), [(0, None, "at least 1"), (5, ["speed"], "coldstart, webhook, pod")]
+    ("sizes", "only", "said"),
+    [
+        (Sizes(0), None, "at least 1"),
+        (Sizes(5, large_nodes=0), None, "at least 1"),
+        (Sizes(5), ["speed"], "coldstart, change, large, webhook, pod"),
+    ],
 )
 def test_wrong_usage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: int, only: list[str] | None, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: Sizes, only: list[str] | None, said: str
 ) -> None:
-    assert run.measure(tmp_path, nodes=nodes, only=only) == 2
+    assert run.measure(tmp_path, sizes, only) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -49,16 +62,20 @@ def test_one_that_is_up_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(controlplane, "status", status)
     with pytest.raises(UserError, match="is up in"):
-        run.measure(tmp_path, nodes=5)
+        run.measure(tmp_path, Sizes(5))
     assert asked == [tmp_path / "bench"]
 
 
 @pytest.mark.cluster
 def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.measure(tmp_path, nodes=5, sizes=TINY) == 0
+    assert run.measure(tmp_path, TINY) == 0
     table = capsys.readouterr().out
     found = json.loads((tmp_path / "bench.json").read_text())
-    rows = {row["row"].strip(): row for row in found["rows"]}
+    rows: dict[str, dict[str, Any]] = defaultdict(dict)
+    for row in found["rows"]:
+        assert "measured" in row
+        assert row["verdict"] in ("met", "missed", "info")
+        rows[row["theme"]][row["row"].strip()] = row
     raw = found["raw"]
 
     assert not controlplane.status(tmp_path / "bench").up
@@ -67,11 +84,9 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (tmp_path / "bench.json").exists(), "it is the benchmark's, not the cluster's"
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
-    assert all("measured" in row and row["verdict"] in ("met", "missed", "info") for row in rows.values())
     assert "wall ÷ floor" in table
-    coldstart(raw["coldstart"], rows)
-    webhook(raw["webhook"], rows)
-    pod(raw["pod"], rows)
+    for theme in (coldstart, change, large, webhook, pod):
+        theme(raw[theme.__name__], rows[theme.__name__])
 
 
 def coldstart(raw: dict[str, Any], rows: dict[str, Any]) -> None:
@@ -83,13 +98,48 @@ def coldstart(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert all(0 < floor["cpu"] <= floor["wall"] + 0.1 for floor in floors)
     assert all(one["server_cpu"]["kube-apiserver"] > 0 for one in (start, *floors))
     assert 0 < start["caches_filled"] < start["wall"]
-    ratio = start["wall"] / ((floors[0]["wall"] + floors[1]["wall"]) / 2)
+    alone = [floor["wall"] for floor in floors if max(start["others"], floor["others"]) <= LIMIT]
+    ratio = start["wall"] / mean(alone or [floor["wall"] for floor in floors])
     assert rows["cold start, 5 nodes × 8 cards: wall ÷ floor"]["measured"] == pytest.approx(ratio)
     assert rows["cold start, 5 nodes × 8 cards: wall ÷ floor"]["verdict"] == "info", "the budget is for 500 nodes"
     assert 0.2 < start["cpu"] < 60
     assert 30 < start["rss_mb"] < 150
     assert (start["quiet_writes"], start["quiet_changes"]) == (0, 0)
     assert raw["report_bytes"] > 10_000
+
+
+def change(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    (one,), (floor,) = raw["rounds"], raw["floors"]
+    for latency in (one["card"], one["summary"], floor["card"]):
+        assert latency["count"] == 4
+        assert 0 < latency["least"] <= latency["p50"] <= latency["p99"] <= latency["most"] < 30
+    assert one["answered"]["p99"] < one["card"]["p99"]
+    assert one["writes"] == one["changed"] == one["events"] == 8, "each card and each summary once, and no other card"
+    assert raw["unread"]["touched"] == 4
+    assert raw["unread"]["writes"] == 0
+    assert raw["unread"]["reconciles"] >= 1
+    assert rows["writes ÷ changed objects"]["verdict"] == "met"
+    assert rows["objects changed that no change concerned"]["verdict"] == "met"
+    assert rows["writes for 4 changes of what is not read"]["verdict"] == "met"
+    title = "NodeFeature change → GPUDevice, 5 nodes, 10 changes/s: p99"
+    assert rows[title]["measured"] == pytest.approx(1000 * one["card"]["p99"])
+
+
+def large(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    start, restart = raw["start"], raw["restart"]
+    assert start["writes"] == raw["expected_writes"] == 7 * 18
+    assert (start["quiet_writes"], start["quiet_changes"], restart["writes"]) == (0, 0, 0)
+    assert start["pages"]["NodeFeature"] == start["pages"]["GPUDevice"] == 1
+    assert restart["pages"]["GPUDevice"] == 2, "56 cards, in pages of 50"
+    for cached in (start["cached"], restart["cached"]):
+        assert (cached["GPUDevice"], cached["GPUNodeInventory"], cached["Node"]) == (56, 7, 7)
+        assert cached["NodeFeature"] == 14, "NFD's and the agents'"
+    assert 0 < restart["caches_filled"] < restart["looked"] < 60
+    assert 0 < start["caches_filled"] < start["wall"]
+    assert all(restart[f"{what}_stall"] >= 0 for what in ("filling", "looking", "reading"))
+    for judged in ("writes ÷ expected writes", "writes in 1 s without a change", "writes of the restart"):
+        assert rows[judged]["verdict"] == "met"
+    assert rows["peak RSS"]["verdict"] == rows["peak RSS of the restart"]["verdict"] == "info"
 
 
 def webhook(raw: dict[str, Any], rows: dict[str, Any]) -> None:
@@ -107,8 +157,10 @@ def webhook(raw: dict[str, Any], rows: dict[str, Any]) -> None:
 def pod(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert len(raw["ways"]) == 3
     for way in raw["ways"]:
-        assert 0 < way["assigned"] < way["published"] <= way["allocatable"]
-        assert 0 < way["allowed"] <= way["published"]
+        assert 0 < way["assigned"] < way["published"]
+        # Seen by watches of other kinds, which may be some milliseconds ahead or behind.
+        assert way["allowed"] > 0
+        assert way["allocatable"] > 0
         assert 0 < way["pod_bound"] <= way["pod_running"]
     assert [way["first_on_node"] for way in raw["ways"]] == [True, False, False]
     longest = max(way["allowed"] for way in raw["ways"])
