@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, MigType, NvLink, Pci, Precision
 from controllers.api.names import CARDS_MAX
 from controllers.api.nodefeature import DISPLAYS
 from controllers.domain import precision
-from controllers.domain.catalogue import VENDORS
+from controllers.domain.catalogue import VENDORS, canonical_profile, model
 from controllers.inventory.identity import canonical
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Card:
     """Why something is missing, where that can be told."""
     ambiguous: str = ""
     """Why not even this much can be said of it."""
+
+    def but_known(self) -> Card:
+        """The card without what is called missing and has become known otherwise."""
+        hardware = self.hardware
+        return replace(self, missing=tuple(key for key in self.missing if getattr(hardware, key, None) is None))
 
     @property
     def problem(self) -> str:
@@ -132,7 +137,7 @@ def _hardware(reader: _Reader, pci: Pci, asked: bool) -> Hardware:
     return Hardware(
         uuid=reader.get("uuid", _uuid, required=asked),
         product=reader.get("product", _product, required=asked),
-        memory_mib=reader.get("memory_mib", _memory, required=asked),
+        memory_mib=reader.get("memory_mib", _memory, required=asked and not _shares_memory(pci)),
         numa_node=reader.get("numa_node", _small, strict=False),
         pci=pci,
         compute_capability=capability,
@@ -140,6 +145,12 @@ def _hardware(reader: _Reader, pci: Pci, asked: bool) -> Hardware:
         mig=_mig(reader),
         nvlink=reader.get("nvlink_peers", _peers, strict=False),
     )
+
+
+def _shares_memory(pci: Pci) -> bool:
+    """Whether the card has no memory of its own: its driver then tells none."""
+    known = model(pci.vendor, pci.device)
+    return known is not None and known.shares_memory
 
 
 def _capability(reader: _Reader) -> ComputeCapability | None:
@@ -219,7 +230,8 @@ def _boolean(text: str) -> bool | None:
 
 
 def _profile(text: str) -> str | None:
-    return _matching(r"[1-9][0-9]?g\.[0-9]{1,4}gb([+.-][a-z0-9.+-]{1,20})?", text.strip().lower())
+    """In the one spelling: `1g.10gb.me` and `1g.10gb+me` are the same profile."""
+    return canonical_profile(text.strip().lower())
 
 
 def _profiles(text: str) -> tuple[str, ...] | None:

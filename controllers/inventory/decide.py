@@ -13,11 +13,10 @@ from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.domain.catalogue import VENDORS
-from controllers.domain.clock import seconds
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
 from controllers.inventory import findings, gfd, identity, nfd
-from controllers.inventory.cards import Reading, read
+from controllers.inventory.cards import Card, Reading, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.inventory.observe import Observed
 
-LABEL_PATIENCE = 120.0
-"""Seconds from NFD's report of a node to the label that our rule gives it; nfd-master needs a few."""
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
 
 
@@ -82,19 +79,18 @@ class Decision:
     is_gpu_node: bool = False
     was_gpu_node: bool = False
     """Nothing speaks of cards any more: the summary, which says so, may go."""
-    look_again: float | None = None
-    """Seconds after which a node that NFD has just reported should have its label."""
 
 
-def decide(seen: Observed, now: float) -> Decision:
+def decide(seen: Observed) -> Decision:
     """Join the reports with the records of a node that exists."""
-    node, reading, models = seen.node, _reading(seen), nfd.read(seen.others)
+    node, models = seen.node, nfd.read(seen.bus)
+    reading, left_over = _reading(seen), _is_left_over(seen, models)
+    if left_over:
+        reading = Reading()
     labelled = node is not None and node.metadata.labels.get(names.LABEL_PRESENT) == "true"
     known = {address: d for d in seen.devices if (address := _address(seen.name, d)) is not None}
     reported = reading is not None and bool(reading.cards or reading.problems)
-    if models and not (labelled or known or reported or seen.inventory) and (wait := _label_is_due(seen, now)) > 0:
-        return Decision(look_again=wait)
-    speaks = bool(labelled or models or known or reported)
+    speaks = bool(labelled or known or reported)
     if node is None or not (speaks or seen.inventory):
         return Decision()
     if not speaks and seen.nfd:
@@ -107,10 +103,12 @@ def decide(seen: Observed, now: float) -> Decision:
             removals.append(Removal(device, other))
             continue
         hardware = _remember(device.status.hardware if device else None, card.hardware)
-        wanted.append(Wanted(card.address, hardware, findings.card(node.name, card.problem), device))
+        problem = replace(card, hardware=hardware).but_known().problem if _is_same(device, card) else card.problem
+        wanted.append(Wanted(card.address, hardware, findings.card(node.name, problem), device))
     places = _places(seen, wanted)
+    confirmed = reading is not None and reading.all_named and (_is_fresh(seen) or (left_over and node.ready))
     for address, device in known.items():
-        match _unreported(seen, reading, address, device, places):
+        match _unreported(seen, reading, address, device, places, confirmed=confirmed):
             case Wanted() as kept:
                 wanted.append(kept)
             case removal:
@@ -121,14 +119,25 @@ def decide(seen: Observed, now: float) -> Decision:
         kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted, models),
         kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd),
     }
-    unnamed = bool(reading.problems) if reading else bool(labelled or models)
+    unnamed = bool(reading.problems) if reading else labelled
     return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
 
 
-def _label_is_due(seen: Observed, now: float) -> float:
-    """Seconds until a node of which NFD has told should be labelled; from then on it is told that it is not."""
-    told = [seconds(report.metadata.creation_timestamp) for report in seen.others if report.metadata.creation_timestamp]
-    return max(told, default=0.0) + LABEL_PATIENCE - now
+def _is_left_over(seen: Observed, models: Sequence[nfd.Model] | None) -> bool:
+    """Whether the agent's report speaks of cards that are no more.
+
+    The agent runs where the node is labelled. When the last card goes, so does the label, and with it the
+    agent, before it could say so: NFD, which looks at the same bus, sees none.
+    """
+    labelled = seen.node is not None and names.LABEL_PRESENT in seen.node.metadata.labels
+    return not labelled and models is not None and not models
+
+
+def _is_same(device: GPUDevice | None, card: Card) -> bool:
+    """Whether the report says that the card is the one on record: then what is on record is known of it."""
+    old = device.status.hardware if device else None
+    now = card.hardware
+    return old is not None and now is not None and now.uuid is not None and now.uuid == old.uuid
 
 
 def _without_cards(node: str) -> dict[str, Finding]:
@@ -186,12 +195,20 @@ def _remember(old: Hardware | None, now: Hardware | None) -> Hardware | None:
     """The hardware as reported, and for what the report does not tell, as last known."""
     if old is None or now is None:
         return now or old
-    kept = {key: value for key in REMEMBERED if getattr(now, key) is None and (value := getattr(old, key)) is not None}
+    # A driver that told the compute capability has been asked for links too: none means that there are none.
+    keys = [key for key in REMEMBERED if key != "nvlink" or now.compute_capability is None]
+    kept = {key: value for key in keys if getattr(now, key) is None and (value := getattr(old, key)) is not None}
     return replace(now, **kept) if kept else now
 
 
 def _unreported(
-    seen: Observed, reading: Reading | None, address: str, device: GPUDevice, places: Mapping[str, str]
+    seen: Observed,
+    reading: Reading | None,
+    address: str,
+    device: GPUDevice,
+    places: Mapping[str, str],
+    *,
+    confirmed: bool,
 ) -> Wanted | Removal:
     """A card on record that the report does not name."""
     status = device.status
@@ -201,7 +218,6 @@ def _unreported(
         held = Finding(old.status == "True", old.reason, old.message) if old and old.status != "Unknown" else None
         unknown = Finding(None, "NoReport", f"{findings.source(seen.name)} says nothing of the node's cards")
         return Wanted(address, status.hardware, held or unknown, device)
-    confirmed = reading.all_named and _is_fresh(seen)
     place = places.get(status.hardware.uuid or "", "") if status.hardware else ""
     if confirmed and not (status.pool_ref or status.reservations or status.allocations):
         moved = f"; it is {place} now" if place else ""
@@ -216,19 +232,24 @@ def _is_fresh(seen: Observed) -> bool:
     return report is not None and node is not None and node.ready and is_of_this_boot(report, node)
 
 
-def _of_node(seen: Observed, reading: Reading | None, cards: Sequence[Wanted], models: Sequence[nfd.Model]) -> Finding:
+def _of_node(
+    seen: Observed, reading: Reading | None, cards: Sequence[Wanted], models: Sequence[nfd.Model] | None
+) -> Finding:
     """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
     node, report = seen.node, seen.report
     if node is None or not seen.nfd:
         return findings.unseen(seen.name)
+    labelled = node.metadata.labels.get(names.LABEL_PRESENT) == "true"
+    if models and not labelled:
+        return findings.not_labelled(seen.name, nfd.describe(models))
     if reading is None or report is None:
-        return findings.silent(node, report, len(cards), nfd.describe(models))
-    if not is_of_this_boot(report, node):
+        return findings.silent(node, report, len(cards), nfd.describe(models or ()))
+    if labelled and not is_of_this_boot(report, node):
         return findings.outdated(seen.name)
     gone = [card for card in cards if card.incomplete.reason in (names.REASON_CARD_LOST, "AwaitingReport")]
     problems = [card.problem for card in reading.cards if card.problem]
     problems += [f"{card.address} is on record and not reported" for card in gone]
-    problems += nfd.unreported(models, reading.cards)
-    if not cards and not models and node.metadata.labels.get(names.LABEL_PRESENT) == "true":
+    problems += nfd.unreported(models or (), reading.cards)
+    if not cards and not models and labelled:
         problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
     return findings.node(seen.name, [*reading.problems, *problems])

@@ -45,7 +45,7 @@ def labels(
         made |= {f"device.{number:02d}.{key}": card[key] for key in ("vendor", "device", "class")}
     seen = {card["vendor"] for card in cards}
     for vendor in by_weight(vendors):
-        if vendor.id in seen or not vendor.integrated:
+        if vendor.id in seen or not vendor.has_displays:
             made |= _driver(vendor, modules)
     made |= {f"kernel.version.{key}": kernel[key] for key in KERNEL if _fits(kernel.get(key, ""))}
     made |= {f"os.{key.lower()}": os[key] for key in OS if _fits(os.get(key, ""))}
@@ -58,7 +58,7 @@ def matches(element: Mapping[str, str], vendors: Mapping[str, Vendor] = VENDORS)
     return (
         vendor is not None
         and element.get("class") in vendor.classes
-        and device not in vendor.integrated
+        and vendor.makes(device)
         and re.fullmatch(DEVICE_ID, device) is not None
     )
 

@@ -86,21 +86,26 @@ def unseen(node: str) -> Finding:
     return Finding(None, "NodeFeatureNotServed", f"nothing tells which cards node {node} has; see PrerequisiteNotMet")
 
 
+def not_labelled(node: str, nfd: str) -> Finding:
+    """A node with cards that lacks the label by which the agent comes (InventoryIncomplete of the node)."""
+    message = (
+        f"NFD sees cards in node {node} ({nfd}), but label {names.LABEL_PRESENT}=true, which lets"
+        f" {names.DISCOVER_DAEMONSET} onto it, is not set: what is on record is not looked after; see whether"
+        f" NodeFeatureRule {names.NODE_FEATURE_RULE} is there and nfd-master applies it"
+    )
+    return Finding(True, "NotLabelled", message)
+
+
 def silent(node: Node, report: NodeFeature | None, cards: int, nfd: str) -> Finding:
     """A node with cards of which no report speaks (InventoryIncomplete of the node); `nfd`: what NFD sees."""
-    labelled = node.metadata.labels.get(names.LABEL_PRESENT) == "true"
     known = [f"{cards} known cards"] if cards else []
-    known += [f"cards by label {names.LABEL_PRESENT}=true"] if labelled else []
+    known += [f"cards by label {names.LABEL_PRESENT}=true"] if names.LABEL_PRESENT in node.metadata.labels else []
     known += [f"cards that NFD sees ({nfd})"] if nfd else []
-    has = f"node {node.name} has {' and '.join(known)}"
-    if nfd and not labelled and report is None:
-        message = (
-            f"{has}, but not label {names.LABEL_PRESENT}=true, which lets {names.DISCOVER_DAEMONSET} onto it; see"
-            f" whether NodeFeatureRule {names.NODE_FEATURE_RULE} is there and nfd-master applies it"
-        )
-        return Finding(True, "NotLabelled", message)
     what = f"has no feature {names.FEATURE_DEVICE}" if report else "is not there"
-    message = f"{has}, but {source(node.name)} {what}; look at {names.DISCOVER_DAEMONSET}'s pod there"
+    message = (
+        f"node {node.name} has {' and '.join(known)}, but {source(node.name)} {what};"
+        f" look at {names.DISCOVER_DAEMONSET}'s pod there"
+    )
     return Finding(True, "NoReport", message)
 
 

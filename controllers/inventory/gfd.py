@@ -1,10 +1,11 @@
 """What GPU feature discovery's node labels say of a node's cards. Pure.
 
 GFD labels nodes, not cards: one product, one memory size, one compute capability, whatever
-there is in the node. They fill in what the agent could not ask the driver, and only where they
-can be true of each card: all NVIDIA cards of the node are of one model, and as many as GFD
-counted. Under MIG strategy `single` product and memory are those of an instance, and `gpu.count`
-counts instances. Labels as NVIDIA's k8s-device-plugin documents them (docs/gpu-feature-discovery).
+there is in the node. They fill in the memory and the compute capability that the agent could not
+ask the driver, and only where they can be true of each card: all NVIDIA cards of the node are of one
+model, as many as GFD counted, and of the product that it names. Under MIG strategy `single`
+product and memory are those of an instance, and `gpu.count` counts instances: then they say nothing.
+Labels as NVIDIA's k8s-device-plugin documents them (docs/gpu-feature-discovery).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from controllers.api.gpudevice import ComputeCapability, Hardware, Precision
+from controllers.api.gpudevice import ComputeCapability, Precision
 from controllers.api.names import GFD_PREFIX
 from controllers.domain import precision
 from controllers.inventory.cards import NVIDIA, Card
+from controllers.inventory.identity import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,23 +48,26 @@ def read(labels: Mapping[str, str]) -> Labels:
     major, minor = number("compute.major", 2), number("compute.minor", 2)
     capability = None if major is None or minor is None else ComputeCapability(major=major, minor=minor)
     if INSTANCE.search(product):
-        return Labels(capability=capability)
+        return Labels()
     return Labels(number("count", 3), product or None, number("memory", 7) or None, capability)
 
 
 def complete(cards: Sequence[Card], labels: Mapping[str, str]) -> tuple[Card, ...]:
-    """The cards of a report, with what GFD knows where the report is silent."""
+    """The cards of a report, with what GFD knows where the report is silent.
+
+    Its features file outlives a reboot and an exchange of cards: the product that the driver
+    told the agent must be the one that GFD speaks of.
+    """
     found = read(labels)
     hardware = [card.hardware for card in cards if card.hardware is not None and card.hardware.pci.vendor == NVIDIA]
-    models = {one.pci.device for one in hardware}
-    unread = any(card.hardware is None for card in cards)
-    if unread or len(models) != 1 or found == Labels() or found.count not in (None, len(hardware)):
+    alike = len({one.pci.device for one in hardware}) == 1 and all(card.hardware is not None for card in cards)
+    products = {label_value(one.product or "") for one in hardware}
+    if not alike or products != {found.product} or found.count != len(hardware):
         return tuple(cards)
-    whole = found.count is not None
-    return tuple(_filled(card, found, whole=whole) for card in cards)
+    return tuple(_filled(card, found) for card in cards)
 
 
-def _filled(card: Card, found: Labels, *, whole: bool) -> Card:
+def _filled(card: Card, found: Labels) -> Card:
     hardware = card.hardware
     if hardware is None or hardware.pci.vendor != NVIDIA:
         return card
@@ -70,15 +75,8 @@ def _filled(card: Card, found: Labels, *, whole: bool) -> Card:
     formats = precision.formats(capability)
     filled = replace(
         hardware,
-        product=hardware.product or (found.product if whole else None),
-        memory_mib=hardware.memory_mib or (found.memory_mib if whole else None),
+        memory_mib=hardware.memory_mib or found.memory_mib,
         compute_capability=capability,
         precision=Precision(supported=formats) if formats else None,
     )
-    return replace(card, hardware=filled, missing=_still(card.missing, filled))
-
-
-def _still(missing: tuple[str, ...], hardware: Hardware) -> tuple[str, ...]:
-    """The attributes that nobody told."""
-    known = {"product": hardware.product, "memory_mib": hardware.memory_mib}
-    return tuple(key for key in missing if known.get(key) is None)
+    return replace(card, hardware=filled).but_known()

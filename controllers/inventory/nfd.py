@@ -1,7 +1,7 @@
 """What NFD sees of a node's cards: how many of which model, without addresses. Pure.
 
-NFD's own reports cannot tell cards apart, and anybody may write a NodeFeature into another
-namespace: they are compared with what the agent reports, and decide nothing about a card.
+NFD's own reports cannot tell cards apart, and anybody may write a NodeFeature into a namespace
+of theirs: they are compared with what the agent reports, and make no card.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controllers.domain.catalogue import is_card
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from controllers.api.nodefeature import NodeFeature
+    from controllers.api.nodefeature import NodeFeature, PciModel
     from controllers.inventory.cards import Card
 
 SHOWN = 4
@@ -33,17 +33,29 @@ class Model:
     """How many functions NFD sees."""
 
 
-def read(reports: Iterable[NodeFeature]) -> tuple[Model, ...]:
-    """The models in all of a node's reports, which NFD itself adds up; by name."""
+def read(reports: Iterable[NodeFeature]) -> tuple[Model, ...] | None:
+    """The models that a node's worker sees, by name; None where nobody speaks of its bus.
+
+    A second report of the same node is one left behind in another namespace, or a forged one:
+    of several numbers the smallest is taken.
+    """
+    buses = [report.spec.features.instances.pci for report in reports]
+    found = [_models(functions) for functions in buses if functions is not None]
+    if not found:
+        return None
+    everywhere = sorted(set.intersection(*(set(models) for models in found)))
+    return tuple(min((models[name] for models in found), key=lambda model: model.least) for name in everywhere)
+
+
+def _models(functions: Iterable[PciModel]) -> dict[str, Model]:
     seen: Counter[str] = Counter()
     virtual: Counter[str] = Counter()
-    for report in reports:
-        for model in report.spec.features.instances.pci or ():
-            if is_card(model.vendor, model.device, model.class_):
-                name = f"{model.vendor}:{model.device}"
-                seen[name] += model.count
-                virtual[name] += model.virtual_functions
-    return tuple(Model(name, count - virtual[name], count) for name, count in sorted(seen.items()))
+    for model in functions:
+        if is_card(model.vendor, model.device, model.class_):
+            name = f"{model.vendor}:{model.device}"
+            seen[name] += model.count
+            virtual[name] += model.virtual_functions
+    return {name: Model(name, count - virtual[name], count) for name, count in seen.items()}
 
 
 def unreported(models: Sequence[Model], cards: Iterable[Card]) -> list[str]:

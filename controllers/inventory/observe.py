@@ -28,8 +28,8 @@ class Observed:
     node: Node | None
     report: NodeFeature | None = None
     """What our agent says; None where it has said nothing."""
-    others: tuple[NodeFeature, ...] = ()
-    """What anybody else says of the node: NFD's own reports."""
+    bus: tuple[NodeFeature, ...] = ()
+    """What NFD's worker says of the node: the reports that are named as it is."""
     devices: tuple[GPUDevice, ...] = ()
     inventory: GPUNodeInventory | None = None
     nfd: bool = True
@@ -61,7 +61,7 @@ class World:
             name=name,
             node=self.nodes.get(name),
             report=next((report for report in reports if report.is_agent_report), None),
-            others=tuple(report for report in reports if not report.is_agent_report),
+            bus=tuple(report for report in reports if report.name == name and not report.is_agent_report),
             devices=devices,
             inventory=self.inventories.get(name),
             nfd=self.features.served,

@@ -36,11 +36,11 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     """What to write so that the node's cards are recorded as they are."""
     if seen.node is None:
         return _forget(seen)
-    decision = decide(seen, now)
+    decision = decide(seen)
     if decision.was_gpu_node:
         return _summary_goes(seen)
     if not decision.is_gpu_node:
-        return Plan(requeue_after=decision.look_again)
+        return Plan()
     draft, at = Draft(requeue_after=settings.inventory.resync_period), stamp(now)
     disabled = findings.managed(seen.node, settings.managed_nodes)
     for card in decision.wanted:

@@ -109,6 +109,8 @@ def _is_of(vendor: Vendor) -> str:
     parts = [f'(eq .vendor "{vendor.id}")', f"(eq .class {_quoted(vendor.classes)})"]
     if vendor.integrated:
         parts.append(f"(not (eq .device {_quoted(vendor.integrated)}))")
+    if vendor.devices:
+        parts.append(f"(eq .device {_quoted(vendor.devices)})")
     return f"and {' '.join(parts)}"
 
 
@@ -127,7 +129,7 @@ def _driver(vendor: Vendor) -> Json:
         "{{ end }}{{ end }}",
     ]
     terms = [{"feature": "kernel.loadedmodule", "matchName": _in(vendor.modules)}]
-    if vendor.integrated:
+    if vendor.has_displays:
         found = (
             f'{{{{ $n := "" }}}}{{{{ range .pci.device }}}}{{{{ if {_is_of(vendor)} }}}}{{{{ $n = "|" }}}}{{{{ end }}}}'
         )

@@ -9,7 +9,7 @@ from controllers.runtime.plan import Apply
 from tests.inventory.plane import card
 from tests.inventory.world import NODE, Cluster, condition
 
-WITHOUT_LIBRARY = {"memory_mib": "", "compute_major": "", "compute_minor": "", "mig_capable": "", "product": ""}
+WITHOUT_LIBRARY = {"memory_mib": "", "compute_major": "", "compute_minor": "", "mig_capable": ""}
 H100 = {
     "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     "nvidia.com/gpu.memory": "81559",
@@ -36,7 +36,7 @@ def test_a_node_of_equal_cards_is_completed() -> None:
     cluster = recorded(H100, bare(0), bare(1))
     hardware = cluster.device()["status"]["hardware"]
 
-    assert hardware["product"] == "NVIDIA-H100-80GB-HBM3"
+    assert hardware["product"] == "NVIDIA H100 80GB HBM3"
     assert hardware["memoryMiB"] == 81559
     assert hardware["computeCapability"] == {"major": 9, "minor": 0}
     assert "fp8" in hardware["precision"]["supported"]
@@ -63,8 +63,22 @@ def test_what_the_driver_told_the_agent_counts_before_a_label() -> None:
         ({"nvidia.com/gpu.memory": "0"}, [bare(0), bare(1)]),
         ({"nvidia.com/gpu.count": "two"}, [bare(0), bare(1)]),
         ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"}, [bare(0), bare(1)]),
+        ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}, [bare(0), bare(1)]),
+        ({}, [bare(0, product=""), bare(1)]),
     ],
-    ids=["two models", "fewer", "more", "one unread", "a unit", "bytes", "nothing", "no number", "an instance"],
+    ids=[
+        "two models",
+        "fewer",
+        "more",
+        "one unread",
+        "a unit",
+        "bytes",
+        "nothing",
+        "no number",
+        "an instance",
+        "of cards that were exchanged",
+        "of cards whose driver has not told their product",
+    ],
 )
 def test_a_label_that_may_not_be_true_of_each_card_says_nothing(
     changes: dict[str, str], cards: list[dict[str, str]]
@@ -79,16 +93,15 @@ def test_cards_that_are_shared_by_time_are_whole_cards() -> None:
     labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "8"}
     hardware = recorded({**H100, **labels}, bare(0), bare(1)).device()["status"]["hardware"]
 
-    assert hardware["product"] == "NVIDIA-H100-80GB-HBM3"
+    assert hardware["memoryMiB"] == 81559
 
 
-def test_under_mig_strategy_single_the_chip_is_known_and_the_card_is_not() -> None:
+def test_under_mig_strategy_single_the_labels_are_the_instances() -> None:
     labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/gpu.count": "14"}
     labels |= {"nvidia.com/gpu.memory": "4864", "nvidia.com/gpu.compute.major": "8"}
     hardware = recorded({**H100, **labels}, bare(0), bare(1)).device()["status"]["hardware"]
 
-    assert hardware["computeCapability"] == {"major": 8, "minor": 0}
-    assert not {"product", "memoryMiB"} & set(hardware)
+    assert not {"memoryMiB", "computeCapability"} & set(hardware)
 
 
 def test_labels_that_come_after_the_report_complete_it_in_one_pass() -> None:

@@ -22,7 +22,9 @@ def decoded(elements: Any) -> NodeFeature:
 
 
 def seen(*elements: dict[str, str]) -> tuple[nfd.Model, ...]:
-    return nfd.read([adapter(NodeFeature).validate_json(orjson.dumps(nfd_report("n", list(elements))))])
+    models = nfd.read([adapter(NodeFeature).validate_json(orjson.dumps(nfd_report("n", list(elements))))])
+    assert models is not None
+    return models
 
 
 def test_of_the_bus_only_the_number_of_displays_is_kept() -> None:
@@ -63,11 +65,18 @@ def test_what_may_be_a_virtual_function_is_not_counted_as_a_card(physical: int, 
     assert models == (nfd.Model("10de:2330", least, physical + others),)
 
 
-def test_the_reports_of_a_node_are_added_up() -> None:
-    one = adapter(NodeFeature).validate_python(nfd_report("n", on_the_bus(3)))
+def test_of_several_reports_of_a_node_the_smallest_number_counts() -> None:
+    three, two, none = (
+        adapter(NodeFeature).validate_python(nfd_report("n", bus)) for bus in (on_the_bus(3), on_the_bus(2), [])
+    )
 
-    assert nfd.read([one, one]) == (nfd.Model("10de:2330", 6, 6),)
-    assert nfd.read([]) == ()
+    assert nfd.read([three, two]) == (nfd.Model("10de:2330", 2, 2),)
+    assert nfd.read([three, none]) == ()
+
+
+def test_who_does_not_speak_of_the_bus_says_nothing() -> None:
+    assert nfd.read([]) is None
+    assert nfd.read([adapter(NodeFeature).validate_python(report("n", [card(0)]))]) is None
 
 
 def test_displays_of_processors_and_of_management_controllers_are_no_cards() -> None:

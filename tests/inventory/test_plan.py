@@ -9,7 +9,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.runtime.plan import Apply, Delete, Note, Ref
-from tests.inventory.plane import card, on_the_bus
+from tests.inventory.plane import BOOT, card, on_the_bus
 from tests.inventory.world import NODE, Cluster, condition, message
 
 FIRST, SECOND = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
@@ -273,7 +273,7 @@ def test_a_node_that_is_not_ready_loses_no_card(known: Cluster) -> None:
 
 def test_a_report_from_before_the_last_start_is_called_outdated_once(known: Cluster) -> None:
     before = known.device()
-    known.node(boot="the-next-boot")
+    known.node(boot="the-next-boot", **{names.LABEL_PRESENT: "true"})
     made = known.step()
 
     assert notes(made.actions) == [names.EVENT_INVENTORY_OUTDATED]
@@ -334,6 +334,7 @@ def test_a_node_whose_name_is_used_again_by_another_machine_starts_unapproved(kn
 
 
 def test_what_nfd_sees_and_the_agent_does_not_name_is_told(known: Cluster) -> None:
+    known.node(**{names.LABEL_PRESENT: "true"})
     known.bus([*on_the_bus(3), *on_the_bus(4, device="22a3", class_="0680"), *on_the_bus(1, device="20b5")])
     known.settle()
 
@@ -346,27 +347,71 @@ def test_what_nfd_sees_and_the_agent_does_not_name_is_told(known: Cluster) -> No
 
 
 def test_virtual_functions_that_nfd_counts_are_no_missing_cards(known: Cluster) -> None:
+    known.node(**{names.LABEL_PRESENT: "true"})
+    known.settle()
     known.bus([*on_the_bus(2, sriov_totalvfs="16"), *on_the_bus(16)])
 
     assert known.plan().writes == ()
 
 
-def test_a_node_with_cards_that_nfd_sees_and_does_not_label_is_told() -> None:
+def test_nfd_alone_makes_no_gpu_node() -> None:
+    """Anybody may write a NodeFeature into a namespace of theirs."""
     cluster = Cluster()
     cluster.node()
     cluster.bus(on_the_bus(8))
-    told = {"creationTimestamp": "2027-01-15T07:58:30Z"}  # 90 s ago
-    cluster.edit("NodeFeature", f"default/{NODE}", {"metadata": told})
-    assert cluster.plan().actions == ()
-    assert cluster.plan().requeue_after == 30
 
-    cluster.now += 30
+    assert cluster.plan().actions == ()
+
+
+def test_a_known_node_that_nfd_does_not_label_any_more_is_told(known: Cluster) -> None:
+    known.bus(on_the_bus(2))
+    known.settle()
+
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "NotLabelled")
+    told = message(known.inventory(), "InventoryIncomplete")
+    assert "NFD sees cards in node worker-01 (2 of 10de:2330), but label gpu.deckhouse.io/present=true" in told
+    assert names.NODE_FEATURE_RULE in told
+    assert list(known.devices()) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("rebooted", [True, False])
+def test_cards_whose_agent_went_with_the_last_of_them_go(known: Cluster, rebooted: bool) -> None:
+    """NFD takes the label when no card is left; the agent leaves before it could say so, and its report stays."""
+    known.edit("GPUDevice", FIRST, IN_POOL)
+    known.node(boot="the-next-boot" if rebooted else BOOT)
+    known.bus([])
+    known.settle()
+
+    assert list(known.devices()) == [FIRST]
+    assert condition(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
+    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+
+
+def test_a_value_that_is_on_record_is_not_missing(known: Cluster) -> None:
+    """The driver's library went silent under running pods: the same card, by its uuid, is as known as before."""
+    silent = {"memory_mib": "", "compute_major": "", "compute_minor": "", "mig_capable": "", "nvlink_peers": ""}
+    known.report([card(0, **silent), card(1, **silent, uuid="")])
+    known.settle()
+
+    assert condition(known.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert known.device()["status"]["hardware"]["memoryMiB"] == 81559
+    assert condition(known.device(SECOND), "InventoryIncomplete") == ("True", "AttributesMissing")
+
+
+def test_links_that_a_speaking_driver_does_not_tell_are_gone(cluster: Cluster) -> None:
+    cluster.report([card(0, nvlink_peers="0000:18:00.0"), card(1)])
+    cluster.settle()
+    cluster.report([card(0), card(1)])
     cluster.settle()
 
-    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "NotLabelled")
-    told = message(cluster.inventory(), "InventoryIncomplete")
-    assert "cards that NFD sees (8 of 10de:2330), but not label gpu.deckhouse.io/present=true" in told
-    assert names.NODE_FEATURE_RULE in told
+    assert "nvlink" not in cluster.device()["status"]["hardware"]
+
+
+def test_a_card_that_shares_the_processors_memory_needs_none(cluster: Cluster) -> None:
+    cluster.report([card(0, device="2e12", product="NVIDIA GB10", memory_mib="")])
+    cluster.settle()
+
+    assert condition(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
 
 
 @pytest.mark.parametrize("silent", [True, False])

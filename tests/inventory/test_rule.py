@@ -227,8 +227,10 @@ def test_what_is_no_card_gives_no_label_and_takes_no_number(nfd_rule: NfdRule, e
 
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda vendor: vendor.name)
 def test_each_vendor_with_all_its_classes_and_integrated_displays(nfd_rule: NfdRule, vendor: Any) -> None:
-    cards = [{"vendor": vendor.id, "device": "fffe", "class": kind} for kind in vendor.classes]
-    inside = [{"vendor": vendor.id, "device": device, "class": vendor.classes[-1]} for device in vendor.integrated]
+    device = min(vendor.devices, default="fffe")
+    cards = [{"vendor": vendor.id, "device": device, "class": kind} for kind in vendor.classes]
+    displays = [*vendor.integrated, *(["7d67", "46d1", "a788"] if vendor.devices else [])]
+    inside = [{"vendor": vendor.id, "device": device, "class": vendor.classes[-1]} for device in displays]
     others = [{"vendor": vendor.id, "device": "fffe", "class": kind} for kind in ("0403", "0680", "0604", "0200")]
     assert both(nfd_rule, spec([*others, *inside, *cards])) == seats(*cards)
 

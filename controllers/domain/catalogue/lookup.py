@@ -87,7 +87,7 @@ def is_card(vendor: str, device: str, class4: str) -> bool:
     functions have the ids of their card: sysfs tells them apart, not this.
     """
     known = VENDORS.get(vendor.lower())
-    return known is not None and class4.lower() in known.classes and device.lower() not in known.integrated
+    return known is not None and class4.lower() in known.classes and known.makes(device.lower())
 
 
 def model(vendor: str, device: str, subsystem: str | None = None) -> Model | None:

@@ -22,7 +22,18 @@ class Vendor:
     modules: tuple[str, ...]
     """Kernel modules of the driver; the first is the one without which there is none."""
     integrated: frozenset[str]
-    """Device ids of displays that are part of a processor, and no cards."""
+    """Device ids of displays that are part of a processor or a management controller, and no cards."""
+    devices: frozenset[str] = frozenset()
+    """The only device ids that are cards, where nearly every display is part of a processor; else empty."""
+
+    def makes(self, device: str) -> bool:
+        """Whether a display of that device id is a card."""
+        return device not in self.integrated and (not self.devices or device in self.devices)
+
+    @property
+    def has_displays(self) -> bool:
+        """Whether its driver serves displays that are no cards too."""
+        return bool(self.integrated or self.devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +84,5 @@ class Model:
     mig_needs_reset: bool | None
     """Whether entering MIG mode resets the GPU; None without MIG and where nobody says."""
     source: str
+    shares_memory: bool = False
+    """Whether its memory is the processor's, so that its driver tells none of its own."""

@@ -25,11 +25,13 @@ def vendors(file: str, tables: Mapping[str, Any]) -> Mapping[str, Vendor]:
     found: dict[str, Vendor] = {}
     for name, values in tables.items():
         entry = Entry(file, name, values)
-        entry.only("id", "classes", "modules", "integrated")
+        entry.only("id", "classes", "modules", "integrated", "devices")
         classes, modules = entry.texts("classes", ID), entry.texts("modules")
         if not classes or not modules:
             entry.wrong("a vendor needs classes and modules")
-        vendor = Vendor(entry.text("id", ID), name, classes, modules, frozenset(entry.texts("integrated", ID)))
+        integrated = frozenset(entry.texts("integrated", ID))
+        devices = frozenset(entry.texts("devices", ID)) if "devices" in values else frozenset()
+        vendor = Vendor(entry.text("id", ID), name, classes, modules, integrated, devices)
         if vendor.id in found:
             entry.wrong(f"id {vendor.id} is {found[vendor.id].name}'s too")
         found[vendor.id] = vendor
@@ -104,7 +106,7 @@ def models(
                 key = (vendor.id, model.device, subsystem)
                 if key in found:
                     family.wrong(f"device {model.device} {subsystem} is there twice".replace("  ", " "))
-                if model.device in vendor.integrated:
+                if not vendor.makes(model.device):
                     family.wrong(f"device {model.device} is {vendor.name}'s integrated display")
                 found[key] = model
     if unused := sorted(known.keys() - used.keys()):
@@ -125,7 +127,7 @@ def _family(
         if not isinstance(values, dict):
             family.wrong(f"card {number} is no table")
         card = Entry(family.file, f"{family.name}: {values.get('id', f'card {number}')}", values)
-        card.only("id", "subsystem", "product", "gib", "geometry", "source")
+        card.only("id", "subsystem", "product", "gib", "shares_memory", "geometry", "source")
         cut = card.optional("geometry", str)
         if cut is not None and cut not in geometries:
             card.wrong(f"geometry {cut!r} is not in the file of geometries")
@@ -145,6 +147,7 @@ def _family(
                 compute=capability,
                 geometry=cut,
                 mig_needs_reset=needs_reset,
+                shares_memory=card.optional("shares_memory", bool) or False,
                 source="; ".join(known[key] for key in dict.fromkeys(keys)),
             ),
         )
