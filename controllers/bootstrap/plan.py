@@ -34,6 +34,8 @@ GATES = {names.deploy_label(phase.component): phase.component for phase in PHASE
 def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
     """What to write so that the node is prepared step by step, and what is known of it is told."""
     node, inventory = seen.node, seen.inventory
+    if node is not None and inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
+        return _closed(node)
     # Until inventory has spoken nothing is known, and an open gate stays open.
     if node is None or inventory is None or inventory.status.hw is None or inventory.metadata.deletion_timestamp:
         return Plan()
@@ -51,6 +53,13 @@ def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
     )
     _status(draft, inventory, at, settings.bootstrap, now)
     _lost_cards(draft, seen, now)
+    return draft.done()
+
+
+def _closed(node: Node) -> Plan:
+    """A node that is no GPU node, or no more: nothing of ours runs there."""
+    draft = Draft()
+    _gates(draft, node, Progress(frozenset(), None))
     return draft.done()
 
 

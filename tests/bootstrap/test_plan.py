@@ -96,9 +96,18 @@ def test_until_inventory_has_spoken_nothing_is_done(ready: Cluster) -> None:
     assert ready.plan().actions == ()
     inventory["status"] = {"hw": {"present": True, "devices": []}}
     assert ready.plan().actions == ()
+    ready.objects["Node", NODE]["metadata"]["labels"][names.LABEL_PRESENT] = "true"
     ready.drop(resources.GPUNODEINVENTORY, NODE)
     assert ready.plan().actions == ()
     assert ready.gates() == COMPONENTS
+
+
+def test_a_node_that_is_no_gpu_node_any_more_has_no_open_gate(ready: Cluster) -> None:
+    ready.drop(resources.GPUNODEINVENTORY, NODE)
+    ready.step()
+
+    assert ready.gates() == []
+    assert ready.plan().actions == ()
 
 
 def test_a_node_that_is_gone_needs_nothing(ready: Cluster) -> None:
