@@ -63,6 +63,11 @@ def test_reports_are_changed_by_their_node_only(kube: harness.Kube) -> None:
         answer = kube.account(VALIDATE, "node-b").merge(path, {"spec": {}, "metadata": {"labels": {"x": "y"}}})
         assert answer.code == 403
         assert "writes only NodeFeature gpu-node-b" in answer.message
+        # nfd-master would give the node whatever stands in spec.labels.
+        answer = a.merge(path, {"spec": {"labels": {"node-role.example.com/own": "true"}}})
+        assert answer.code == 403
+        assert "gives its node no labels" in answer.message
+        assert a.merge(path, {"spec": {"labels": {}}}).code == 200
         # Not by relabelling either.
         assert a.merge(path, {"metadata": {"labels": {NODE_LABEL: "node-b"}}}).code == 403
         assert a.merge(path, {"metadata": {"labels": {NODE_LABEL: None}}}).code == 403
