@@ -22,11 +22,14 @@ from controllers.inventory.plan import plan
 from controllers.inventory.rule import ObservedRule, Rule
 from controllers.inventory.rule import plan as plan_rule
 from controllers.runtime.controller import Controller
+from controllers.runtime.errors import Forbidden, Invalid
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import LiveSettings, module_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controllers.api.meta import KubeObject
 
 WORKERS = 16
@@ -66,16 +69,28 @@ class Reconciler:
 class RuleKeeper:
     """One loop over one key: the name of our NodeFeatureRule."""
 
-    def __init__(self, process: Process) -> None:
-        """Make the loop and its cache, which holds this one object; `watch` connects them."""
+    def __init__(self, process: Process, world: World, refused: Callable[[], None]) -> None:
+        """Make the loop and its cache, which holds this one object; `watch` connects them.
+
+        `refused` is called when the API server begins to refuse the rule, and when it ends to.
+        """
         ours = Scope(fields=f"metadata.name={names.NODE_FEATURE_RULE}")
-        self._execute = process.executor.execute
+        self._execute, self._world, self._refused = process.executor.execute, world, refused
         self._rules = process.reflect(resources.NODEFEATURERULE, Rule, scope=ours, optional=True)
         self.rules = Controller("rule", self._rule, workers=1)
 
     async def _rule(self, name: str) -> float | None:
         made = plan_rule(ObservedRule(self._rules.get(name), served=self._rules.served))
-        await self._execute(made.actions)
+        said = ""
+        try:
+            await self._execute(made.actions)
+        except (Invalid, Forbidden) as error:
+            said = error.message
+            raise
+        finally:
+            if said != self._world.refused:
+                self._world.refused = said
+                self._refused()
         return made.requeue_after
 
     def watch(self) -> None:
@@ -94,7 +109,8 @@ async def wire(process: Process) -> None:
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
     )
     settings = module_settings(process)
-    reconciler, keeper = Reconciler(process, world, settings), RuleKeeper(process)
+    reconciler = Reconciler(process, world, settings)
+    keeper = RuleKeeper(process, world, lambda: reconciler.nodes.add_all(world.everywhere()))
     REGISTRY.register(Records(world))
 
     async def work() -> None:

@@ -94,7 +94,7 @@ def decide(seen: Observed) -> Decision:
     if node is None or not (speaks or seen.inventory):
         return Decision()
     if not speaks and seen.nfd:
-        return Decision(of_node=_without_cards(node.name), is_gpu_node=True, was_gpu_node=_is_left(seen))
+        return Decision(of_node=_without_cards(seen), is_gpu_node=True, was_gpu_node=_is_left(seen))
     wanted: list[Wanted] = []
     removals: list[Removal] = []
     for card in reading.cards if reading else ():
@@ -117,7 +117,7 @@ def decide(seen: Observed) -> Decision:
     removals = [removal for removal in removals if removal.device.metadata.deletion_timestamp is None]
     of_node = {
         kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted, models),
-        kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd),
+        kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd, refused=seen.refused),
     }
     unnamed = bool(reading.problems) if reading else labelled
     return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
@@ -140,11 +140,11 @@ def _is_same(device: GPUDevice | None, card: Card) -> bool:
     return old is not None and now is not None and now.uuid is not None and now.uuid == old.uuid
 
 
-def _without_cards(node: str) -> dict[str, Finding]:
+def _without_cards(seen: Observed) -> dict[str, Finding]:
     """The conditions of a node that had cards and of which nothing speaks of cards any more."""
     return {
-        kinds.INVENTORY_INCOMPLETE: findings.node(node, ()),
-        kinds.PREREQUISITE_NOT_MET: findings.PREREQUISITES_MET,
+        kinds.INVENTORY_INCOMPLETE: findings.node(seen.name, ()),
+        kinds.PREREQUISITE_NOT_MET: findings.prerequisite(seen.name, nfd=seen.nfd, refused=seen.refused),
     }
 
 

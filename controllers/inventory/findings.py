@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.settings import ManagedNodes
 
 PROBLEMS_SHOWN = 8
+TOLD_MAX = 300
 
 
 COMPLETE = Finding(False, "Complete", "everything that identifies the card is known")
@@ -42,10 +43,16 @@ def managed(node: Node, settings: ManagedNodes) -> Finding:
     return Finding(True, "NotEnabled", f"{odd}not managed by default; label {key}=true begins it")
 
 
-def prerequisite(node: str, *, nfd: bool) -> Finding:
-    """Whether what the module builds on is there (PrerequisiteNotMet)."""
-    if nfd:
+def prerequisite(node: str, *, nfd: bool, refused: str = "") -> Finding:
+    """Whether what the module builds on is there (PrerequisiteNotMet); `refused`: what was said against our rule."""
+    if nfd and not refused:
         return PREREQUISITES_MET
+    if nfd:
+        message = (
+            f"nodes get no labels from NodeFeatureRule {names.NODE_FEATURE_RULE}: the API server does not take it"
+            f" ({refused[:TOLD_MAX]}); Node Feature Discovery 0.15 or newer is needed"
+        )
+        return Finding(True, "RuleRefused", message)
     message = (
         f"the cards of node {node} cannot be seen: the API server does not serve NodeFeature"
         " (nfd.k8s-sigs.io/v1alpha1); install Node Feature Discovery"

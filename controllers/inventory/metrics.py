@@ -31,6 +31,8 @@ class Records(Collector):
         """Count."""
         nfd = "Whether the API server serves NFD's NodeFeature, without which no card can be seen: 1 yes, 0 no."
         yield GaugeMetricFamily("gpu_inventory_nfd_served", nfd, int(self._world.features.served))
+        rule = "Whether the API server refuses our NodeFeatureRule, without which no node is labelled: 1 yes, 0 no."
+        yield GaugeMetricFamily("gpu_inventory_rule_refused", rule, int(bool(self._world.refused)))
         cards = GaugeMetricFamily("gpu_inventory_devices_total", "Cards on record, by node.", labels=["node"])
         free = GaugeMetricFamily("gpu_device_unassigned_total", "Cards in no pool, by node.", labels=["node"])
         for node in self._world.devices.index_values(BY_NODE):

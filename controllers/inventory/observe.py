@@ -34,6 +34,8 @@ class Observed:
     inventory: GPUNodeInventory | None = None
     nfd: bool = True
     """Whether the API server serves NodeFeature at all."""
+    refused: str = ""
+    """Why the API server does not take our NodeFeatureRule; empty where it does."""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Where else cards with the uuids of this node's cards are on record: uuid → inventoryID."""
 
@@ -46,6 +48,8 @@ class World:
     features: Store[NodeFeature]
     devices: Store[GPUDevice]
     inventories: Store[GPUNodeInventory]
+    refused: str = ""
+    """What the API server last said against our NodeFeatureRule."""
 
     def __post_init__(self) -> None:
         """Index what `node` asks for."""
@@ -65,6 +69,7 @@ class World:
             devices=devices,
             inventory=self.inventories.get(name),
             nfd=self.features.served,
+            refused=self.refused,
             elsewhere=dict(self._elsewhere(name, devices)),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,9 @@ import yaml
 
 from controllers.api import names, resources
 from controllers.inventory import rule
-from controllers.runtime.errors import Invalid, NotFound
-from tests.inventory.plane import CRD, Plane, Running
+from controllers.runtime.client import APPLY
+from controllers.runtime.errors import Forbidden, Invalid, NotFound
+from tests.inventory.plane import CRD, Plane, Running, card
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -149,3 +150,71 @@ async def test_nfd_may_come_later(plane: Plane, tmp_path: Path) -> None:
         await kept(plane)
         assert await writes(process) == 1
         assert '"level":"error"' not in process.log.read_text()
+
+
+POLICY = resources.Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+BINDING = resources.Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+
+
+@asynccontextmanager
+async def without_match_name(plane: Plane) -> AsyncIterator[None]:
+    """An API server that refuses our rule, as one with an old NFD's kinds does."""
+    rules = [
+        {
+            "apiGroups": ["nfd.k8s-sigs.io"],
+            "apiVersions": ["*"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": ["nodefeaturerules"],
+        }
+    ]
+    checks = [{"expression": "false", "message": "unknown field matchName"}]
+    policy = {"matchConstraints": {"resourceRules": rules}, "validations": checks}
+    await plane.put(POLICY, {"metadata": {"name": "old"}, "spec": policy})
+    binding = {"policyName": "old", "validationActions": ["Deny"]}
+    await plane.put(BINDING, {"metadata": {"name": "old"}, "spec": binding})
+
+    async def in_force() -> bool:
+        query = {"dryRun": "All", "fieldManager": "test"}
+        kind = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeatureRule"}
+        body = {**kind, "metadata": {"name": "probe"}, "spec": {"rules": []}}
+        path = resources.NODEFEATURERULE.path(None, "probe")
+        try:
+            await plane.client.request("PATCH", path, query=query, body=body, content_type=APPLY)
+        except (Invalid, Forbidden) as error:
+            return "matchName" in str(error)
+        return False
+
+    await plane.until(in_force, "the policy")
+    try:
+        yield
+    finally:
+        with suppress(NotFound):
+            await plane.delete(BINDING, "old")
+        await plane.delete(POLICY, "old")
+
+
+async def test_a_refused_rule_is_told_on_every_node_until_it_is_taken(plane: Plane, tmp_path: Path) -> None:
+    await plane.node("refused")
+    await plane.report("refused", [card(0)])
+
+    async def prerequisite(reason: str) -> dict[str, Any] | None:
+        found = await plane.condition(resources.GPUNODEINVENTORY, "refused", "PrerequisiteNotMet")
+        return found if found and found["reason"] == reason else None
+
+    async with without_match_name(plane), plane.run(MODULE, tmp_path) as process:
+        told = await plane.until(lambda: prerequisite("RuleRefused"), "the refusal")
+        assert told["status"] == "True"
+        assert "unknown field matchName" in told["message"]
+        assert "0.15 or newer" in told["message"]
+        assert (await process.metrics())["gpu_inventory_rule_refused"] == 1
+        await plane.delete(BINDING, "old")
+        await plane.until(lambda: prerequisite("PrerequisitesMet"), "the rule to be taken", seconds=60)
+        await kept(plane)

@@ -63,6 +63,6 @@ def _left_over(node: str, key: str, value: str) -> Finding:
         about=key,
         found=value or "an empty value",
         expected="no such label",
-        todo="what nfd-master does not remove when it next applies its rules was set by hand:"
-        f" kubectl label node {node} LABEL-",
+        todo="what nfd-master does not remove when it next applies its rules was set by hand; remove it with"
+        f" kubectl label node {node}, the label and a minus behind it",
     )

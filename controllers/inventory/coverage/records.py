@@ -47,11 +47,24 @@ class AttributeFeatures(nodefeature.AttributeFeatures):
     os: Attributes | None = Field(default=None, alias="system.osrelease")
 
 
+def _displays(feature: Any) -> Any:
+    """Of NFD's `pci.device` what may be a card: a hundred other functions of each node are dropped."""
+    elements = feature.get("elements") if isinstance(feature, dict) else None
+    if not isinstance(elements, list):
+        return feature
+    kept = [one for one in elements if not isinstance(one, dict) or _may_be_card(one.get("attributes"))]
+    return {"elements": kept}
+
+
+def _may_be_card(attributes: Any) -> bool:
+    return not isinstance(attributes, dict) or str(attributes.get("class", "")).startswith(nodefeature.DISPLAYS)
+
+
 @record
 class InstanceFeatures(nodefeature.InstanceFeatures):
     """The instance features; of the bus also each element, since the rule numbers them."""
 
-    bus: Instances | None = Field(default=None, alias="pci.device")
+    bus: Annotated[Instances | None, BeforeValidator(_displays)] = Field(default=None, alias="pci.device")
 
 
 @record

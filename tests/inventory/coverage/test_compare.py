@@ -92,7 +92,7 @@ def test_a_label_that_is_not_as_expected(
 def test_a_left_over_label_comes_with_the_command_that_removes_it() -> None:
     finding = the_only(of_node(compare(with_node(good(), device__07__vendor="10de"))))
 
-    assert f"kubectl label node {NODE} LABEL-" in finding.todo
+    assert f"kubectl label node {NODE}, the label and a minus behind it" in finding.todo
 
 
 def test_a_node_that_nfd_master_never_labelled_is_one_finding() -> None:
