@@ -74,7 +74,8 @@ RULES: dict[str, list[dict[str, str]]] = {"GPUPool": POOL_RULES}
 def structural(node: dict[str, Any], defs: dict[str, Any], *, defaults: bool) -> dict[str, Any]:
     """A structural schema from a node of pydantic's schema."""
     node = _resolved(node, defs)
-    out: dict[str, Any] = {key: node[key] for key in KEPT if node.get(key) is not None}
+    # Lists are copied: YAML writes one that is shared as an anchor.
+    out: dict[str, Any] = {key: _own(node[key]) for key in KEPT if node.get(key) is not None}
     out |= {key: value for key, value in node.items() if key.startswith("x-")}
     if "const" in node:
         out |= {"type": "string", "enum": [node["const"]]}
@@ -85,12 +86,16 @@ def structural(node: dict[str, Any], defs: dict[str, Any], *, defaults: bool) ->
             key: structural(value, defs, defaults=defaults) for key, value in node["properties"].items()
         }
         if required := node.get("required"):
-            out["required"] = required
+            out["required"] = _own(required)
     if isinstance(node.get("items"), dict):
         out["items"] = structural(node["items"], defs, defaults=defaults)
     if isinstance(node.get("additionalProperties"), dict) and "x-kubernetes-preserve-unknown-fields" not in out:
         out["additionalProperties"] = structural(node["additionalProperties"], defs, defaults=defaults)
     return out
+
+
+def _own(value: Any) -> Any:
+    return list(value) if isinstance(value, list) else value
 
 
 def _resolved(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:

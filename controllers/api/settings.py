@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
+from controllers.api.component import ComponentSettings
 from controllers.api.meta import KubeObject
-from controllers.api.record import adapter, record
+from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
 
 _DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
@@ -43,6 +44,8 @@ def duration(default: str) -> Any:
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
+XID = Annotated[int, Field(ge=1, le=65_535)]
+"""Number of an error that NVIDIA's driver reports."""
 
 
 @record
@@ -84,13 +87,25 @@ class InventorySettings:
 
 
 @record
-class ComponentSettings:
-    """One component of the node's preparation."""
+class MonitoringSettings:
+    """When a node's telemetry counts as there."""
 
-    enabled: bool = True
-    """Whether the module runs this component."""
-    image: str | None = None
-    """Image with its tag or digest; the module's default when left out."""
+    scrape_period: Duration = duration("15s")
+    """How often the exporter of each node is asked."""
+    ready_after: Annotated[int, Field(ge=1, le=100)] = 3
+    """Answers with fresh values, one after the other, until monitoring is ready."""
+    missing_after: Duration = duration("2m")
+    """How long without such an answer until monitoring is missing; at least two scrape periods."""
+
+    @model_validator(mode="after")
+    def _outlasts_a_scrape(self) -> MonitoringSettings:
+        if self.missing_after < 2 * self.scrape_period:
+            msg = (
+                f"missingAfter ({self.missing_after:g}s) is less than two scrape periods of {self.scrape_period:g}s:"
+                " one late answer would count as missing"
+            )
+            raise ValueError(msg)
+        return self
 
 
 @record
@@ -109,6 +124,8 @@ class BootstrapSettings:
     """Telemetry of the cards."""
     validator: ComponentSettings = Field(default_factory=ComponentSettings)
     """A container that must see the cards."""
+    monitoring: MonitoringSettings = Field(default_factory=MonitoringSettings)
+    """When a node's telemetry counts as there."""
     phase_deadline: Duration = duration("10m")
     """How long a component may take on a node before it is called missing."""
 
@@ -133,6 +150,29 @@ class HealthSettings:
 
     max_unavailable_percent: Annotated[int, Field(ge=1, le=100)] = 20
     """Most of a pool's cards, or of all nodes, that are taken out by the module at once."""
+    temperature_fault_c: Annotated[int, Field(ge=30, le=150)] = 95
+    """Temperature of a card, in degrees Celsius, from which it is faulted."""
+    temperature_clear_c: Annotated[int, Field(ge=20, le=150)] = 85
+    """Temperature, in degrees Celsius, below which a card that was too hot counts as clean; under the other one."""
+    recovery_scrapes: Annotated[int, Field(ge=1, le=10_000)] = 20
+    """Clean answers of the exporter, one after the other, until a faulted card may return by itself."""
+    critical_xids: Annotated[list[XID], Atomic] = Field(default_factory=list)
+    """XIDs that fault a card beside those of the module's table."""
+    ignored_xids: Annotated[list[XID], Atomic] = Field(default_factory=list)
+    """XIDs of the module's table that fault no card."""
+
+    @model_validator(mode="after")
+    def _thresholds(self) -> HealthSettings:
+        if self.temperature_clear_c >= self.temperature_fault_c:
+            msg = (
+                f"temperatureClearC ({self.temperature_clear_c}) is not below temperatureFaultC"
+                f" ({self.temperature_fault_c}): a card at that temperature would come and go"
+            )
+            raise ValueError(msg)
+        if both := sorted({*self.critical_xids} & {*self.ignored_xids}):
+            msg = f"XID {', '.join(map(str, both))} stands in criticalXids and in ignoredXids; which is meant?"
+            raise ValueError(msg)
+        return self
 
 
 @record

@@ -18,6 +18,7 @@ from controllers.api.settings import Settings
 from controllers.bootstrap import components, plan
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.observe import Operand, RuntimeClass, World
+from controllers.bootstrap.operands import AGENT_IMAGE
 from controllers.runtime.controller import Controller
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
@@ -37,6 +38,7 @@ class Reconciler:
     def __init__(self, process: Process, world: World, settings: LiveSettings[Settings]) -> None:
         """Make the loops; `watch` connects them to the caches."""
         self._execute, self._world, self._settings = process.executor.execute, world, settings
+        self._agent_image = process.args.agent_image
         self.nodes = Controller("bootstrap", self._node, workers=16)
         self.components = Controller("components", self._components, workers=1)
 
@@ -46,7 +48,7 @@ class Reconciler:
         return made.requeue_after
 
     async def _components(self, _: str) -> float | None:
-        made = components.plan(self._world.operands(), self._settings.current.bootstrap)
+        made = components.plan(self._world.operands(), self._settings.current.bootstrap, self._agent_image)
         await self._execute(made.actions)
         return made.requeue_after
 
@@ -109,4 +111,6 @@ async def wire(process: Process) -> None:
 
 if __name__ == "__main__":
     DESCRIPTION = "Prepares GPU nodes, component by component, and says when their cards may be pooled."
-    sys.exit(main(arguments(names.BOOTSTRAP, DESCRIPTION), names.MANAGER_BOOTSTRAP, wire))
+    PARSER = arguments(names.BOOTSTRAP, DESCRIPTION)
+    PARSER.add_argument("--agent-image", default=AGENT_IMAGE, help="image of the node agents that check a node")
+    sys.exit(main(PARSER, names.MANAGER_BOOTSTRAP, wire))

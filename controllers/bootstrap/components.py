@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 MERGE_KEYS = ("mountPath", "containerPort", "name")
 
 
-def plan(seen: ObservedOperands, settings: BootstrapSettings) -> Plan:
+def plan(seen: ObservedOperands, settings: BootstrapSettings, agent_image: str = operands.AGENT_IMAGE) -> Plan:
     """What to write so that every component runs as it is built, and no other."""
-    draft, wanted = Draft(), operands.daemonsets(settings)
+    draft, wanted = Draft(), operands.daemonsets(settings, agent_image)
     for name, body in operands.runtime_classes().items():
         # One that is there may be the administrator's, and its handler cannot be changed.
         if name not in seen.runtime_classes:

@@ -7,14 +7,12 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 RUNTIME_CLASS: Final = "nvidia"
-VALIDATIONS: Final = "/run/nvidia/validations"
 TOOLKIT_ROOT: Final = "/usr/local/nvidia"
-SLEEP: Final = "while true; do sleep 86400; done"
 # name: path on the host, type
 HOST_PATHS: Final = {
     "host": ("/", "Directory"),
-    "validations": (VALIDATIONS, "DirectoryOrCreate"),
-    "dev-char": ("/dev/char", "DirectoryOrCreate"),
+    "usr": ("/usr", "Directory"),
+    "etc": ("/etc", "Directory"),
     "toolkit-run": ("/run/nvidia/toolkit", "DirectoryOrCreate"),
     "toolkit-root": (TOOLKIT_ROOT, "DirectoryOrCreate"),
     "cdi": ("/var/run/cdi", "DirectoryOrCreate"),
@@ -25,39 +23,6 @@ HOST_PATHS: Final = {
     "sys": ("/sys", "Directory"),
     "pod-resources": ("/var/lib/kubelet/pod-resources", "Directory"),
 }
-
-
-def validation(check: str, image: str, mounts: list[Json]) -> Json:
-    """A check that ends when it passes, and leaves `<check>-ready` on the host."""
-    return {
-        "name": f"{check}-validation",
-        "image": image,
-        "command": ["nvidia-validator"],
-        "env": [
-            *env({"COMPONENT": check, "OUTPUT_DIR": VALIDATIONS}),
-            from_field("NODE_NAME", "spec.nodeName"),
-            from_field("OPERATOR_NAMESPACE", "metadata.namespace"),
-        ],
-        # It runs the host's tools in the host's root and makes links under /dev/char.
-        "securityContext": {"privileged": True},
-        "resources": resources("10m", "32Mi", "128Mi"),
-        "volumeMounts": mounts,
-    }
-
-
-def holder(name: str, image: str, file: str) -> Json:
-    """Keeps the pod there after its checks have passed, and ready while their result stands."""
-    return {
-        "name": name,
-        "image": image,
-        "command": ["sh", "-c", SLEEP],
-        "securityContext": root(),
-        "resources": resources("1m", "16Mi", "64Mi"),
-        "readinessProbe": run(f"test -f {VALIDATIONS}/{file}", 5),
-        "livenessProbe": run("true", 60),
-        "lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", f"rm -f {VALIDATIONS}/{file}"]}}},
-        "volumeMounts": mounts("validations"),
-    }
 
 
 def on_host_network(container: Json, *paths: str) -> Json:
@@ -74,7 +39,7 @@ def volumes(*keys: str) -> list[Json]:
 
 def mounts(*keys: str) -> list[Json]:
     """Mounts at the host's own paths."""
-    return [mount(name, "/host-dev-char" if name == "dev-char" else HOST_PATHS[name][0]) for name in keys]
+    return [mount(name, HOST_PATHS[name][0]) for name in keys]
 
 
 def mount(volume: str, path: str, *, read_only: bool = False) -> Json:

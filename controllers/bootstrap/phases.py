@@ -15,7 +15,8 @@ from controllers.api import conditions as kinds
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from controllers.api.settings import BootstrapSettings, ComponentSettings
+    from controllers.api.component import ComponentSettings
+    from controllers.api.settings import BootstrapSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class Phase:
     """Whether cards leave circulation when it fails later; GFD only writes labels."""
 
 
+# A managed driver has its seat here: a phase `driver` before all others, its setting `bootstrap.driver` switched off
+# by default, and a function that builds its pod in `operands`. All else follows from the row: gate, order, deadline,
+# reasons. The check that comes after it is the same, whoever installed the driver.
 PHASES: Final = (
     Phase("driver-validator", "driver_validator", "DriverValidator", kinds.DRIVER_MISSING),
     Phase("toolkit", "toolkit", "Toolkit", kinds.TOOLKIT_MISSING),

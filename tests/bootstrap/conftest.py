@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.api import names
+from controllers.api.resources import Resource
+from controllers.bootstrap.operands.validators import SERVICE_ACCOUNT
 from controllers.runtime.client import Client
 from tests.inventory.plane import Plane
 
@@ -30,5 +33,8 @@ async def plane(bootstrap_plane: Path) -> AsyncIterator[Plane]:
     client = await Client.connect(bootstrap_plane, user_agent="test")
     made = Plane(client, bootstrap_plane)
     await made.install()
+    # The chart brings it; without it the pods of the two validators are refused.
+    account = {"metadata": {"name": SERVICE_ACCOUNT, "namespace": names.NAMESPACE}}
+    await made.put(Resource("", "v1", "serviceaccounts", "ServiceAccount", True), account)
     yield made
     await client.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ from controllers.runtime.plan import Apply, Delete
 from tests.bootstrap.world import Cluster
 
 GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
 UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
 BUILT = operands.daemonsets(Settings().bootstrap)
 PODS = [(phase.component, BUILT[operands.object_name(phase.component)]["spec"]["template"]["spec"]) for phase in PHASES]
+VALIDATORS = ("driver-validator", "validator")
+PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and signals it
 
 
 @pytest.fixture
@@ -51,22 +56,166 @@ def test_every_component_keeps_the_house_rules(component: str, pod: dict[str, An
     assert pod["nodeSelector"] == {names.deploy_label(component): "true"}
     assert pod["priorityClassName"] == "system-node-critical"
     assert pod["tolerations"] == [{"operator": "Exists"}]
-    assert pod["automountServiceAccountToken"] is False
-    for container in (*pod.get("initContainers", ()), *pod["containers"]):
-        security = container["securityContext"]
-        assert security.get("privileged") or security["allowPrivilegeEscalation"] is False
-        assert security.get("privileged") or security["capabilities"]["drop"] == ["ALL"]
-        assert container["resources"]["requests"]["ephemeral-storage"]
-        assert container["resources"]["limits"]["memory"]
-        assert ":" in container["image"]
-        assert "latest" not in container["image"]
-    for container in pod["containers"]:
-        assert container["readinessProbe"]
-        assert container["livenessProbe"]
-    mounted = {
-        m["name"] for c in (*pod.get("initContainers", ()), *pod["containers"]) for m in c.get("volumeMounts", ())
-    }
-    assert mounted == {volume["name"] for volume in pod.get("volumes", ())}
+    assert pod["automountServiceAccountToken"] is (component in VALIDATORS)
+    assert "initContainers" not in pod
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    if component in PRIVILEGED:
+        assert security == {"privileged": True}
+    else:
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"]["drop"] == ["ALL"]
+        assert (pod.get("securityContext") or security)["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["resources"]["requests"]["ephemeral-storage"]
+    assert container["resources"]["limits"]["memory"]
+    assert ":" in container["image"]
+    assert "latest" not in container["image"]
+    assert container["readinessProbe"]
+    assert container["livenessProbe"]
+    assert {m["name"] for m in container.get("volumeMounts", ())} == {v["name"] for v in pod.get("volumes", ())}
+
+
+@pytest.mark.parametrize(("component", "pod"), PODS)
+def test_who_opens_a_port_on_the_host_has_it_from_the_modules_range(component: str, pod: dict[str, Any]) -> None:
+    ports = [port["containerPort"] for port in pod["containers"][0].get("ports", ())]
+
+    assert not pod.get("hostNetwork") or all(4200 <= port < 4300 for port in ports)
+    assert bool(pod.get("hostNetwork")) == (component in {"dcgm", "dcgm-exporter"})
+
+
+def test_the_host_engine_is_for_its_own_node() -> None:
+    (engine,) = dict(PODS)["dcgm"]["containers"]
+    (exporter,) = dict(PODS)["dcgm-exporter"]["containers"]
+    (port,) = engine["ports"]
+
+    assert engine["args"][engine["args"].index("-b") + 1] == "127.0.0.1"
+    assert engine["args"][engine["args"].index("-p") + 1] == str(port["containerPort"])
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert engine[probe]["tcpSocket"] == {"host": "127.0.0.1", "port": port["containerPort"]}
+    assert environment(exporter)["DCGM_REMOTE_HOSTENGINE_INFO"] == f"127.0.0.1:{port['containerPort']}"
+    assert environment(exporter)["DCGM_EXPORTER_LISTEN"] == f":{exporter['ports'][0]['containerPort']}"
+
+
+@pytest.mark.parametrize("component", VALIDATORS)
+def test_the_validators_are_the_modules_own_agent_without_privileges(component: str) -> None:
+    pod = dict(PODS)[component]
+    (container,) = pod["containers"]
+
+    assert pod["serviceAccountName"] == "gpu-nodeagent-validate"
+    assert (ROOT / "templates" / pod["serviceAccountName"].replace("-validate", "") / "validate").is_dir()
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["command"] == ["python3", "-m", "nodeagent.validate"]
+    assert container["args"][0] == {"driver-validator": "driver", "validator": "container"}[component]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert f"--health-port={container['ports'][0]['containerPort']}" in container["args"]
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert environment(container)["HOST_SYS"] in mounted
+    assert environment(container)["HOST_ROOT"] + "/etc" in mounted
+    assert "/dev" not in {volume["hostPath"]["path"] for volume in pod["volumes"]}
+    assert (pod.get("runtimeClassName") == "nvidia") == (component == "validator")
+
+
+def test_the_validators_see_the_host_as_the_discovery_agent_does() -> None:
+    """One image, one user, one place for the host's files; the chart's template is the other spelling."""
+    text = (ROOT / "templates/gpu-nodeagent/discover/daemonset.yaml").read_text()
+    for pod in (dict(PODS)[component] for component in VALIDATORS):
+        (container,) = pod["containers"]
+        for name in ("HOST_SYS", "HOST_ROOT"):
+            assert f"- name: {name}\n          value: {environment(container)[name]}\n" in text
+        assert f"runAsUser: {pod['securityContext']['runAsUser']}\n" in text
+        for mount in (mount for mount in container["volumeMounts"] if mount["name"] != "cdi"):
+            assert f"mountPath: {mount['mountPath']}\n" in text
+
+
+def test_the_agents_image_is_told_by_the_process() -> None:
+    values = yaml.safe_load((ROOT / "values.yaml").read_text())
+    assert values["gpuControlPlane"]["nodeAgent"]["image"] == operands.AGENT_IMAGE
+
+    made = operands.daemonsets(Settings().bootstrap, "mirror.local:5000/gpu/agent:v3")
+    images = {name: one["spec"]["template"]["spec"]["containers"][0]["image"] for name, one in made.items()}
+    assert {name for name, image in images.items() if image == "mirror.local:5000/gpu/agent:v3"} == {
+        "gpu-driver-validator", "gpu-validator",
+    }  # fmt: skip
+
+
+def test_runtime_classes_name_the_handlers_that_the_toolkit_makes() -> None:
+    made = operands.runtime_classes()
+
+    assert {name: body["handler"] for name, body in made.items()} == {"nvidia": "nvidia", "nvidia-cdi": "nvidia-cdi"}
+    assert {pod["runtimeClassName"] for _, pod in PODS if "runtimeClassName" in pod} <= set(made)
+
+
+PID, DROP_IN, RUNTIME = "run/toolkit.pid", "conf.d/99-nvidia.toml", "toolkit/nvidia-container-runtime"
+
+
+@pytest.mark.parametrize(
+    ("files", "ready"),
+    [
+        ([], False),
+        ([(RUNTIME, 0)], False),  # programs of an earlier run
+        ([(RUNTIME, 0), (DROP_IN, 10)], False),  # a run that has begun no more
+        ([(RUNTIME, 0), (PID, 20)], False),  # installed, and the runtime does not know yet
+        ([(RUNTIME, 0), (DROP_IN, 10), (PID, 20)], False),  # the drop-in is of the run before
+        ([(RUNTIME, 0), (PID, 20), (DROP_IN, 20)], True),  # within one second
+        ([(RUNTIME, 0), (PID, 20), (DROP_IN, 25)], True),
+        ([(PID, 20), (DROP_IN, 25)], False),
+    ],
+)
+def test_the_toolkit_is_ready_when_this_run_has_told_the_runtime(
+    files: list[tuple[str, int]], ready: bool, tmp_path: Path
+) -> None:
+    probe = script("toolkit", "readinessProbe")
+    for path, inside in (
+        ("/usr/local/nvidia/toolkit", "toolkit"), ("/run/nvidia/toolkit", "run"), ("/runtime/config-dir.d", "conf.d"),
+    ):  # fmt: skip
+        probe = probe.replace(path, str(tmp_path / inside))
+    for name, at in files:
+        file(tmp_path / name, 1_700_000_000 + at)
+
+    assert passes(probe) is ready
+
+
+@pytest.mark.parametrize(
+    ("probe", "age", "passes_"),
+    [
+        ("readinessProbe", None, False), ("readinessProbe", 30, True), ("readinessProbe", 400, False),
+        ("livenessProbe", 400, True), ("livenessProbe", 700, False),
+    ],
+)  # fmt: skip
+def test_gfd_is_ready_while_its_file_is_fresh(probe: str, age: float | None, passes_: bool, tmp_path: Path) -> None:
+    asked = script("gfd", probe).replace("/etc/kubernetes/node-feature-discovery/features.d", str(tmp_path))
+    (tmp_path / "gfd-tmp").mkdir()
+    if age is not None:
+        file(tmp_path / "gfd", time.time() - age)
+
+    assert passes(asked) is passes_
+
+
+def script(component: str, probe: str) -> str:
+    """The shell script of a component's probe."""
+    (container,) = dict(PODS)[component]["containers"]
+    command = container[probe]["exec"]["command"]
+    assert command[:2] == ["sh", "-c"]
+    return str(command[2])
+
+
+def passes(text: str) -> bool:
+    """Whether a shell says yes."""
+    return subprocess.run(["sh", "-c", text], check=False, capture_output=True).returncode == 0
+
+
+def file(path: Path, at: float) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+    path.chmod(0o755)
+    os.utime(path, (at, at))
+
+
+def environment(container: dict[str, Any]) -> dict[str, str]:
+    """Variables with plain values."""
+    return {one["name"]: one["value"] for one in container.get("env", ()) if "value" in one}
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)
@@ -79,16 +228,13 @@ def test_labels_and_selectors_meet(phase: Any) -> None:
     assert made["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_the_settings_choose_images_and_components() -> None:
-    settings = parse_settings(
-        {"bootstrap": {"gfd": {"image": "mirror.local/gfd@sha256:1"}, "dcgm": {"enabled": False}}}
-    )
-    made = operands.daemonsets(settings.bootstrap)
+def test_a_component_that_is_switched_off_is_not_built() -> None:
+    made = operands.daemonsets(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)
 
     assert "gpu-dcgm" not in made
-    assert made["gpu-gfd"]["spec"]["template"]["spec"]["containers"][0]["image"] == "mirror.local/gfd@sha256:1"
     (exporter,) = made["gpu-dcgm-exporter"]["spec"]["template"]["spec"]["containers"]
-    assert "DCGM_REMOTE_HOSTENGINE_INFO" not in [env["name"] for env in exporter["env"]]
+    assert "DCGM_REMOTE_HOSTENGINE_INFO" not in environment(exporter)
+    assert exporter["securityContext"]["capabilities"]["add"] == ["SYS_ADMIN"]  # its own engine reads the counters
 
 
 def test_nothing_is_written_twice(cluster: Cluster) -> None:

@@ -59,7 +59,10 @@ MAY = {
         ("create", NFD, "nodefeatures", "", OURS, ""),
         ("get", "", "nodes", "", ANYWHERE, "x"),
     ],
-    "gpu-nodeagent-validate": [("patch", NFD, "nodefeatures", "", OURS, "x")],
+    "gpu-nodeagent-validate": [
+        ("patch", NFD, "nodefeatures", "", OURS, "x"),
+        ("watch", NFD, "nodefeatures", "", OURS, ""),
+    ],
     "gpu-nodeagent-device-plugin": [
         ("watch", "", "configmaps", "", OURS, ""),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),

@@ -1,0 +1,95 @@
+"""From the settings to the DaemonSets and RuntimeClasses that are to be there. Pure.
+
+The components use the driver that the administrator installed on the host. What reaches into
+the host does so with the mounts that it needs; only what configures the container runtime is
+privileged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.bootstrap.operands import gfd, images, monitoring, toolkit, validators
+from controllers.bootstrap.operands.custom import customised
+from controllers.bootstrap.parts import RUNTIME_CLASS
+from controllers.bootstrap.phases import PHASES, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.settings import BootstrapSettings
+    from controllers.bootstrap.parts import Json
+
+HANDLERS: Final = (RUNTIME_CLASS, "nvidia-cdi")
+"""RuntimeClasses and the handlers of the same names, which the toolkit tells the container runtime of.
+
+Both inject cards by CDI here; the second keeps its name for pods that were written for NVIDIA's GPU operator.
+"""
+PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
+    "driver-validator": validators.driver,
+    "toolkit": toolkit.pod,
+    "gfd": gfd.pod,
+    "dcgm": monitoring.dcgm,
+    "dcgm-exporter": monitoring.exporter,
+    "validator": validators.container,
+}
+
+
+def object_name(component: str) -> str:
+    """The name of a component's DaemonSet."""
+    return f"gpu-{component}"
+
+
+def daemonsets(settings: BootstrapSettings, agent_image: str = images.AGENT_IMAGE) -> dict[str, Json]:
+    """The DaemonSets that are to run, by name: whole objects but for what names them."""
+    made = {}
+    for phase in PHASES:
+        chosen, component = setting(phase, settings), phase.component
+        if chosen.enabled:
+            image = images.reference(chosen, images.default(component, agent_image))
+            made[object_name(component)] = _daemonset(component, customised(PODS[component](image, settings), chosen))
+    return made
+
+
+def labels(component: str) -> dict[str, str]:
+    """Labels of a component's DaemonSet and pods."""
+    return {
+        names.LABEL_HERITAGE: "deckhouse",
+        names.LABEL_MODULE: names.MODULE,
+        names.LABEL_APP: object_name(component),
+        names.LABEL_COMPONENT: component,
+    }
+
+
+def runtime_classes() -> dict[str, Json]:
+    """The RuntimeClasses under which containers see cards: the API server refuses pods that name an absent one."""
+    meta = {"labels": {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}}
+    return {handler: {"metadata": meta, "handler": handler} for handler in HANDLERS}
+
+
+def _daemonset(component: str, pod: Json) -> Json:
+    """What all components have in common around a pod."""
+    common = {
+        "nodeSelector": {names.deploy_label(component): "true"},
+        "priorityClassName": "system-node-critical",
+        # A node that is not ready, cordoned or reserved for a pool is prepared all the same.
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 30,
+    }
+    spec = {
+        "selector": {"matchLabels": {names.LABEL_APP: object_name(component)}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "revisionHistoryLimit": 2,
+        "template": {"metadata": {"labels": labels(component)}, "spec": common | pod},
+    }
+    annotations = {names.SPEC_HASH: spec_hash(spec)}
+    return {"metadata": {"labels": labels(component), "annotations": annotations}, "spec": spec}
+
+
+def spec_hash(spec: Json) -> str:
+    """What tells one version of a spec from another."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,42 @@
+"""NVIDIA's GPU feature discovery: describes the cards in labels. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.bootstrap import parts
+from controllers.bootstrap.parts import RUNTIME_CLASS
+
+if TYPE_CHECKING:
+    from controllers.api.settings import BootstrapSettings
+    from controllers.bootstrap.parts import Json
+
+FILE: Final = "/etc/kubernetes/node-feature-discovery/features.d/gfd"
+ENVIRONMENT: Final = {
+    "GFD_SLEEP_INTERVAL": "60s",
+    "GFD_OUTPUT_FILE": FILE,
+    "GFD_FAIL_ON_INIT_ERROR": "true",
+    # By default it would write a NodeFeature itself, for which it has no rights here.
+    "GFD_USE_NODE_FEATURE_API": "false",
+    "NVIDIA_VISIBLE_DEVICES": "all",
+}
+# It writes the file anew every minute, changed or not, and removes it when it is stopped in order. The image has
+# no base system but carries busybox, with sh and find.
+FRESH: Final = f'test -n "$(find {FILE} -size +0 -mmin -{{minutes}})"'
+
+
+def pod(image: str, _: BootstrapSettings) -> Json:
+    """Describes the cards through a features file that NFD's worker reads; ready while the file is fresh."""
+    container = {
+        "name": "gfd",
+        "image": image,
+        "command": ["gpu-feature-discovery"],
+        "env": [*parts.env(ENVIRONMENT), parts.from_field("NODE_NAME", "spec.nodeName")],
+        "securityContext": parts.root(),
+        "resources": parts.resources("10m", "64Mi", "128Mi"),
+        "readinessProbe": parts.run(FRESH.format(minutes=5), 5),
+        # Ten minutes without a file: the driver hangs in one of its questions.
+        "livenessProbe": parts.run(FRESH.format(minutes=10), 60) | {"failureThreshold": 10},
+        "volumeMounts": [*parts.mounts("features"), parts.mount("sys", "/sys", read_only=True)],
+    }
+    return {"runtimeClassName": RUNTIME_CLASS, "containers": [container], "volumes": parts.volumes("features", "sys")}

@@ -1,0 +1,66 @@
+"""NVIDIA's telemetry: DCGM's host engine and the exporter that asks it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.bootstrap import parts
+
+if TYPE_CHECKING:
+    from controllers.api.settings import BootstrapSettings
+    from controllers.bootstrap.parts import Json
+
+# On the host's network, so from the range that Deckhouse leaves to modules.
+DCGM_PORT: Final = 4255
+EXPORTER_PORT: Final = 4256
+
+
+def dcgm(image: str, _: BootstrapSettings) -> Json:
+    """The host engine, for the exporter of the same node alone: it asks nobody who they are, and listens on loopback.
+
+    Loopback is the host's, which the exporter shares; so does the kubelet, whose probe goes there.
+    """
+    check = {"tcpSocket": {"host": "127.0.0.1", "port": DCGM_PORT}}
+    container = {
+        "name": "dcgm",
+        "image": image,
+        "command": ["nv-hostengine"],
+        # In the foreground; the address is the default, and said here since it matters.
+        "args": ["-n", "-b", "127.0.0.1", "-p", str(DCGM_PORT)],
+        "env": parts.env({"NVIDIA_VISIBLE_DEVICES": "all"}),
+        # Profiling counters need SYS_ADMIN. It writes a log and its pid under /var.
+        "securityContext": parts.root(add=["SYS_ADMIN"], read_only=False),
+        "resources": parts.resources("50m", "128Mi", "512Mi"),
+        "ports": [{"name": "dcgm", "containerPort": DCGM_PORT, "protocol": "TCP"}],
+        "readinessProbe": parts.probe(check, 5),
+        "livenessProbe": parts.probe(check, 30),
+    }
+    return parts.on_host_network(container)
+
+
+def exporter(image: str, settings: BootstrapSettings) -> Json:
+    """Telemetry as text; through the host engine where that runs, else with an engine of its own."""
+    env = {
+        "DCGM_EXPORTER_LISTEN": f":{EXPORTER_PORT}",
+        "DCGM_EXPORTER_KUBERNETES": "true",
+        "DCGM_EXPORTER_COLLECTORS": "/etc/dcgm-exporter/dcp-metrics-included.csv",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        # Root has what it may have without it, and a program that asks for more than that is not started.
+        "NO_SETCAP": "true",
+    }
+    if settings.dcgm.enabled:
+        env["DCGM_REMOTE_HOSTENGINE_INFO"] = f"127.0.0.1:{DCGM_PORT}"
+    health = {"httpGet": {"path": "/health", "port": "metrics"}}
+    container = {
+        "name": "dcgm-exporter",
+        "image": image,
+        "env": [*parts.env(env), parts.from_field("NODE_NAME", "spec.nodeName")],
+        # Its start refreshes the cache of libraries, in the image's own /etc.
+        "securityContext": parts.root(add=[] if settings.dcgm.enabled else ["SYS_ADMIN"], read_only=False),
+        "resources": parts.resources("50m", "128Mi", "512Mi"),
+        "ports": [{"name": "metrics", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
+        "readinessProbe": parts.probe(health, 5),
+        "livenessProbe": parts.probe(health, 30),
+        "volumeMounts": [parts.mount("pod-resources", "/var/lib/kubelet/pod-resources", read_only=True)],
+    }
+    return parts.on_host_network(container, "pod-resources")

@@ -1,0 +1,64 @@
+"""NVIDIA's container toolkit, installed on the host by its installer. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.bootstrap import parts
+from controllers.bootstrap.parts import RUNTIME_CLASS, TOOLKIT_ROOT
+
+if TYPE_CHECKING:
+    from controllers.api.settings import BootstrapSettings
+    from controllers.bootstrap.parts import Json
+
+PID_FILE: Final = "/run/nvidia/toolkit/toolkit.pid"
+DROP_IN: Final = "/runtime/config-dir.d/99-nvidia.toml"
+ENVIRONMENT: Final = {
+    "ROOT": TOOLKIT_ROOT,
+    "RUNTIME": "containerd",
+    "CONTAINERD_RUNTIME_CLASS": RUNTIME_CLASS,
+    "RUNTIME_CONFIG": "/runtime/config-dir/config.toml",
+    "RUNTIME_DROP_IN_CONFIG": DROP_IN,
+    "RUNTIME_DROP_IN_CONFIG_HOST_PATH": "/etc/containerd/conf.d/99-nvidia.toml",
+    "RUNTIME_SOCKET": "/runtime/sock-dir/containerd.sock",
+    "CDI_ENABLED": "true",
+    "NVIDIA_RUNTIME_SET_AS_DEFAULT": "false",
+    "NVIDIA_CONTAINER_RUNTIME_MODE": "cdi",
+    "NVIDIA_CONTAINER_RUNTIME_MODES_CDI_DEFAULT_KIND": "management.nvidia.com/gpu",
+    "NVIDIA_DRIVER_ROOT": "/",
+    "DRIVER_ROOT_CTR_PATH": "/host",
+    "NVIDIA_VISIBLE_DEVICES": "void",
+    "TOOLKIT_PID_FILE": PID_FILE,
+}
+# The installer makes its pid file first, then installs the programs, then writes the drop-in, and removes pid file
+# and drop-in when it is stopped in order. A drop-in that is older than the pid file is left from a run that was not.
+# The image has busybox, whose test compares whole seconds: hence not the other way round, "is newer".
+READY: Final = (
+    f"test -x {TOOLKIT_ROOT}/toolkit/nvidia-container-runtime && test -s {PID_FILE} && test -s {DROP_IN}"
+    f" && ! test {PID_FILE} -nt {DROP_IN}"
+)
+
+
+def pod(image: str, _: BootstrapSettings) -> Json:
+    """Installs the container toolkit on the host and tells the container runtime of it."""
+    container = {
+        "name": "toolkit",
+        "image": image,
+        "command": ["nvidia-toolkit"],
+        "env": parts.env(ENVIRONMENT),
+        # The runtime's socket and configuration, and signals to it, are root's of the host.
+        "securityContext": {"privileged": True},
+        "resources": parts.resources("20m", "64Mi", "256Mi"),
+        "readinessProbe": parts.run(READY, 5),
+        # The pid is the host's: the pod shares its processes.
+        "livenessProbe": parts.run(f"kill -0 $(cat {PID_FILE})", 30),
+        "volumeMounts": [
+            *parts.mounts("toolkit-run", "toolkit-root", "cdi"),
+            parts.mount("containerd-config", "/runtime/config-dir"),
+            parts.mount("containerd-drop-ins", "/runtime/config-dir.d"),
+            parts.mount("containerd-socket", "/runtime/sock-dir"),
+            parts.mount("host", "/host", read_only=True),
+        ],
+    }
+    volumes = ("toolkit-run", "toolkit-root", "cdi", "containerd-config", "containerd-drop-ins", "containerd-socket")
+    return {"hostPID": True, "containers": [container], "volumes": parts.volumes(*volumes, "host")}
