@@ -1,0 +1,60 @@
+"""Whether a node's monitoring lives: ready after some fresh scrapes in a row, missing after a time without. Pure.
+
+A fresh scrape is a text that names at least one card. While MIG work suspends the node the clock stands still,
+and after a restart of ours the recorded verdict holds until it can be known again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controllers.bootstrap.health.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What is known of one node's exporter."""
+
+    since: float
+    """When we began to listen, or the suspension was last seen; seconds since the epoch."""
+    ready: bool | None = None
+    """True ready, False missing, None not known yet."""
+    streak: int = 0
+    """Fresh scrapes in a row."""
+    last: float | None = None
+    """The last fresh scrape."""
+
+
+def remember(ready: bool | None, now: float) -> Heartbeat:
+    """What is recorded of a node (`monitoring.dcgmReady`) when we begin to listen to it."""
+    return Heartbeat(since=now, ready=ready)
+
+
+def beat(heart: Heartbeat, limits: Limits, at: float, *, fresh: bool) -> Heartbeat:
+    """Take a scrape in."""
+    if not fresh:
+        return replace(heart, streak=0)
+    streak = heart.streak + 1
+    return replace(heart, streak=streak, last=at, ready=True if streak >= limits.ready_after else heart.ready)
+
+
+def look(heart: Heartbeat, limits: Limits, now: float, *, suspended: bool = False) -> Heartbeat:
+    """Let time pass."""
+    if suspended:
+        return replace(heart, since=now, streak=0)
+    return replace(heart, ready=False) if left(heart, limits, now) <= 0 else heart
+
+
+def left(heart: Heartbeat, limits: Limits, now: float) -> float:
+    """Seconds until the node is missing unless a fresh scrape comes; 0 or less when it is."""
+    return max(heart.since, heart.last or heart.since) + limits.missing_after - now
+
+
+def failing(heart: Heartbeat, period: float, now: float) -> bool:
+    """Whether a node that is not called missing has been silent for two periods: what blindness is told by.
+
+    It must be told before the first of many nodes is called missing, so it does not wait for that.
+    """
+    return heart.ready is not False and max(heart.since, heart.last or heart.since) + 2 * period < now

@@ -1,0 +1,31 @@
+"""Which sample is which card's. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.bootstrap.health.text import CardSample
+
+
+def match(devices: Iterable[GPUDevice], samples: Iterable[CardSample]) -> dict[str, CardSample]:
+    """Samples of a node by the names of its cards' objects: by uuid, else by PCI address.
+
+    Another uuid at a card's address is another card, of which nothing is known yet.
+    """
+    samples = tuple(samples)
+    by_uuid = {one.uuid.lower(): one for one in samples if one.uuid}
+    by_address = {one.address: one for one in samples if one.address}
+    found = {}
+    for device in devices:
+        hardware = device.status.hardware
+        if hardware is None:
+            continue
+        uuid = hardware.uuid.lower() if hardware.uuid else None
+        sample = by_uuid.get(uuid or "") or by_address.get(hardware.pci.address)
+        if sample is not None and not (uuid and sample.uuid and sample.uuid.lower() != uuid):
+            found[device.name] = sample
+    return found

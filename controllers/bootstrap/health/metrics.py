@@ -1,0 +1,57 @@
+"""Telemetry of cards for Prometheus: from memory, when somebody asks; never from or to the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import Gauge
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client.core import Metric
+
+    from controllers.bootstrap.health.signs import Memory
+
+FUSE_HELD = Gauge("gpu_fuse_held", "Cards or nodes that a fuse keeps in service, by kind and group.", ["kind", "group"])
+
+
+@dataclass(frozen=True, slots=True)
+class CardTelemetry:
+    """One card of the collector."""
+
+    node: str
+    device: str
+    """Name of the GPUDevice."""
+    memory: Memory
+
+
+class DeviceHealth(Collector):
+    """What is known of every card; series of what is not known are left out."""
+
+    def __init__(self, cards: Callable[[], Iterable[CardTelemetry]]) -> None:
+        """`cards` is asked at each scrape of ours."""
+        self._cards = cards
+
+    def collect(self) -> Iterable[Metric]:
+        """Tell."""
+        labels = ["node", "device"]
+        heat = GaugeMetricFamily("gpu_device_health_temperature_celsius", "Temperature of a card.", labels=labels)
+        ecc = CounterMetricFamily("gpu_device_health_ecc_errors", "Double-bit memory errors of a card.", labels=labels)
+        xid = GaugeMetricFamily("gpu_device_health_last_xid", "Last error number of a card; 0 for none.", labels=labels)
+        slow = GaugeMetricFamily("gpu_device_health_throttled", "1 while heat or hardware slows it.", labels=labels)
+        for card in self._cards():
+            key, memory = [card.node, card.device], card.memory
+            errors = memory.ecc_aggregate if memory.ecc_volatile is None else memory.ecc_volatile
+            if memory.temperature is not None:
+                heat.add_metric(key, memory.temperature)
+            if errors is not None:
+                ecc.add_metric(key, errors)
+            if memory.gauge is not None:
+                xid.add_metric(key, memory.last_xid or 0)
+            if memory.throttled is not None:
+                slow.add_metric(key, int(memory.throttled))
+        yield from (heat, ecc, xid, slow)

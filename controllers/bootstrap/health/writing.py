@@ -1,0 +1,65 @@
+"""Which telemetry is written to a card's status: what crosses a threshold, and nothing else. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controllers.api.gpudevice import DeviceHealth
+from controllers.domain.clock import stamp
+
+if TYPE_CHECKING:
+    from controllers.bootstrap.health.limits import Limits
+    from controllers.bootstrap.health.signs import Memory
+
+
+def telemetry(memory: Memory) -> DeviceHealth | None:
+    """What is known of a card in the form of its status; None before its first sample."""
+    if memory.gauge is None and memory.temperature is None and memory.ecc_volatile is None and memory.throttled is None:
+        return None
+    return DeviceHealth(
+        temperature_c=memory.temperature,
+        ecc_errors_total=memory.ecc_volatile if memory.ecc_volatile is not None else memory.ecc_aggregate,
+        last_xid=memory.last_xid,
+        throttled=memory.throttled,
+    )
+
+
+def worth_writing(
+    old: DeviceHealth | None, new: DeviceHealth | None, limits: Limits, now: float
+) -> DeviceHealth | None:
+    """The whole `health` to write; None while what is recorded still tells the same.
+
+    Errors and `throttled` (which has its own hysteresis) count when they change, the temperature when it enters
+    another of three classes: cool, from the clear border on, from the fault border on. A field that the
+    exporter stopped to tell keeps its value.
+    """
+    if new is None:
+        return None
+    if old is None:
+        return replace(new, last_updated=stamp(now))
+    whole = DeviceHealth(
+        temperature_c=_either(new.temperature_c, old.temperature_c),
+        ecc_errors_total=_either(new.ecc_errors_total, old.ecc_errors_total),
+        last_xid=_either(new.last_xid, old.last_xid),
+        throttled=old.throttled if new.throttled is None else new.throttled,
+        last_updated=stamp(now),
+    )
+    crossed = _crossed(old.temperature_c, whole.temperature_c, limits)
+    same = replace(whole, temperature_c=old.temperature_c, last_updated=old.last_updated) == old
+    return None if same and not crossed else whole
+
+
+def _either(new: int | None, old: int | None) -> int | None:
+    return old if new is None else new
+
+
+def _crossed(recorded: int | None, now: int | None, limits: Limits) -> bool:
+    """Whether the temperature left the recorded class: upwards at a border, downwards a margin below it."""
+    if recorded is None or now is None:
+        return recorded != now
+    borders = (limits.temperature_clear, limits.temperature_fault)
+    return any(
+        recorded < border <= now or (now < border - limits.temperature_margin and recorded >= border)
+        for border in borders
+    )

@@ -1,0 +1,27 @@
+"""Telemetry is told from memory."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from controllers.bootstrap.health.judge import judge, remember
+from controllers.bootstrap.health.limits import Limits
+from controllers.bootstrap.health.metrics import CardTelemetry, DeviceHealth
+from controllers.bootstrap.health.text import CardSample
+
+
+def test_what_is_known_is_told_and_nothing_else():
+    memory = remember(None, None, 0)
+    sample = CardSample("GPU-1", None, temperature=64, xids=(), ecc_volatile=2)
+    cards = [
+        CardTelemetry("worker-01", "a", judge(memory, sample, Limits(), 15, validated=True).memory),
+        CardTelemetry("worker-01", "b", memory),
+    ]
+    registry = CollectorRegistry()
+    registry.register(DeviceHealth(lambda: cards))
+    lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    assert lines == [
+        'gpu_device_health_temperature_celsius{device="a",node="worker-01"} 64.0',
+        'gpu_device_health_ecc_errors_total{device="a",node="worker-01"} 2.0',
+        'gpu_device_health_last_xid{device="a",node="worker-01"} 0.0',
+    ]
