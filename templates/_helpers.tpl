@@ -37,7 +37,8 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
 {{- end -}}
 
 {{- /* The identity of a process, bound to its ClusterRole and, where it has one, its Role of the same name
-       in our namespace. Usage: include "gpu-control-plane.identity" (dict "process" "x" "role" true) */ -}}
+       in our namespace. Usage: include "gpu-control-plane.identity" (dict "process" "x" "role" true);
+       with "namespaced" true it has no ClusterRole. */ -}}
 {{- define "gpu-control-plane.identity" -}}
 {{- $ns := include "gpu-control-plane.namespace" . -}}
 apiVersion: v1
@@ -47,6 +48,7 @@ metadata:
   namespace: {{ $ns }}
   {{- include "gpu-control-plane.labels" (dict "app" .process) | nindent 2 }}
 automountServiceAccountToken: false
+{{- if not .namespaced }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -61,6 +63,7 @@ subjects:
 - kind: ServiceAccount
   name: {{ .process }}
   namespace: {{ $ns }}
+{{- end }}
 {{- if .role }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1

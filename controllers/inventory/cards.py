@@ -17,7 +17,7 @@ from controllers.api.names import CARDS_MAX
 from controllers.api.nodefeature import DISPLAYS
 from controllers.domain import precision
 from controllers.domain.catalogue import VENDORS, canonical_profile, model
-from controllers.inventory.identity import canonical
+from controllers.domain.pci import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,21 +15,8 @@ from controllers.api.names import LABEL_VALUE_MAX, OBJECT_NAME_MAX
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
 
-_ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])")
 _NAME = re.compile(r"(.+)-([0-9a-f]{4,8})-([0-9a-f]{2})-([01][0-9a-f])-([0-7])")
 _HASH = 10
-
-
-def canonical(text: str) -> str | None:
-    """A PCI address in the one spelling that names are made of; None where it is none.
-
-    NVML writes the domain with 8 digits and sysfs with at least 4: both are the same card.
-    """
-    found = _ADDRESS.fullmatch(text.strip().lower())
-    if found is None:
-        return None
-    domain, bus, slot, function = found.groups()
-    return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot}.{function}"
 
 
 def device_name(node: str, address: str) -> str:

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controllers.api import names, resources
@@ -16,10 +15,11 @@ from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from nodeagent.discover import once
-from nodeagent.discover.ask import Asker, Timing
 from nodeagent.discover.publish import Publisher
-from nodeagent.discover.scan import Places, Scanner
-from nodeagent.discover.sysfs import ScanError
+from nodeagent.discover.scan import Scanner
+from nodeagent.host.ask import Asker, Timing
+from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.host.sysfs import ScanError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,42 +35,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of what --once prints"
     )
-    host = made.add_argument_group("where the host's files are")
-    for flag, variable, usual, about in (
-        ("--sys", "HOST_SYS", "/sys", "sysfs"),
-        ("--proc", "HOST_PROC", "/proc", "procfs"),
-        ("--root", "HOST_ROOT", "/", "folders of the toolkit and of the driver's library"),
-        ("--driver-root", "HOST_DRIVER_ROOT", "", "root of a driver that is installed in a container"),
-    ):
-        usual_text = f", else {usual}" if usual else ""
-        default = Path(value) if (value := os.environ.get(variable) or usual) else None
-        host.add_argument(flag, type=Path, default=default, help=f"{about} (default: {variable}{usual_text})")
-    timing, usual_timing = made.add_argument_group("looking, in seconds"), Timing()
-    timing.add_argument("--scan-period", type=seconds, default=10.0, help="between two looks at the bus")
-    timing.add_argument(
-        "--driver-period",
-        type=seconds,
-        default=usual_timing.period,
-        help="between two questions to the driver at rest",
-    )
-    timing.add_argument(
-        "--driver-deadline", type=seconds, default=usual_timing.deadline, help="after which it counts as silent"
-    )
+    add_places(made)
+    add_timing(made, "--scan-period", 10.0, "between two looks at the bus")
     return made
-
-
-def seconds(text: str) -> float:
-    """A positive number of seconds; the name stands in argparse's complaint."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
 
 
 def scanner(args: argparse.Namespace) -> Scanner:
     """What looks at the node."""
-    places = Places(args.sys, args.proc, args.root, args.driver_root)
-    return Scanner(places, Asker(places.library_roots, Timing(args.driver_period, args.driver_deadline)))
+    where = places(args)
+    return Scanner(where, Asker(where.library_roots, Timing(args.driver_period, args.driver_deadline)))
 
 
 async def wire(process: Process) -> None:

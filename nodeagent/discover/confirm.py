@@ -10,6 +10,11 @@
 * Nothing is bridged over a change of what the value belongs to: another card in the slot (ids,
   uuid), a card that a scan missed meanwhile, another version of the driver, another boot. A
   driver that is not loaded is told at once, and takes its values with it.
+* A report of this boot names only cards that a scan of this boot has seen. Cards of an earlier boot's
+  report that are not found yet are `awaited`, for three scans and no longer, also where something at
+  their place cannot be read; while one is, nothing is written, and the earlier boot's report stays.
+  That says the truth at any moment (whoever compares boot ids finds it not fresh), needs no second
+  kind of report, and gives a card that is slow to appear the same three scans, some 30 s.
 * A restarted agent begins with what it last published, so that neither three scans are cut
   short nor a value is dropped and written again.
 """
@@ -19,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodeagent.discover.address import canonical
+from controllers.domain.pci import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +46,8 @@ class Known:
     """Scans in a row that did not find it."""
     silent: Mapping[str, int] = field(default_factory=dict)
     """Scans in a row that did not tell a value which is kept, by attribute."""
-    bridges: bool = True
-    """Whether values may be kept from here on; not over a reboot."""
+    earlier_boot: bool = False
+    """Whether only a report of an earlier boot tells of it: nothing of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +66,14 @@ def start(published: Features | None, boot_id: str) -> State:
     attributes, instances = published.attributes, published.instances.cards
     same_boot = bool(boot_id) and attributes.agent is not None and attributes.agent.elements.get("boot_id") == boot_id
     cards = {
-        address: Known(element.attributes, bridges=same_boot)
+        address: Known(element.attributes, earlier_boot=not same_boot)
         for element in (instances.elements if instances is not None else ())
         if (address := canonical(element.attributes.get("address", ""))) is not None
     }
     return State(
         cards,
         driver=Known(attributes.driver.elements) if attributes.driver is not None and same_boot else None,
-        toolkit=Known(attributes.toolkit.elements) if attributes.toolkit is not None else None,
+        toolkit=Known(attributes.toolkit.elements) if attributes.toolkit is not None and same_boot else None,
     )
 
 
@@ -80,7 +85,7 @@ def step(state: State, seen: Seen) -> State:
         for address, told in seen.cards.items()
     }
     for address, known in state.cards.items():
-        if address in seen.unclear:
+        if address in seen.unclear and not known.earlier_boot:
             cards[address] = known
         elif address not in cards and known.missed + 1 < SCANS:
             cards[address] = replace(known, missed=known.missed + 1)
@@ -96,9 +101,14 @@ def missed(state: State) -> tuple[str, ...]:
     return tuple(sorted(address for address, known in state.cards.items() if known.missed))
 
 
+def awaited(state: State) -> tuple[str, ...]:
+    """Addresses of cards of an earlier boot that no scan of this one has seen, nor missed often enough."""
+    return tuple(sorted(address for address, known in state.cards.items() if known.earlier_boot))
+
+
 def _bridged(known: Known | None, told: Told, identity: tuple[str, ...], counts: int) -> Known:
     values, silent = dict(told.values), {}
-    if known is not None and known.bridges and not known.missed and _same(known.values, told, identity):
+    if known is not None and not known.earlier_boot and not known.missed and _same(known.values, told, identity):
         for name in told.untold & known.values.keys():
             scans = known.silent.get(name, 0) + counts
             if scans < SCANS:

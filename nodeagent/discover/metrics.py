@@ -8,5 +8,3 @@ SCANS = Counter("gpu_discover_scans_total", "Scans of the node by their result (
 LAST_SCAN = Gauge("gpu_discover_last_scan_timestamp_seconds", "When a scan last succeeded, in seconds of Unix time.")
 CARDS = Gauge("gpu_discover_cards", "Cards in the report.")
 LOST = Gauge("gpu_discover_missed_cards", "Cards in the report that the last scan did not find.")
-READINGS = Counter("gpu_discover_driver_readings_total", "Readings of the driver: whole, partial, none.", ["result"])
-READING_SECONDS = Gauge("gpu_discover_driver_reading_seconds", "How long the driver's last reading took.")

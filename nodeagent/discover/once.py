@@ -8,7 +8,8 @@ import orjson
 import yaml
 
 from controllers.api import names
-from nodeagent.discover import cards, report
+from nodeagent.discover import report
+from nodeagent.host import cards
 
 if TYPE_CHECKING:
     from nodeagent.discover.scan import Facts

@@ -17,7 +17,7 @@ from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, Ref
 from nodeagent.discover import confirm, difference, metrics, report
-from nodeagent.discover.sysfs import ScanError
+from nodeagent.host.sysfs import ScanError
 
 if TYPE_CHECKING:
     from controllers.api.nodefeature import NodeFeature
@@ -95,17 +95,19 @@ class Publisher:
         seen = report.seen(facts.bus, facts.driver, facts.toolkit, pending=facts.pending)
         self._state = confirm.step(self._state, seen)
         cards, driver, tools = self._state.cards, self._state.driver, self._state.toolkit
+        self._scanned_at = time.monotonic()
+        metrics.LAST_SCAN.set_to_current_time()
+        metrics.CARDS.set(len(cards))
+        metrics.LOST.set(len(confirm.missed(self._state)))
+        _tell(before, cards, seen)
+        if confirm.awaited(self._state):
+            return  # until all are seen or confirmed lost, what an earlier boot reported stays
         self._want = report.features(
             {address: known.values for address, known in cards.items()},
             driver.values if driver is not None else None,
             tools.values if tools is not None else None,
             facts.boot_id,
         )
-        self._scanned_at = time.monotonic()
-        metrics.LAST_SCAN.set_to_current_time()
-        metrics.CARDS.set(len(cards))
-        metrics.LOST.set(len(confirm.missed(self._state)))
-        _tell(before, cards, seen)
         self._writer.add(self._name)
 
     async def _write(self, _: str) -> None:

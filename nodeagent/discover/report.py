@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain.pci import place
 from nodeagent.discover import VERSION
-from nodeagent.discover.address import place
-from nodeagent.discover.cards import cards
+from nodeagent.host.cards import cards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.discover.facts import Bus, Driver, DriverCard, PciFunction, Toolkit
+    from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction, Toolkit
 
 NVIDIA, NVIDIA_MODULE = "10de", "nvidia"
 TOOLKIT_ATTRIBUTES = frozenset({"installed", "version", "runtime_handler"})
@@ -155,4 +155,5 @@ def _toolkit(toolkit: Toolkit | None) -> Told:
     if toolkit is None:
         return Told(untold=TOOLKIT_ATTRIBUTES)
     values = {"version": toolkit.version, "runtime_handler": toolkit.runtime_handler}
-    return Told({"installed": str(toolkit.installed).lower(), **{key: value for key, value in values.items() if value}})
+    known = {key: value for key, value in values.items() if value}
+    return Told({"installed": str(toolkit.installed).lower(), **known}, frozenset(toolkit.failed))

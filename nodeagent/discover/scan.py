@@ -7,33 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodeagent.discover import procfs, sysfs, toolkit
-from nodeagent.discover.driver import combine
+from nodeagent.host import procfs, sysfs, toolkit
+from nodeagent.host.driver import combine
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from nodeagent.discover.ask import Asker
-    from nodeagent.discover.facts import Bus, Driver, Toolkit
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where the host's files are."""
-
-    sys: Path = Path("/sys")
-    proc: Path = Path("/proc")
-    root: Path = Path("/")
-    driver_root: Path | None = None
-    """The root file system of a driver that is installed in a container, where there is one."""
-
-    @property
-    def library_roots(self) -> tuple[Path, ...]:
-        """Where the driver's library may lie, the likelier first."""
-        return (self.root,) if self.driver_root is None else (self.driver_root, self.root)
+    from nodeagent.host.ask import Asker
+    from nodeagent.host.facts import Bus, Driver, Toolkit
+    from nodeagent.host.places import Places
 
 
 @dataclass(frozen=True, slots=True)

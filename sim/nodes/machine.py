@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from string import hexdigits
 from typing import TYPE_CHECKING
 
-from controllers.inventory.identity import canonical
+from controllers.domain.pci import canonical
 from sim.hardware import Card, Catalogue, Device, Shape, Software
 from sim.nodes import faults, names
 from sim.nodes.faults import Faults

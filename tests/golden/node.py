@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from nodeagent.discover import report
-from nodeagent.discover.facts import Bus, Driver, DriverCard, PciFunction
+from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
 from tests.inventory.plane import BOOT
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ def agent_report(told: Told, name: str) -> dict[str, Any] | None:
 def reports(told: Told, name: str) -> list[dict[str, Any]]:
     """What others say of the node."""
     found = [copy.deepcopy(dict(one)) for one in told.reports]
-    for one in found:
+    for number, one in enumerate(found):
         one["metadata"]["labels"][names.NFD_NODE_NAME] = name
+        if number == 0:  # NFD's worker names its report as the node
+            one["metadata"]["name"] = name
     return found
 
 
@@ -99,7 +101,6 @@ def _function(card: Card) -> PciFunction:
         numa_node=card.numa_node,
         driver=card.bound,
         virtual_functions=card.virtual_functions,
-        boot_display=card.boot_display,
     )
 
 

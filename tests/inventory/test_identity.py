@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from controllers.api.gpudevice import GPUDevice, GPUDeviceStatus
 from controllers.api.meta import ObjectMeta
-from controllers.inventory.identity import address_of, canonical, device_name, inventory_id, label_value, node_of
+from controllers.domain.pci import canonical
+from controllers.inventory.identity import address_of, device_name, inventory_id, label_value, node_of
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")

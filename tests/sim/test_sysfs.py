@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from nodeagent.discover import procfs, sysfs, toolkit
-from nodeagent.discover.cards import cards
+from nodeagent.host import procfs, sysfs, toolkit
+from nodeagent.host.cards import cards
 from sim.hardware import load
 from sim.hardware import sysfs as trees
 from sim.hardware.shape import card_uuid

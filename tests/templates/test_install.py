@@ -64,8 +64,12 @@ def test_every_account_is_bound_to_a_role_of_its_name(chart: list[dict[str, Any]
     roles = {o["metadata"]["name"] for o in of_kind(chart, "ClusterRole")}
     bound = {o["subjects"][0]["name"]: o["roleRef"]["name"] for o in of_kind(chart, "ClusterRoleBinding")}
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
-    assert bound == {name: f"d8:gpu-control-plane:{name}" for name in accounts}
+    in_namespace = {o["subjects"][0]["name"]: o["roleRef"]["name"] for o in of_kind(chart, "RoleBinding")}
+    # The node's report is all that these two touch, and that is in our namespace.
+    namespaced = {"gpu-nodeagent-discover", "gpu-nodeagent-validate"}
+    assert bound == {name: f"d8:gpu-control-plane:{name}" for name in accounts - namespaced}
     assert set(bound.values()) == roles
+    assert all(in_namespace[name] == name for name in namespaced)
 
 
 def test_the_webhook_is_reached_by_service_or_by_url() -> None:

@@ -57,7 +57,6 @@ MAY = {
     ],
     "gpu-nodeagent-discover": [
         ("create", NFD, "nodefeatures", "", OURS, ""),
-        ("get", "", "nodes", "", ANYWHERE, "x"),
     ],
     "gpu-nodeagent-validate": [
         ("patch", NFD, "nodefeatures", "", OURS, "x"),
@@ -132,12 +131,13 @@ MAY_NOT = {
     ],
     "gpu-nodeagent-discover": [
         ("delete", NFD, "nodefeatures", "", OURS, "x"),
-        ("list", "", "nodes", "", ANYWHERE, ""),
+        ("get", "", "nodes", "", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("get", "", "configmaps", "", OURS, "x"),
     ],
     "gpu-nodeagent-validate": [
         ("create", NFD, "nodefeatures", "", OURS, ""),
+        ("get", "", "nodes", "", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
     ],
     "gpu-nodeagent-device-plugin": [

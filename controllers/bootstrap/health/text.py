@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from controllers.domain.pci import canonical
+
 BLANK: Final = 0x7FFFFFF0
 """DCGM's 32-bit blank; it, the seven values above and the 64-bit and float blanks mean "not known". No field
 that is read here can grow so large, so everything from it on is absent (DCGM's `dcgm_structs.h`)."""
@@ -47,7 +49,6 @@ _REST: Final = re.compile(
     rb'((?:[^"}\n]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")*+)\}[ \t]++([^\s#]++)[ \t]*+(?:[0-9.eE+-]++[ \t]*+)?\r?(?=\n)'
 )
 _LABEL: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
-_ADDRESS: Final = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])")
 _CARD: Final = re.compile(r"GPU-[0-9A-Za-z-]+")
 
 
@@ -124,15 +125,6 @@ def parse(text: bytes) -> tuple[CardSample, ...]:
     reader = Reader()
     reader.feed(text)
     return reader.cards()
-
-
-def canonical(address: str) -> str | None:
-    """An address as sysfs spells it (`00000000:17:00.0` is `0000:17:00.0`); None where it is none."""
-    found = _ADDRESS.fullmatch(address.strip().lower())
-    if found is None:
-        return None
-    domain, bus, slot, function = found.groups()
-    return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot}.{function}"
 
 
 def _identity(labels: bytes) -> Labels | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from controllers.domain.catalogue import VENDORS, canonical_profile, geometry, model
+from controllers.domain.pci import canonical
 from controllers.inventory import cards, nfd
 from controllers.inventory.coverage import entry
 from controllers.inventory.coverage.result import ModelResult
-from controllers.inventory.identity import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -207,6 +207,9 @@ API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned id, nvm
     if (card->mig_mode != 1) {
         return leave(NVML_ERROR_NOT_SUPPORTED);
     }
+    if (config->unprivileged) {
+        return leave(NVML_ERROR_NO_PERMISSION);
+    }
     *count = 0; /* the client's array has room for as many as the profile allows */
     for (unsigned i = 0; i < card->n_gpu_instances; i++) {
         if (card->gpu_instances[i].profile == id) {
@@ -224,6 +227,9 @@ API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned id, 
     }
     if (into == NULL || card->mig_mode != 1) {
         return leave(into == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED);
+    }
+    if (config->unprivileged) {
+        return leave(NVML_ERROR_NO_PERMISSION);
     }
     for (unsigned i = 0; i < card->n_gpu_instances; i++) {
         if (card->gpu_instances[i].id == id) {

@@ -20,6 +20,7 @@ static const struct key of_system[] = {
     SYSTEM(nvml_version, WORDS),
     SYSTEM(driver_not_loaded, FLAG),
     SYSTEM(version_mismatch, FLAG),
+    SYSTEM(unprivileged, FLAG),
 };
 
 static const struct key of_card[] = {

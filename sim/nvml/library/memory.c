@@ -7,6 +7,11 @@ static unsigned long long bytes(unsigned mib) {
     return (unsigned long long)mib << MIB_BITS;
 }
 
+/* Of a card in MIG mode it is the sum of all instances, which the driver tells to privileged callers only. */
+static bool hidden(const struct target *target) {
+    return config->unprivileged && target->handle->kind == DEVICE && target->card->mig_mode == 1;
+}
+
 /* Total, reserved by the driver, used; a MIG device has its profile's memory and none of it used. */
 static nvmlMemory_v2_t memory_of(const struct target *target) {
     const bool mig = target->handle->kind == MIG_DEVICE && target->profile != NULL;
@@ -30,6 +35,9 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memo
     if (memory == NULL) {
         return leave(NVML_ERROR_INVALID_ARGUMENT);
     }
+    if (hidden(&target)) {
+        return leave(NVML_ERROR_NO_PERMISSION);
+    }
     const nvmlMemory_v2_t found = memory_of(&target);
     *memory = (nvmlMemory_t){.total = found.total, .free = found.free, .used = found.used + found.reserved};
     return leave(NVML_SUCCESS);
@@ -43,6 +51,9 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t
     }
     if (memory == NULL || memory->version != VERSIONED(nvmlMemory_v2_t, 2)) {
         return leave(memory == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    }
+    if (hidden(&target)) {
+        return leave(NVML_ERROR_NO_PERMISSION);
     }
     *memory = memory_of(&target);
     memory->version = VERSIONED(nvmlMemory_v2_t, 2);

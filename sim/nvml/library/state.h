@@ -80,7 +80,7 @@ struct card {
 struct config {
     char driver_version[TEXT], nvml_version[TEXT];
     unsigned cuda_major, cuda_minor;
-    bool driver_not_loaded, version_mismatch;
+    bool driver_not_loaded, version_mismatch, unprivileged;
     struct fault faults[MAX_FAULTS];
     unsigned n_faults;
     struct card cards[MAX_CARDS]; /* by address, as the driver counts them */

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.bootstrap.health.text import MAX_SERIES, CardSample, Reader, canonical, parse
+from controllers.bootstrap.health.text import MAX_SERIES, CardSample, Reader, parse
 
 DUMPS = Path(__file__).parents[4] / "shared" / "data" / "dcgm"
 A100 = "GPU-7099682b-a20d-2bcc-74ab-b9060454d81e"
@@ -75,8 +75,6 @@ def test_the_old_spelling_is_read():
 def test_an_address_stands_for_a_card():
     text = line("GPU_TEMP", 40, card="", more=',pci_bus_id="00000000:9B:00.0"')
     assert parse(text) == (CardSample(None, "0000:9b:00.0", temperature=40),)
-    assert canonical("00010000:17:00.0") == "10000:17:00.0"
-    assert canonical("GPU-1") is None
 
 
 @pytest.mark.parametrize(

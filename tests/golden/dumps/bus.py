@@ -108,5 +108,4 @@ def _sysfs(where: str, files: dict[str, str], bound: str) -> Card:
         subsystem_device=number("subsystem_device"),
         numa_node=numa if numa >= 0 else None,
         bound=bound,
-        boot_display=files.get("boot_vga") == "1",
     )

@@ -45,7 +45,6 @@ class Card:
     bound: str = ""
     """Kernel driver."""
     virtual_functions: int = 0
-    boot_display: bool = False
     by_driver: bool = False
     """Whether the driver knows the card; without it, what follows is empty."""
     uuid: str = ""

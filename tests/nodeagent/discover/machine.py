@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from nodeagent.discover.address import canonical
+from controllers.domain.pci import canonical
 
 TREES = Path(__file__).resolve().parents[1] / "trees"
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -26,7 +26,14 @@ class Machine:
         self.devices = self.sys / "bus" / "pci" / "devices"
         self.real = self.sys / "devices" / "pci0000:00"
         self._nvidia = self.proc / "driver" / "nvidia"
-        for made in (self.devices, self.real, self.root / "usr" / "bin", self.proc / "sys" / "kernel" / "random"):
+        self.module = self.sys / "module" / "nvidia"
+        for made in (
+            self.module.parent,
+            self.devices,
+            self.real,
+            self.root / "usr" / "bin",
+            self.proc / "sys" / "kernel" / "random",
+        ):
             made.mkdir(parents=True)
         (self.proc / "sys" / "kernel" / "random" / "boot_id").write_text(f"{BOOT}\n")
         self.plug(tree)
@@ -80,6 +87,8 @@ class Machine:
         self.unload()
         self._nvidia.mkdir(parents=True)
         (self._nvidia / "version").write_text(form.format(version))
+        self.module.mkdir()
+        (self.module / "version").write_text(f"{version}\n")
         for address, model, uuid in cards:
             folder = self._nvidia / "gpus" / address
             folder.mkdir(parents=True)
@@ -91,6 +100,11 @@ class Machine:
     def unload(self) -> None:
         """Unload it."""
         shutil.rmtree(self._nvidia, ignore_errors=True)
+        self.unload_behind_a_copy()
+
+    def unload_behind_a_copy(self) -> None:
+        """Unload it where the container's `/proc/driver/nvidia` is a copy, which stays."""
+        shutil.rmtree(self.module, ignore_errors=True)
 
     def write(self, path: str, text: str = "") -> Path:
         """A file of the host."""

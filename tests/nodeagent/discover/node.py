@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from sim.controlplane import ControlPlane
     from tests.nodeagent.discover.machine import Machine
+    from tests.nodeagent.validate.machine import Machine as Simulated
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT = 30.0
@@ -37,16 +38,19 @@ class Cluster:
     def __init__(self, client: Client, plane: ControlPlane) -> None:
         self.client, self._plane = client, plane
 
-    async def kubeconfig(self, node: str, folder: Path) -> Path:
-        """Make a node, and a kubeconfig of the agent's account bound to it."""
-        made = await self.client.create(resources.NODE, {"metadata": {"name": node}}, manager="test")
+    async def kubeconfig(self, node: str, folder: Path, account: str = names.MANAGER_DISCOVER) -> Path:
+        """Make a node where there is none, and a kubeconfig of an agent's account bound to it."""
+        try:
+            made = await self.client.get(resources.NODE, node)
+        except NotFound:
+            made = await self.client.create(resources.NODE, {"metadata": {"name": node}}, manager="test")
         bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": orjson.loads(made)["metadata"]["uid"]}
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {"audiences": [], "expirationSeconds": 3600, "boundObjectRef": bound},
         }
-        path = f"/api/v1/namespaces/{names.NAMESPACE}/serviceaccounts/{names.MANAGER_DISCOVER}/token"
+        path = f"/api/v1/namespaces/{names.NAMESPACE}/serviceaccounts/{account}/token"
         token = orjson.loads(await self.client.request("POST", path, body=body))["status"]["token"]
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
@@ -56,7 +60,7 @@ class Cluster:
             "users": [{"name": "agent", "user": {"token": token}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "agent"}}],
         }  # fmt: skip
-        file = folder / f"{node}.kubeconfig"
+        file = folder / f"{node}-{account}.kubeconfig"
         file.write_text(json.dumps(config))
         return file
 
@@ -94,7 +98,7 @@ class Cluster:
     @asynccontextmanager
     async def agent(self, node: str, kubeconfig: Path, machine: Machine, *flags: str) -> AsyncIterator[Agent]:
         """The agent of a node; ends with the block."""
-        running = Agent(node, kubeconfig, machine, flags)
+        running = Agent(node, kubeconfig, machine, ("nodeagent.discover", "--scan-period", str(PERIOD), *flags))
         try:
             yield running
         finally:
@@ -104,12 +108,13 @@ class Cluster:
 class Agent:
     """The agent as a process."""
 
-    def __init__(self, node: str, kubeconfig: Path, machine: Machine, flags: tuple[str, ...]) -> None:
+    def __init__(self, node: str, kubeconfig: Path, machine: Machine | Simulated, program: tuple[str, ...]) -> None:
+        """Start a program, given as its module and flags."""
         self._log = kubeconfig.with_name(f"{node}-{time.monotonic_ns()}.log")
         self._out = self._log.open("wb")
-        usual = ("--kubeconfig", str(kubeconfig), "--health-port", "0", "--scan-period", str(PERIOD))
+        usual = ("--kubeconfig", str(kubeconfig), "--health-port", "0")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "nodeagent.discover", *usual, *flags],
+            [sys.executable, "-m", *program, *usual],
             stdout=self._out,
             stderr=self._out,
             cwd=ROOT,

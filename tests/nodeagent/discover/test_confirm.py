@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from nodeagent.discover import report
-from nodeagent.discover.confirm import SCANS, State, missed, start, step
+from nodeagent.discover.confirm import SCANS, State, awaited, missed, start, step
 from nodeagent.discover.report import Seen, Told
 
 A, B = "0000:17:00.0", "0000:65:00.0"
@@ -172,6 +172,35 @@ def test_a_restart_shortens_no_confirmation_and_drops_no_value() -> None:
 def test_after_a_reboot_losses_are_confirmed_and_nothing_else_is_kept() -> None:
     state = step(published(run(State(), scan(whole(A), whole(B))), boot="earlier"), scan(silent(A)))
     assert values(state) == {A: silent(A).values, B: whole(B).values}
+
+
+def test_cards_of_an_earlier_boot_are_awaited_for_three_scans() -> None:
+    state = published(run(State(), scan(whole(A), whole(B))), boot="earlier")
+    assert awaited(state) == (A, B)
+    for _ in range(SCANS - 1):
+        state = step(state, scan(whole(A)))
+        assert awaited(state) == (B,)
+    state = step(state, scan(whole(A)))
+    assert (awaited(state), list(state.cards)) == ((), [A])
+
+
+def test_a_card_of_an_earlier_boot_that_comes_late_is_of_this_boot_from_then_on() -> None:
+    state = run(published(run(State(), scan(whole(A), whole(B))), boot="earlier"), scan(whole(A)), scan(whole(B)))
+    assert awaited(state) == ()
+    assert (list(state.cards), missed(state)) == ([B, A], (A,))
+
+
+def test_what_cannot_be_read_at_its_place_does_not_keep_a_card_of_an_earlier_boot() -> None:
+    state = published(run(State(), scan(whole(A), whole(B))), boot="earlier")
+    for _ in range(SCANS - 1):
+        state = step(state, scan(whole(A), unclear=frozenset({B})))
+        assert awaited(state) == (B,)
+    assert list(step(state, scan(whole(A), unclear=frozenset({B}))).cards) == [A]
+
+
+def test_a_toolkit_of_an_earlier_boot_is_not_kept() -> None:
+    state = published(run(State(), scan(whole(A))), boot="earlier")
+    assert state.toolkit is None
 
 
 def test_a_first_start_knows_nothing() -> None:

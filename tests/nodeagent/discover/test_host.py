@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from nodeagent.discover import library, procfs, toolkit
-from nodeagent.discover.facts import Driver, DriverCard, Toolkit
-from nodeagent.discover.hostfiles import inside
+from nodeagent.discover import report
+from nodeagent.host import library, procfs, toolkit
+from nodeagent.host.facts import Bus, Driver, DriverCard, Toolkit
+from nodeagent.host.hostfiles import inside
 from tests.nodeagent.discover.machine import BOOT, OPEN, PROPRIETARY, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 UUID = "GPU-eaf23aa1-4d3d-596c-da66-b86b0e5db584"
 
@@ -39,11 +48,36 @@ def test_a_driver_that_is_not_loaded_is_no_driver(tmp_path: Path) -> None:
 
 def test_sysfs_tells_of_the_module_where_its_proc_files_are_hidden(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    module = machine.sys / "module" / "nvidia"
-    module.mkdir(parents=True)
+    module = machine.module
+    module.mkdir()
     assert procfs.read(machine.proc, machine.sys) == Driver("", source="procfs", failed=("version",))
     (module / "version").write_text("550.54.15\n")
     assert procfs.read(machine.proc, machine.sys) == Driver("550.54.15", source="procfs")
+
+
+def test_a_copy_in_proc_outlives_neither_the_module_nor_its_version(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    card = ("0000:01:00.0", "Tesla T4", UUID)
+    machine.load("535.129.03", card)
+    assert procfs.believed(machine.proc, machine.sys)
+    (machine.module / "version").write_text("580.65.06\n")
+    assert procfs.read(machine.proc, machine.sys) == Driver("580.65.06", source="procfs")
+    assert not procfs.believed(machine.proc, machine.sys)
+    machine.unload_behind_a_copy()
+    assert procfs.information(machine.proc)
+    assert procfs.read(machine.proc, machine.sys) is None
+    assert not procfs.believed(machine.proc, machine.sys)
+
+
+def test_proc_is_asked_alone_where_modules_cannot_be_seen(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.load("580.65.06", ("0000:01:00.0", "Tesla T4", UUID))
+    shutil.rmtree(machine.module.parent)
+    found = procfs.read(machine.proc, machine.sys)
+    assert found is not None
+    assert (found.version, list(found.cards)) == ("580.65.06", ["0000:01:00.0"])
+    shutil.rmtree(machine.proc / "driver")
+    assert procfs.read(machine.proc, machine.sys) is None
 
 
 def test_what_the_driver_has_not_read_from_a_card_is_unknown(tmp_path: Path) -> None:
@@ -192,3 +226,63 @@ def test_a_host_without_the_toolkit_says_so_and_one_that_cannot_be_seen_says_not
     machine = Machine(tmp_path)
     assert toolkit.read(machine.root) == Toolkit(installed=False)
     assert toolkit.read(tmp_path / "nowhere") is None
+
+
+@pytest.fixture
+def visible() -> Iterator[Machine]:
+    """A machine in a folder that every user may enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Machine(Path(folder))
+
+
+@contextmanager
+def ordinary() -> Iterator[None]:
+    """As an ordinary user, whom closed files are closed to."""
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(64535)
+    try:
+        yield
+    finally:
+        if me == 0:
+            os.seteuid(me)
+
+
+def toolkit_told(machine: Machine) -> report.Told:
+    with ordinary():
+        return report.seen(Bus(), None, toolkit.read(machine.root)).toolkit
+
+
+def test_a_configuration_that_is_closed_to_us_is_not_one_without_a_handler(visible: Machine) -> None:
+    visible.write("usr/bin/nvidia-ctk")
+    visible.write("usr/lib64/libnvidia-container.so.1.17.8")
+    file = visible.write("etc/containerd/config.toml", V2.format(name="nvidia", program=PROGRAM))
+    file.chmod(0)
+    installed = {"installed": "true", "version": "1.17.8"}
+    assert toolkit_told(visible) == report.Told(installed, frozenset({"runtime_handler"}))
+    visible.write("etc/containerd/conf.d/99.toml", V3.format(name="nvidia", program=PROGRAM))
+    assert toolkit_told(visible) == report.Told({**installed, "runtime_handler": "nvidia"})
+    (visible.root / "etc/containerd/conf.d").chmod(0)
+    file.chmod(0o644)
+    assert toolkit_told(visible) == report.Told({**installed, "runtime_handler": "nvidia"})
+    file.unlink()
+    assert toolkit_told(visible) == report.Told(installed, frozenset({"runtime_handler"}))
+
+
+def test_a_folder_of_libraries_that_is_closed_to_us_leaves_the_version_untold(visible: Machine) -> None:
+    visible.write("usr/bin/nvidia-ctk")
+    visible.write("usr/lib64/libnvidia-container.so.1.17.8")
+    (visible.root / "usr/lib64").chmod(0)
+    assert toolkit_told(visible) == report.Told({"installed": "true"}, frozenset({"version"}))
+    visible.write("var/lib/dpkg/status", STATUS)
+    assert toolkit_told(visible) == report.Told({"installed": "true", "version": "1.17.4"})
+
+
+def test_programs_that_are_closed_to_us_are_no_claim_that_there_is_no_toolkit(visible: Machine) -> None:
+    visible.write("usr/bin/nvidia-ctk")
+    (visible.root / "usr/bin").chmod(0)
+    assert toolkit_told(visible) == report.Told(untold=report.TOOLKIT_ATTRIBUTES)
+    (visible.root / "usr/bin").chmod(0o755)
+    (visible.root / "usr/bin/nvidia-ctk").unlink()
+    assert toolkit_told(visible) == report.Told({"installed": "false"})

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.discover import ask
-from nodeagent.discover.ask import Answer, Asker, Silence, Timing, decode
-from nodeagent.discover.facts import Driver, DriverCard
-from nodeagent.discover.nvlink import Links, peers
-from nodeagent.discover.profiles import by_size, profile_in
+from controllers.domain.catalogue import canonical_profile
+from nodeagent.discover import confirm, report
+from nodeagent.host import ask, sysfs
+from nodeagent.host.ask import Answer, Asker, Silence, Timing, decode
+from nodeagent.host.facts import Driver, DriverCard
+from nodeagent.host.nvlink import Links, peers
+from nodeagent.host.profiles import by_size, profile_in
 from sim.hardware import load
 from sim.nvml import Config, build, environment
+from tests.nodeagent.discover.machine import Machine
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST, SECOND = "0000:19:00.0", "0000:3b:00.0"
@@ -43,7 +46,7 @@ def shape(name: str = "h100-sxm-8") -> Config:
 
 
 def reading(*flags: str) -> Driver:
-    command = [sys.executable, "-m", "nodeagent.discover.nvml", *flags]
+    command = [sys.executable, "-m", "nodeagent.host.nvml", *flags]
     done = subprocess.run(command, capture_output=True, check=True, timeout=30, cwd=ROOT)
     return decode(done.stdout)
 
@@ -58,7 +61,7 @@ def test_every_value_of_every_card(file: Path) -> None:
     assert card.uuid.startswith("GPU-")
     assert card == DriverCard(
         FIRST, uuid=card.uuid, product="NVIDIA H100 80GB HBM3", memory_mib=81559, compute=(9, 0), mig_capable=True,
-        mig_enabled=False,
+        mig_enabled=False, persistence=True,
         mig_profiles=("1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
         nvlink_peers=tuple(other.address for other in cards[1:]),
     )  # fmt: skip
@@ -87,8 +90,26 @@ def test_each_value_fails_alone(file: Path) -> None:
     first, second = cards[FIRST], cards[SECOND]
     assert (first.uuid, first.product, first.memory_mib) == ("", "NVIDIA H100 80GB HBM3", 81559)
     assert set(first.failed) == {"uuid", "mig_capable", "mig_enabled", "mig_profiles", "mig_instances"}
-    assert (second.memory_mib, second.mig_capable, second.failed) == (None, None, ())
+    assert (second.memory_mib, second.mig_capable) == (None, None)
+    assert set(second.failed) == {"mig_capable", "mig_enabled", "mig_profiles", "mig_instances"}
     assert second.uuid
+
+
+def test_what_is_told_to_the_privileged_only_is_kept_in_the_report(tmp_path: Path, file: Path) -> None:
+    bus = sysfs.scan(Machine(tmp_path / "machine", "h100-8").sys)
+    split = shape().partitioned(FIRST, ("3g.40gb", 0), ("1g.10gb", 4))
+    split.write(file)
+    state = confirm.step(confirm.State(), report.seen(bus, reading(), None))
+    before = state.cards[FIRST].values
+    assert (before["memory_mib"], before["mig_instances"]) == ("81559", "1g.10gb=1,3g.40gb=1")
+    split.also("unprivileged").write(file)
+    driver = reading()
+    card = driver.cards[FIRST]
+    assert (card.memory_mib, card.failed, driver.cards[SECOND].failed) == (None, ("memory_mib",), ())
+    told = report.seen(bus, driver, None)
+    assert told.cards[FIRST].untold == {"memory_mib"}
+    assert told.cards[FIRST].values == {key: value for key, value in before.items() if key != "memory_mib"}
+    assert confirm.step(state, told).cards[FIRST].values == before
 
 
 def test_a_lost_card_does_not_hide_its_neighbours(file: Path) -> None:
@@ -211,7 +232,7 @@ async def child_of(pid: int) -> int:
     async with asyncio.timeout(10):
         while True:
             for child in children(pid):
-                if b"nodeagent.discover.nvml" in command_of(child):
+                if b"nodeagent.host.nvml" in command_of(child):
                     return child
             await asyncio.sleep(0.01)
 
@@ -238,10 +259,10 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
         def __init__(self) -> None:
             started.append(self)
 
-        async def communicate(self) -> None:
-            await asyncio.sleep(600)
+            self.stdout, self.stderr = asyncio.StreamReader(), asyncio.StreamReader()
 
-        wait = communicate
+        async def wait(self) -> None:
+            await asyncio.sleep(600)
 
         def kill(self) -> None:
             """Nothing: the call never returns."""
@@ -256,6 +277,7 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
     answer = await asker.answer(VERSION, "b")
     assert answer.why == "a call into it has not returned since it was last asked"
     assert len(started) == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}
     await asker.close()
 
 
@@ -276,7 +298,47 @@ def test_a_library_that_prints_does_not_spoil_the_answer() -> None:
 async def test_a_reader_that_crashes_is_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     answer = await Asker((), Timing()).answer(VERSION, "a")
-    assert answer == Answer(None, why="its library ended the reader with status 1")
+    assert answer == Answer(None, why="its reader ended with status 1")
+
+
+def reader(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a script in the reader's place."""
+    made = folder / "reader"
+    made.write_text(f"#!/bin/sh\n{script}\n")
+    made.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(made))
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo Traceback >&2; echo \"ModuleNotFoundError: No module named 'pynvml'\" >&2; exit 1",
+         "its reader ended with status 1: ModuleNotFoundError: No module named 'pynvml'"),
+        ("kill -SEGV $$", "its library ended the reader by signal 11"),
+        ("yes x | head -c 300000 >&2; echo >&2; echo last >&2; exit 3", "its reader ended with status 3: last"),
+        ("exec yes", f"its reader printed more than {ask.OUTPUT_MAX} bytes"),
+    ],
+)  # fmt: skip
+async def test_how_a_reader_ends_is_told_and_what_it_prints_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    reader(tmp_path, monkeypatch, script)
+    assert await Asker((), Timing(deadline=20)).answer(VERSION, "a") == Answer(None, why=why)
+
+
+async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_args: str, **_kwargs: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    shape().write(file)
+    asker = Asker((), Timing(period=1000, deadline=30))
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "create_subprocess_exec", refuse)
+        answer = await asker.answer(VERSION, "a")
+    assert answer == Answer(None, why="its reader cannot be started: Resource temporarily unavailable")
+    assert (await settled(asker, "a")).driver is not None
 
 
 @pytest.mark.parametrize(
@@ -289,6 +351,7 @@ async def test_a_reader_that_crashes_is_silence(monkeypatch: pytest.MonkeyPatch)
 )  # fmt: skip
 def test_profiles_are_found_in_the_drivers_words(text: str, profile: str) -> None:
     assert profile_in(text) == profile
+    assert canonical_profile(profile) == (profile or None)  # the catalogue spells it so too
 
 
 def test_profiles_stand_by_size() -> None:

@@ -152,6 +152,29 @@ async def test_a_restart_goes_on_from_what_was_published(cluster: Cluster, tmp_p
         assert await agent.writes() == 1
 
 
+async def test_a_report_of_this_boot_names_only_cards_that_this_boot_has_seen(cluster: Cluster, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "h100-8")
+    config = await cluster.kubeconfig("rebooted", tmp_path)
+    async with cluster.agent("rebooted", config, machine) as agent:
+        await told(cluster, agent, "rebooted", 8)
+        before = await cluster.report("rebooted")
+        agent.kill()
+    again = "99999999-2222-3333-4444-555555555555"
+    (machine.proc / "sys/kernel/random/boot_id").write_text(f"{again}\n")
+    machine.unplug(FIRST)
+    async with cluster.agent("rebooted", config, machine, "--scan-period", "3600") as agent:
+        await agent.scans(1)
+        assert not await agent.ready()
+        assert await agent.writes() == 0
+        assert await cluster.report("rebooted") == before
+    async with cluster.agent("rebooted", config, machine) as agent:
+        assert FIRST not in await told(cluster, agent, "rebooted", 7)
+        assert (await cluster.attributes("rebooted"))["gpu.agent"]["boot_id"] == again
+        assert await agent.metric("gpu_discover_scans_total") >= SCANS
+        assert await agent.writes() == 1
+        await agent.until(agent.ready, "readiness")
+
+
 async def test_killed_anywhere_between_its_start_and_its_first_report_it_goes_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -12,11 +12,12 @@ from controllers.api import names
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.inventory.cards import read
-from nodeagent.discover import VERSION, report, sysfs
-from nodeagent.discover.driver import combine
-from nodeagent.discover.facts import Driver, DriverCard, Toolkit
+from nodeagent.discover import VERSION, report
 from nodeagent.discover.once import features as report_of
 from nodeagent.discover.scan import Facts
+from nodeagent.host import sysfs
+from nodeagent.host.driver import combine
+from nodeagent.host.facts import Driver, DriverCard, Toolkit
 from tests.nodeagent.discover.machine import BOOT, Machine
 
 H100 = DriverCard(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeagent.discover import sysfs
-from nodeagent.discover.address import canonical, place
-from nodeagent.discover.cards import cards, others
-from nodeagent.discover.facts import PciFunction
+from controllers.domain.pci import canonical, place
+from nodeagent.host import sysfs
+from nodeagent.host.cards import cards, others
+from nodeagent.host.facts import PciFunction
 from tests.nodeagent.discover.machine import TREES, Machine
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "pci"
@@ -147,7 +147,7 @@ def test_an_address_has_one_spelling(text: str, address: str | None) -> None:
 @given(
     garbage=st.dictionaries(
         st.sampled_from(("vendor", "device", "class", "subsystem_vendor", "subsystem_device", "numa_node", "modalias",
-                         "boot_vga", "sriov_totalvfs", "driver", "iommu_group", "physfn")),
+                         "sriov_totalvfs", "driver", "iommu_group", "physfn")),
         st.one_of(st.binary(max_size=64), st.text(max_size=20).map(str.encode), st.none()),
     )
 )  # fmt: skip

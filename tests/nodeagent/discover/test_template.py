@@ -45,3 +45,14 @@ def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.Mo
     assert mounts == {str(args.sys), f"{args.root}/usr", f"{args.root}/etc", str(args.driver_root)}
     (driver,) = (mount for mount in container["volumeMounts"] if mount["name"] == "driver")
     assert driver["mountPropagation"] == "HostToContainer"
+
+
+@pytest.mark.parametrize(
+    ("sets", "asks"),
+    [((), False), ((f"{DISCOVER}.runtimeClassName=nvidia",), True), ((f"{DISCOVER}.askRuntime=true",), True)],
+)
+def test_nvidias_runtime_is_asked_only_on_purpose(sets: tuple[str, ...], asks: bool) -> None:
+    (container,) = pod(*sets)["containers"]
+    told = {variable["name"]: variable.get("value") for variable in container["env"]}
+    wanted = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"} if asks else {}
+    assert {name: value for name, value in told.items() if name.startswith("NVIDIA_")} == wanted

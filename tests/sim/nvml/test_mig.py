@@ -230,3 +230,30 @@ def test_a_card_that_nobody_knows_how_to_cut():
                 mig_profiles=("1g.10gb",), **{"class": "0302"})  # fmt: skip
     with pytest.raises(UserError, match="10de:ffff is cut into 1g"):
         profiles(card)
+
+
+def test_an_ordinary_container_is_told_less(told, h100):
+    config = h100.partitioned(FIRST, ("1g.10gb", 0), ("3g.40gb", 4)).also("unprivileged")
+    out = told(
+        config,
+        """
+        split, whole = (n.nvmlDeviceGetHandleByIndex(i) for i in (0, 1))
+        mig = n.nvmlDeviceGetMigDeviceHandleByIndex(split, 0)
+        room = (n.c_nvmlGpuInstance_t * 7)()
+        number = lambda answer: answer if isinstance(answer, dict) else answer.total >> 20
+        out = {
+            "split": number(ask(n.nvmlDeviceGetMemoryInfo, split)),
+            "split_v2": number(ask(n.nvmlDeviceGetMemoryInfo, split, n.nvmlMemory_v2)),
+            "whole": number(ask(n.nvmlDeviceGetMemoryInfo, whole)),
+            "mig": number(ask(n.nvmlDeviceGetMemoryInfo, mig)) > 0,
+            "list": ask(n.nvmlDeviceGetGpuInstances, split, 19, room, n.byref(n.c_uint(7))),
+            "by_id": ask(n.nvmlDeviceGetGpuInstanceById, split, 1),
+            "profile": ask(n.nvmlDeviceGetGpuInstanceProfileInfo, split, 0, 2).id,
+        }
+        """,
+    )
+    refused = {"error": 4}
+    assert out == {
+        "split": refused, "split_v2": refused, "whole": 81559, "mig": True,
+        "list": refused, "by_id": refused, "profile": 19,
+    }  # fmt: skip

@@ -1,6 +1,6 @@
 """PCI addresses in one spelling. Pure.
 
-NVML writes the domain with eight digits, procfs and sysfs with four or more: all mean the same card.
+NVML and DCGM write the domain with eight digits, procfs and sysfs with four or more: all mean the same card.
 """
 
 from __future__ import annotations

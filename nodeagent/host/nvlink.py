@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.discover.facts import DriverCard
+    from nodeagent.host.facts import DriverCard
 
 
 @dataclass(frozen=True, slots=True)

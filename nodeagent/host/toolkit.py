@@ -5,6 +5,7 @@ Installed: one of its programs is there. Version: from dpkg's status file, else 
 RPM database is not read (SQLite behind a library of its own), and a toolkit without that library
 has no version here. Handler: the name under which containerd's or CRI-O's configuration runs
 `nvidia-container-runtime`; a configuration that is made by flags or held in memory is not seen.
+A file that is closed to us is no missing file: what it would tell is then named in `failed`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from nodeagent.discover.facts import Toolkit
-from nodeagent.discover.hostfiles import inside, text
+from nodeagent.host.facts import Toolkit
+from nodeagent.host.hostfiles import content, find, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,29 +45,69 @@ _LIBRARY = re.compile(r"libnvidia-container\.so\.([0-9]+\.[0-9]+\.[0-9]+(?:[.~-]
 
 def read(root: Path) -> Toolkit | None:
     """What the host has; None where its files cannot be seen, which is no claim that there is none."""
+    host = _Host(root)
     if inside(root, "usr") is None:
         return None
-    if not any(inside(root, f"{folder}/{program}") for folder in FOLDERS for program in PROGRAMS):
-        return Toolkit(installed=False)
-    return Toolkit(installed=True, version=_version(root), runtime_handler=_handler(root))
+    if not any(host.has(f"{folder}/{program}") for folder in FOLDERS for program in PROGRAMS):
+        return None if host.closed else Toolkit(installed=False)
+    version, by_all = _version(root)
+    handler, of_all = _handler(root)
+    failed = (*(() if by_all else ("version",)), *(() if of_all else ("runtime_handler",)))
+    return Toolkit(installed=True, version=version, runtime_handler=handler, failed=failed)
 
 
-def _version(root: Path) -> str:
-    package = _PACKAGE.search(text(root, DPKG_STATUS, DPKG_MAX))
+class _Host:
+    """Looks into the host's files and remembers whether some were closed to it: "cannot be read" is not "has none"."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self.closed = root, False
+
+    def has(self, path: str) -> bool:
+        try:
+            return find(self._root, path) is not None
+        except OSError:
+            self.closed = True
+            return False
+
+    def text(self, path: str, most: int) -> str:
+        try:
+            return content(self._root, path, most)
+        except OSError:
+            self.closed = True
+            return ""
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            found = find(self._root, folder)
+            return sorted(path.name for path in found.iterdir()) if found is not None else []
+        except NotADirectoryError:
+            return []
+        except OSError:
+            self.closed = True
+            return []
+
+
+def _version(root: Path) -> tuple[str, bool]:
+    """The version, and whether everything that tells it could be read."""
+    host = _Host(root)
+    package = _PACKAGE.search(host.text(DPKG_STATUS, DPKG_MAX))
     if package is not None:
-        return package[1]
-    names = [name for folder in LIBRARY_FOLDERS for name in _names(root, folder)]
+        return package[1], True
+    names = [name for folder in LIBRARY_FOLDERS for name in host.names(folder)]
     found = sorted(match[1] for name in names if (match := _LIBRARY.fullmatch(name)))
-    return found[-1] if found else ""
+    return (found[-1] if found else ""), not host.closed
 
 
-def _handler(root: Path) -> str:
-    """`nvidia` where there is one of that name, else the first by name; empty where there is none."""
+def _handler(root: Path) -> tuple[str, bool]:
+    """`nvidia` where there is one of that name, else the first by name; and whether all that tells it could be read."""
+    host = _Host(root)
     files = [*CONFIGURATIONS]
     for folder in CONFIGURATION_FOLDERS:
-        files += [f"{folder}/{name}" for name in _names(root, folder) if name.endswith((".toml", ".conf"))]
-    found = {name for path in files for name in _handlers(_toml(text(root, path, CONFIGURATION_MAX)))}
-    return USUAL_HANDLER if USUAL_HANDLER in found else min(found, default="")
+        files += [f"{folder}/{name}" for name in host.names(folder) if name.endswith((".toml", ".conf"))]
+    found = {name for path in files for name in _handlers(_toml(host.text(path, CONFIGURATION_MAX)))}
+    if USUAL_HANDLER in found:
+        return USUAL_HANDLER, True
+    return min(found, default=""), not host.closed
 
 
 def _handlers(value: Any) -> Iterator[str]:
@@ -91,11 +132,3 @@ def _toml(content: str) -> dict[str, Any]:
         return tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
-
-
-def _names(root: Path, folder: str) -> list[str]:
-    found = inside(root, folder)
-    try:
-        return sorted(path.name for path in found.iterdir()) if found is not None else []
-    except OSError:
-        return []

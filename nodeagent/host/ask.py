@@ -15,13 +15,14 @@ import asyncio
 import json
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from nodeagent.discover import metrics
-from nodeagent.discover.facts import Driver, DriverCard
+from nodeagent.host import metrics
+from nodeagent.host.facts import Driver, DriverCard
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -31,7 +32,8 @@ log = structlog.get_logger()
 PATIENCE = 2.0  # seconds that a scan waits for an answer before it goes on with the last one
 QUICK_TRIES = 3
 KILL_SECONDS = 1.0
-OUTPUT_MAX = 1 << 20
+OUTPUT_MAX, ERRORS_MAX, CHUNK = 1 << 20, 4096, 1 << 16  # bytes
+LAST_WORDS_MAX = 200  # characters
 _TUPLES = ("compute", "mig_profiles", "nvlink_peers", "failed")
 
 
@@ -123,35 +125,73 @@ class Asker:
         if self._left is not None and self._left.returncode is None:
             raise Silence("a call into it has not returned since it was last asked")
         flags = [f"--root={root}" for root in self._roots]
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "nodeagent.discover.nvml",
-            f"--version={version}",
-            *flags,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=OUTPUT_MAX,
-        )
+        try:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "nodeagent.host.nvml",
+                f"--version={version}",
+                *flags,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:  # no process or memory is left for it: that passes
+            raise Silence(f"its reader cannot be started: {error.strerror or error}") from error
         self._left = child
         try:
             async with asyncio.timeout(self._timing.deadline):
-                output, _ = await child.communicate()
+                output, errors, status = await _said(child)
         except TimeoutError:
             raise Silence(f"no answer in {self._timing.deadline:g} s") from None
         finally:
             await _end(child)
-        if child.returncode != 0:
-            raise Silence(f"its library ended the reader with status {child.returncode}")
+        if len(output) > OUTPUT_MAX:
+            raise Silence(f"its reader printed more than {OUTPUT_MAX} bytes")
+        if status != 0:
+            raise Silence(_fate(status, errors))
         return decode(output)
 
 
+async def _said(child: asyncio.subprocess.Process) -> tuple[bytes, bytes, int]:
+    """What the child printed, the end of what it complained of, and its status; one that prints too much is killed."""
+
+    async def output() -> bytes:
+        kept, stream = b"", cast("asyncio.StreamReader", child.stdout)
+        while chunk := await stream.read(CHUNK):
+            if len(kept) <= OUTPUT_MAX:
+                kept += chunk
+                if len(kept) > OUTPUT_MAX:
+                    with suppress(ProcessLookupError):
+                        child.kill()
+        return kept
+
+    async def errors() -> bytes:
+        kept, stream = b"", cast("asyncio.StreamReader", child.stderr)
+        while chunk := await stream.read(CHUNK):
+            kept = (kept + chunk)[-ERRORS_MAX:]
+        return kept
+
+    return await asyncio.gather(output(), errors(), child.wait())
+
+
+def _fate(status: int, errors: bytes) -> str:
+    """How the reader ended: by a signal it was the library, else its own last words say why."""
+    lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
+    words = f": {lines[-1].strip()[:LAST_WORDS_MAX]}" if lines else ""
+    if status < 0:
+        return f"its library ended the reader by signal {-status}{words}"
+    return f"its reader ended with status {status}{words}"
+
+
 async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill what still runs; one that cannot be killed is left."""
+    """Kill what still runs; one that cannot be killed is left, and reaped whenever it ends."""
     if child.returncode is None:
-        child.kill()
-        await asyncio.wait({asyncio.ensure_future(child.wait())}, timeout=KILL_SECONDS)
+        with suppress(ProcessLookupError):
+            child.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILL_SECONDS):
+                await child.wait()
 
 
 def decode(output: bytes) -> Driver:

@@ -6,13 +6,17 @@ lead into the container's own files.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 LINKS_MAX = 40  # as the kernel's own limit
 
 
-def inside(root: Path, path: str) -> Path | None:
-    """Where a path of the host lies, with every link followed below the root; None where it leads nowhere."""
+def find(root: Path, path: str) -> Path | None:
+    """Where a path of the host lies, with every link followed below the root; None where there is no such file.
+
+    Raises OSError where that cannot be told: a folder on the way is closed to us.
+    """
     done: list[str] = []
     rest = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     links = 0
@@ -34,18 +38,30 @@ def inside(root: Path, path: str) -> Path | None:
             done.clear()
         rest += [piece for piece in reversed(target.split("/")) if piece not in ("", ".")]
     found = root.joinpath(*done)
+    return found if found.exists() else None
+
+
+def inside(root: Path, path: str) -> Path | None:
+    """As `find`; None also where it cannot be told."""
     try:
-        return found if found.exists() else None
+        return find(root, path)
     except OSError:
         return None
 
 
+def content(root: Path, path: str, most: int) -> str:
+    """The text of a file; empty where there is none. Raises OSError where it cannot be read or is over `most` bytes."""
+    found = find(root, path)
+    if found is None:
+        return ""
+    if found.stat().st_size > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(found))
+    return found.read_text(encoding="utf-8", errors="replace")
+
+
 def text(root: Path, path: str, most: int) -> str:
-    """The text of a file; empty where it cannot be read or is larger than `most` bytes."""
-    found = inside(root, path)
+    """As `content`; empty also where it cannot be read."""
     try:
-        if found is None or found.stat().st_size > most:
-            return ""
-        return found.read_text(encoding="utf-8", errors="replace")
+        return content(root, path, most)
     except OSError:
         return ""

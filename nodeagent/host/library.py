@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from nodeagent.discover.hostfiles import inside
+from nodeagent.host.hostfiles import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

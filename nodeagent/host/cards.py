@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from controllers.domain.catalogue import is_card
 
 if TYPE_CHECKING:
-    from nodeagent.discover.facts import Bus, PciFunction
+    from nodeagent.host.facts import Bus, PciFunction
 
 INTEL = "8086"
 _PROCESSORS_OWN = ":00:02.0"

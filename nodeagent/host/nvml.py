@@ -1,13 +1,15 @@
-"""What NVIDIA's driver tells of its cards: `python -m nodeagent.discover.nvml [--root DIR] [--version V]`.
+"""What NVIDIA's driver tells of its cards: `python -m nodeagent.host.nvml [--root DIR] [--version V]`.
 
-A program of its own, started by `nodeagent.discover.ask` for one reading: it prints the driver
+A program of its own, started by `nodeagent.host.ask` for one reading: it prints the driver
 as one line of JSON (`{"driver": …}` or `{"error": …}`) and ends. A call into a broken driver may
 never return; a thread that hangs there cannot be ended and keeps the module in use, a process can
 be killed, and its end is what lets the module be unloaded or replaced. For the same reason
 nothing is kept open between readings, and an alarm ends it when nobody else does.
 
 Each value is a try of its own: one that the card does not have (NotSupported, a library too old to
-know the function, a missing permission) stays unknown; one that fails otherwise is named in `failed`.
+know the function) stays unknown; one that fails otherwise is named in `failed`. A missing permission
+is such a failure: the card has the value (the memory of a card in MIG mode is told to the privileged
+only) and another reading may have told it.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pynvml
 
-from nodeagent.discover import library
-from nodeagent.discover.address import canonical
-from nodeagent.discover.facts import Driver, DriverCard
-from nodeagent.discover.nvlink import Links, peers
-from nodeagent.discover.profiles import by_size, profile_in
+from controllers.domain.pci import canonical
+from nodeagent.host import library
+from nodeagent.host.facts import Driver, DriverCard
+from nodeagent.host.nvlink import Links, peers
+from nodeagent.host.profiles import by_size, profile_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +39,6 @@ HAS_NOT = frozenset(
     {
         pynvml.NVML_ERROR_NOT_SUPPORTED,
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-        pynvml.NVML_ERROR_NO_PERMISSION,
         pynvml.NVML_ERROR_INVALID_ARGUMENT,
         pynvml.NVML_ERROR_NOT_FOUND,
         pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
@@ -125,6 +126,7 @@ def _card(handle: Any, address: str) -> tuple[DriverCard, Links]:
         mig_enabled=enabled,
         mig_profiles=_mig_profiles(reader, handle) if capable else (),
         mig_instances=_mig_instances(reader, handle) if enabled else {},
+        persistence=_persistence(reader, handle),
         failed=tuple(reader.failed),
     )
     if "mig_capable" in card.failed:  # what hangs on it is not known either
@@ -172,6 +174,11 @@ def _mig_instances(reader: Reader, handle: Any) -> dict[str, int]:
             instances[instance] = name
     names = list(instances.values())
     return {name: names.count(name) for name in sorted(set(names), key=by_size)}
+
+
+def _persistence(reader: Reader, handle: Any) -> bool | None:
+    mode = reader.get("persistence", pynvml.nvmlDeviceGetPersistenceMode, handle)
+    return None if mode is None else mode == pynvml.NVML_FEATURE_ENABLED
 
 
 def _links(handle: Any) -> Links:

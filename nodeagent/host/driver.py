@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from nodeagent.discover.facts import DriverCard
+from nodeagent.host.facts import DriverCard
 
 if TYPE_CHECKING:
-    from nodeagent.discover.facts import Driver
+    from nodeagent.host.facts import Driver
 
 _FIELDS = tuple(field.name for field in fields(DriverCard) if field.name not in ("address", "failed"))
 

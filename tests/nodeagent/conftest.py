@@ -1,4 +1,4 @@
-"""A real API server with the module's chart, so that RBAC and policies hold for the agent."""
+"""A real API server with the module's chart, so that RBAC and policies hold for the agents."""
 
 from __future__ import annotations
 

@@ -34,8 +34,6 @@ class PciFunction:
     """Address of the card of which this is a virtual function; empty for what is no virtual function."""
     virtual_functions: int = 0
     """How many virtual functions the card could have (`sriov_totalvfs`)."""
-    boot_display: bool = False
-    """Whether firmware uses it as the console."""
     unread: tuple[str, ...] = ()
     """Attributes of the report (`numa_node`) that are there and could not be read this time."""
 
@@ -68,6 +66,8 @@ class DriverCard:
     """GPU instances that exist, by profile name."""
     nvlink_peers: tuple[str, ...] = ()
     """Addresses of the cards to which a link is up; with NVSwitches between, of all that are reached through them."""
+    persistence: bool | None = None
+    """Whether the driver keeps the card open while nobody uses it."""
     failed: tuple[str, ...] = ()
     """Names of the fields above that the driver has and failed to tell this time."""
 
@@ -95,3 +95,5 @@ class Toolkit:
     version: str = ""
     runtime_handler: str = ""
     """The container runtime's handler that gives containers their cards: `nvidia`."""
+    failed: tuple[str, ...] = ()
+    """Of `version` and `runtime_handler`, what could not be seen, or not in the best place."""

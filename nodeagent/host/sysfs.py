@@ -12,8 +12,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from nodeagent.discover.address import canonical
-from nodeagent.discover.facts import Bus, PciFunction
+from controllers.domain.pci import canonical
+from nodeagent.host.facts import Bus, PciFunction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,6 @@ def _function(folder: Path, address: str) -> PciFunction | None:
         driver=files.link("driver"),
         physical_function=canonical(files.link("physfn")) or "",
         virtual_functions=max(files.number("sriov_totalvfs") or 0, 0),
-        boot_display=files.number("boot_vga") == 1,
         unread=tuple(name for name in files.unread if not ids.get(name)),
     )
 

@@ -1,0 +1,92 @@
+"""What the node agent's validators say, in feature `gpu.validation` of NodeFeature `gpu-<node>`.
+
+Two validators write there, each its own keys: `driver` (on the host) and `container` (in a
+container that NVIDIA's runtime started). A role's verdict stands under its name, what belongs to
+it under `<role>.<key>`. All values are strings, and a key that has nothing to say is not there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.api.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DRIVER: Final = "driver"
+CONTAINER: Final = "container"
+ROLES: Final = (DRIVER, CONTAINER)
+
+OK: Final = "ok"
+FAILED: Final = "failed"
+UNKNOWN: Final = "unknown"
+
+REASON: Final = "reason"
+"""A word for the first trouble, of the node or of one card; may stand beside `ok`."""
+MESSAGE: Final = "message"
+"""The sentence to it: what was found, what was expected, what to do."""
+BOOT_ID: Final = "boot_id"
+"""The boot in which this was found; from another boot it says nothing."""
+VERSION: Final = "version"
+"""Version of the loaded kernel module."""
+CARDS: Final = "cards"
+"""How many cards passed."""
+CARDS_FAILED: Final = "cards_failed"
+"""Addresses of cards that fail alone, comma-separated: the verdict is about the rest."""
+CHECKS_FAILED: Final = "checks_failed"
+"""Names of the checks that failed, for the node or for a card, comma-separated."""
+CHECKS_UNKNOWN: Final = "checks_unknown"
+"""Names of the checks that could not be made."""
+MODULE: Final = "module"
+"""Of `driver`: open or proprietary."""
+INJECTION: Final = "injection"
+"""Of `container`: how its devices came: runtime, cdi, none."""
+CDI: Final = "cdi"
+"""Of `container`: the host's CDI specification for the cards: ok, failed, absent."""
+PERSISTENCE: Final = "persistence"
+"""Of `container`: persistence mode of the cards: on, off, mixed."""
+
+
+@record
+class Validation:
+    """The verdict of one role, as read from a report."""
+
+    result: str = UNKNOWN
+    reason: str = ""
+    message: str = ""
+    boot_id: str = ""
+    version: str = ""
+    cards: int = 0
+    cards_failed: tuple[str, ...] = ()
+
+
+def key(role: str, name: str) -> str:
+    """The attribute of a role."""
+    return f"{role}.{name}"
+
+
+def of_role(elements: Mapping[str, str], role: str) -> dict[str, str]:
+    """What a role owns of the feature."""
+    return {name: value for name, value in elements.items() if name == role or name.startswith(f"{role}.")}
+
+
+def read(elements: Mapping[str, str], role: str) -> Validation | None:
+    """The verdict of a role; None where it has not spoken. What is no verdict counts as unknown."""
+    result = elements.get(role)
+    if result is None:
+        return None
+
+    def told(name: str) -> str:
+        return elements.get(key(role, name), "")
+
+    cards = told(CARDS)
+    return Validation(
+        result=result if result in (OK, FAILED) else UNKNOWN,
+        reason=told(REASON),
+        message=told(MESSAGE),
+        boot_id=told(BOOT_ID),
+        version=told(VERSION),
+        cards=int(cards) if cards.isascii() and cards.isdigit() and len(cards) <= len("9999") else 0,
+        cards_failed=tuple(address for address in told(CARDS_FAILED).split(",") if address),
+    )

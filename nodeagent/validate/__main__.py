@@ -1,0 +1,95 @@
+"""nodeagent validate: flags and wiring only."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controllers.api import names, resources, validation
+from controllers.api.nodefeature import NodeFeature
+from controllers.runtime import logs
+from controllers.runtime.errors import ConfigurationError
+from controllers.runtime.process import Process, arguments, main
+from controllers.runtime.reflector import Scope
+from nodeagent.host.ask import Asker, Timing
+from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.validate import once, report
+from nodeagent.validate.look import Looker
+from nodeagent.validate.publish import Publisher, manager
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DESCRIPTION = "Checks that the node's GPU cards can be used, and keeps its results in NodeFeature gpu-<node>."
+FAILED = 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The program's flags; folders of the host come from the environment in a pod."""
+    made = arguments(names.MANAGER_VALIDATE, DESCRIPTION)
+    made.add_argument(
+        "role", choices=validation.ROLES, help="driver: on the host; container: in one that has the cards"
+    )
+    made.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
+    made.add_argument("--once", action="store_true", help="look once, print it and end (1: not ok); needs no cluster")
+    made.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of what --once prints"
+    )
+    add_places(made)
+    own = Path(os.environ.get("CONTAINER_ROOT") or "/")
+    made.add_argument(
+        "--own-root", type=Path, default=own, help="root of this container (default: CONTAINER_ROOT, else /)"
+    )
+    add_timing(made, "--period", 30.0, "between two looks")
+    return made
+
+
+def looker(args: argparse.Namespace) -> Looker:
+    """What looks at the node."""
+    where = places(args)
+    roots = where.library_roots if args.role == validation.DRIVER else (args.own_root,)
+    return Looker(args.role, where, Asker(roots, Timing(args.driver_period, args.driver_deadline)), args.own_root)
+
+
+async def wire(process: Process) -> None:
+    """Connect the looker and the watch of the node's report, and live."""
+    args = process.args
+    if not args.node:
+        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once needs neither")
+    only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.agent_feature(args.node)}")
+    store = process.reflect(resources.NODEFEATURE, NodeFeature, scope=only)
+    looking = looker(args)
+    publisher = Publisher(
+        process.executor, store, looking, node=args.node, period=args.period, slack=args.driver_deadline
+    )
+    process.health.check("the API server has this run's result", lambda: publisher.confirmed)
+    process.health.check(f"the node passes as {args.role}", lambda: publisher.passes)
+    try:
+        await process.run(publisher.run, lease=None, namespace=names.NAMESPACE)
+    finally:
+        await looking.asker.close()
+
+
+async def _once(args: argparse.Namespace) -> int:
+    facts = await looker(args).look()
+    found = report.judge(args.role, facts)
+    sys.stdout.write(once.show(args.role, facts, found, args.output))
+    return 0 if found.result == validation.OK else FAILED
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    flags = list(sys.argv[1:] if argv is None else argv)
+    args = parser().parse_args(flags)
+    if args.once:
+        logs.configure(names.MANAGER_VALIDATE, "Error")
+        return asyncio.run(_once(args))
+    return main(parser(), manager(args.role), wire, flags)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

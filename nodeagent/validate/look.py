@@ -1,0 +1,175 @@
+"""Reads the facts of one look: the host's files, the own `/dev` of a container, and NVML in a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controllers.api.validation import DRIVER
+from nodeagent.host import hostfiles, library, procfs, sysfs, toolkit
+from nodeagent.validate import cdi
+from nodeagent.validate.facts import CUDA, LIBRARIES, NOUVEAU, Facts, Library, Node, Specification, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from nodeagent.host.ask import Asker
+    from nodeagent.host.facts import Toolkit
+    from nodeagent.host.places import Places
+
+CDI_FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
+CDI_MAX = 4 * 1024 * 1024
+FIRMWARE_FOLDERS = ("usr/lib/firmware", "lib/firmware")
+FIRMWARE_PATH = "module/firmware_class/parameters/path"
+VOID = "void"
+_VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass
+class Looker:
+    """Looks at one node for one role, again and again."""
+
+    role: str
+    places: Places
+    asker: Asker
+    own: Path = Path("/")
+    """The container's own root; libraries and device nodes are looked for there by role `container`."""
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    async def look(self) -> Facts:
+        """Everything that can be known now."""
+        facts = await asyncio.to_thread(self._files)
+        if facts.module is None:
+            self.asker.forget()
+            return facts
+        answer = await self.asker.answer(facts.version, _fingerprint(facts))
+        return replace(facts, driver=answer.driver, silence=answer.why, pending=answer.pending)
+
+    def _files(self) -> Facts:
+        places, host = self.places, self.places.root
+        module = procfs.read(places.proc, places.sys)
+        believed = procfs.believed(places.proc, places.sys)
+        roots = places.library_roots if self.role == DRIVER else (self.own,)
+        try:
+            bus = sysfs.scan(places.sys)
+        except sysfs.ScanError:
+            bus = None
+        tools = toolkit.read(host)
+        return Facts(
+            bus=bus,
+            nouveau=(places.sys / "module" / NOUVEAU).exists(),
+            module=module,
+            form=procfs.form(places.proc) if believed else "",
+            taken=_all_taken(places.proc) if believed or module is None else None,
+            majors=procfs.majors(places.proc),
+            libraries=libraries(roots),
+            nodes=nodes((host if self.role == DRIVER else self.own) / "dev"),
+            firmware=self._firmware(module.version) if module is not None and self.role == DRIVER else None,
+            specification=_specification(host),
+            by_cdi=self.environment.get("NVIDIA_VISIBLE_DEVICES") == VOID,
+            handler=_handler(tools),
+            boot_id=procfs.boot_id(places.proc),
+        )
+
+    def _firmware(self, version: str) -> bool | None:
+        """Whether some firmware of the version is there; None where no folder of firmware can be seen."""
+        more = hostfiles.text(self.places.sys, FIRMWARE_PATH, sysfs.FILE_MAX).strip()
+        folders = (*FIRMWARE_FOLDERS, *((more,) if more.startswith("/") else ()))
+        found = [
+            path for root in self.places.library_roots for folder in folders if (path := hostfiles.inside(root, folder))
+        ]
+        if not found:
+            return None
+        return any(name.startswith("gsp_") for path in found for name in _names(path / "nvidia" / version))
+
+
+def libraries(roots: Iterable[Path]) -> dict[str, Library] | None:
+    """The driver's libraries below the first root that has any; None where no root shows its `/usr`."""
+    visible = [root for root in roots if hostfiles.inside(root, "usr") is not None]
+    for root in visible:
+        found = {name: _library(root, name) for name in LIBRARIES}
+        if any(known.versions or known.linked for known in found.values()):
+            return found
+    return {} if visible else None
+
+
+def _library(root: Path, name: str) -> Library:
+    versions: set[str] = set()
+    linked = ""
+    for folder in library.FOLDERS:
+        if (path := hostfiles.inside(root, folder)) is None or not path.is_dir():
+            continue
+        versions.update(filter(None, (_version(file, name) for file in _names(path))))
+        target = hostfiles.inside(root, f"{folder}/{name}.1")
+        linked = linked or (_version(target.name, name) if target is not None else "")
+    return Library(tuple(sorted(versions)), linked)
+
+
+def _version(file: str, name: str) -> str:
+    """The version behind a library's name; empty where the file is another."""
+    rest = file.removeprefix(f"{name}.")
+    return rest if rest != file and _VERSION.fullmatch(rest) else ""
+
+
+def nodes(folder: Path) -> dict[str, Node] | None:
+    """The driver's files in a `/dev`; None where there is no such folder."""
+    if not folder.is_dir():
+        return None
+    return {name: _node(folder / name) for name in _names(folder) if name.startswith("nvidia")}
+
+
+def _node(path: Path) -> Node:
+    try:
+        found = path.stat()
+    except OSError:
+        return Node()
+    if not stat.S_ISCHR(found.st_mode):
+        return Node()
+    return Node(os.major(found.st_rdev), os.minor(found.st_rdev))
+
+
+def _specification(root: Path) -> Specification | None:
+    """What the host's CDI files say; None where none of their folders' parents can be seen."""
+    if not any(hostfiles.inside(root, parent) for parent in ("etc", "var/run", "run")):
+        return None
+    files: dict[str, str | None] = {}
+    for folder in dict.fromkeys(path for name in CDI_FOLDERS if (path := hostfiles.inside(root, name)) is not None):
+        for name in _names(folder):
+            if name.endswith((".yaml", ".json")):
+                files[f"/{folder.relative_to(root) / name}"] = hostfiles.text(folder, name, CDI_MAX) or None
+    return cdi.read(files)
+
+
+def _all_taken(proc: Path) -> dict[str, Taken]:
+    return {address: _taken(told) for address, told in procfs.information(proc).items()}
+
+
+def _handler(tools: Toolkit | None) -> str | None:
+    """The runtime's handler; None where the host's configuration cannot be read, or not all of it."""
+    if tools is None or ("runtime_handler" in tools.failed and not tools.runtime_handler):
+        return None
+    return tools.runtime_handler
+
+
+def _taken(told: Mapping[str, str]) -> Taken:
+    minor = told.get("Device Minor", "")
+    number = int(minor) if re.fullmatch("[0-9]{1,4}", minor) else None
+    return Taken(number, excluded=told.get("GPU Excluded", "").lower() == "yes")
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - as names, which need not be paths any more
+    except OSError:
+        return []
+
+
+def _fingerprint(facts: Facts) -> Hashable:
+    """What can be seen without asking the driver, and changes when its answer does."""
+    cuda = (facts.libraries or {}).get(CUDA)
+    return facts.held, tuple(sorted(facts.nodes or ())), cuda

@@ -1,0 +1,10 @@
+"""Metrics of validation, beside those of the runtime."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge
+
+LOOKS = Counter("gpu_validate_looks_total", "Looks at the node by their verdict (ok, failed, unknown).", ["result"])
+LAST_LOOK = Gauge("gpu_validate_last_look_timestamp_seconds", "When the node was last looked at, Unix time.")
+CHECK = Gauge("gpu_validate_check", "Checks by name: 1 ok, 0 failed, -1 could not be made.", ["check"])
+CARDS = Gauge("gpu_validate_cards", "Cards that passed.")

@@ -1,0 +1,144 @@
+"""Keeps the role's part of `gpu.validation` equal to what the looks say: the loop, and the writes.
+
+NodeFeature `gpu-<node>` has three writers: discover makes it and owns its features, and the two
+roles of validate add to `gpu.validation`, a map in which every key has an owner of its own.
+A server-side apply takes away what its manager applied before and does not name now, so the roles
+apply under two managers (`gpu-nodeagent-validate-driver`, `…-container`): under one, each would
+remove the other's keys. The account is one and the same, which is what RBAC and the policies go by.
+What somebody else wrote under the role's names is taken out by a merge patch of just those keys.
+
+An apply carries the object's uid: a report that was deleted is made anew by discover alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from controllers.api import names, validation
+from controllers.api.resources import NODEFEATURE
+from controllers.runtime.controller import Controller
+from controllers.runtime.plan import Apply, Merge, ref
+from nodeagent.validate import metrics, report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.nodefeature import NodeFeature
+    from controllers.runtime.executor import Executor
+    from controllers.runtime.store import Store
+    from nodeagent.validate.check import Verdict
+    from nodeagent.validate.look import Looker
+
+log = structlog.get_logger()
+STALE_LOOKS = 3
+_VALUES = {validation.OK: 1, validation.FAILED: 0, validation.UNKNOWN: -1}
+
+
+def manager(role: str) -> str:
+    """The field manager of a role."""
+    return f"{names.MANAGER_VALIDATE}-{role}"
+
+
+class Publisher:
+    """One role on one node."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        store: Store[NodeFeature],
+        looker: Looker,
+        *,
+        node: str,
+        period: float,
+        slack: float,
+    ) -> None:
+        """Prepare; `period` and `slack` in seconds: how often to look, and how long a look may take."""
+        self._execute, self._store, self._looker = executor.execute, store, looker
+        self._role, self._period, self._slack = looker.role, period, slack
+        self._key = f"{names.NAMESPACE}/{names.agent_feature(node)}"
+        self._want: dict[str, str] = {}
+        self._silent = 0
+        self._looked_at = float("-inf")
+        self.confirmed = False
+        """Whether the API server has had what this run found."""
+        self._writer = Controller("validate", self._write, workers=1)
+        store.subscribe(lambda _old, _new: self._writer.add(self._key))
+
+    @property
+    def passes(self) -> bool:
+        """Whether the last look, a recent one, found all in order."""
+        recent = time.monotonic() - self._looked_at <= STALE_LOOKS * self._period + self._slack
+        return recent and self._want.get(self._role) == validation.OK
+
+    async def run(self) -> None:
+        """Look and publish until cancelled; the store must be synced."""
+        self._want = self._have(self._store.get(self._key))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._writer.run(), name="writer")
+            group.create_task(self._look_forever(), name="looker")
+
+    def _have(self, object_: NodeFeature | None) -> dict[str, str]:
+        """What the report says under the role's names."""
+        feature = object_.spec.features.attributes.validation if object_ is not None else None
+        return validation.of_role(feature.elements, self._role) if feature is not None else {}
+
+    async def _look_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                facts = await self._looker.look()
+            except OSError as error:  # then nothing is said, and what stands grows stale
+                log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
+            else:
+                found = report.judge(self._role, facts)
+                self._take(report.attributes(self._role, facts, found))
+                _measure(found)
+            due = max(due + self._period, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    def _take(self, new: Mapping[str, str]) -> None:
+        """Believe a look, and have it written where it says something new."""
+        before = self._want
+        self._want, self._silent = report.settled(self._role, before, new, self._silent)
+        self._looked_at = time.monotonic()
+        if self._want != before:
+            told = {
+                name: self._want.get(validation.key(self._role, name))
+                for name in (validation.REASON, validation.MESSAGE)
+            }
+            result = self._want[self._role]
+            (log.info if result == validation.OK else log.warning)("validated", result=result, **told)
+        self._writer.add(self._key)
+
+    async def _write(self, _: str) -> None:
+        want, have = self._want, self._store.get(self._key)
+        if not want or self._looked_at == float("-inf"):
+            return
+        if have is None:
+            self.confirmed = False
+            return  # discover makes the report, and its coming wakes us
+        if self._have(have) != want:
+            await self._execute((Apply(ref(NODEFEATURE, have), _body(want)),))
+            now = self._store.get(self._key)
+            if now is not None and (foreign := self._have(now).keys() - want.keys()):
+                log.info("taking out what others wrote under this role's names", keys=sorted(foreign))
+                patch = _body(dict.fromkeys(sorted(foreign)))
+                await self._execute((Merge(ref(NODEFEATURE, now), now.metadata.resource_version, patch),))
+        self.confirmed = True
+
+
+def _body(elements: Mapping[str, str | None]) -> dict[str, Any]:
+    return {"spec": {"features": {"attributes": {names.FEATURE_VALIDATION: {"elements": dict(elements)}}}}}
+
+
+def _measure(found: Verdict) -> None:
+    metrics.LOOKS.labels(found.result).inc()
+    metrics.LAST_LOOK.set_to_current_time()
+    metrics.CARDS.set(len(found.passed))
+    for check in found.checks:
+        metrics.CHECK.labels(check.name).set(_VALUES[check.result])

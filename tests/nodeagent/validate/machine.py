@@ -1,0 +1,121 @@
+"""A simulated machine as files, with what the validators look at beside: libraries, device nodes, CDI."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import yaml
+
+from sim.hardware import load
+from sim.hardware.sysfs import write
+from sim.nvml import Config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sim.hardware import Shape
+
+SHAPE = "h100-sxm-8"
+MAJORS = (
+    "Character devices:\n  1 mem\n195 nvidia-frontend\n506 nvidia-caps\n508 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+)
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+
+
+@dataclass
+class Machine:
+    """Folders `sys`, `proc`, `root` of the host and `own` of the validating container."""
+
+    folder: Path
+    shape: Shape
+    bound: dict[str, str]
+    driver: bool = True
+
+    def __post_init__(self) -> None:
+        tree = write(self.folder / "host", self.shape, driver=self.driver, bound=self.bound)
+        self.sys, self.proc, self.root = tree.sys, tree.proc, tree.root
+        self.own, self.nvml = self.folder / "own", self.folder / "driver.conf"
+        software = self.shape.software
+        assert software is not None
+        self.version = software.driver
+        (self.proc / "devices").write_text(MAJORS)
+        for root in (self.root, self.own):
+            self.install(root, self.version)
+        self.device("nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in range(len(self.shape.cards))))
+        self.config = Config.of(self.shape)
+        self.config.write(self.nvml)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [card.address for card in self.shape.cards]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "HOST_SYS": str(self.sys), "HOST_PROC": str(self.proc), "HOST_ROOT": str(self.root),
+            "CONTAINER_ROOT": str(self.own), "NVIDIA_VISIBLE_DEVICES": "all",
+        }  # fmt: skip
+
+    def install(self, root: Path, version: str, *names: str) -> None:
+        """The driver's libraries of one version, and none of another; the links lead to them."""
+        folder = root / LIBRARIES
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names or ("libnvidia-ml.so", "libcuda.so"):
+            for old in folder.glob(f"{name}.*"):
+                old.unlink()
+            (folder / f"{name}.{version}").write_text("")
+            (folder / f"{name}.1").symlink_to(f"{name}.{version}")
+
+    def uninstall(self, root: Path) -> None:
+        shutil.rmtree(root / LIBRARIES)
+
+    def device(self, *names: str) -> None:
+        """Files in the container's /dev; plain ones, as making device nodes needs privileges."""
+        (self.own / "dev").mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (self.own / "dev" / name).write_text("")
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            (self.own / "dev" / name).unlink()
+
+    def unload(self) -> None:
+        """Take the kernel module out; the cards are then bound to nothing."""
+        shutil.rmtree(self.proc / "driver")
+        shutil.rmtree(self.sys / "module" / "nvidia")
+        for address in self.addresses:
+            self.bind(address, "")
+
+    def bind(self, address: str, driver: str) -> None:
+        link = self.sys / "bus" / "pci" / "devices" / address / "driver"
+        link.unlink(missing_ok=True)
+        if driver:
+            there = self.sys / "bus" / "pci" / "drivers" / driver
+            there.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(there)
+
+    def reports_version(self, version: str, *, form: str = "Kernel Module ") -> None:
+        """Another kernel module, loaded."""
+        text = f"NVRM version: NVIDIA UNIX {form} {version}  Release Build\n"
+        (self.proc / "driver" / "nvidia" / "version").write_text(text)
+        (self.sys / "module" / "nvidia" / "version").write_text(f"{version}\n")
+
+    def cdi(self, minors: list[int], version: str, name: str = "nvidia.yaml") -> Path:
+        """A specification as `nvidia-ctk cdi generate` shapes it."""
+        devices = [
+            {"name": str(minor), "containerEdits": {"deviceNodes": [{"path": f"/dev/nvidia{minor}"}]}}
+            for minor in minors
+        ]
+        mounts = [{"hostPath": f"/{LIBRARIES}/{lib}.{version}"} for lib in ("libcuda.so", "libnvidia-ml.so")]
+        edits = {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "deviceNodes": [{"path": "/dev/nvidiactl"}], "mounts": mounts}
+        made = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices, "containerEdits": edits}
+        path = self.root / "var" / "run" / "cdi" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(made))
+        return path
+
+
+def machine(folder: Path, bound: dict[str, str] | None = None, *, shape: str = SHAPE, driver: bool = True) -> Machine:
+    return Machine(folder, load().shape(shape), bound or {}, driver)

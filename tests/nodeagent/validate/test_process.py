@@ -1,0 +1,205 @@
+"""nodeagent validate as a process: a real API server, the policies in force, tokens bound to the node."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controllers.api import names
+from sim.nvml import build, environment
+from tests.nodeagent.discover.node import Agent
+from tests.nodeagent.validate.machine import Machine, machine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.nodeagent.discover.node import Cluster
+
+pytestmark = pytest.mark.cluster
+TIMES = ("--driver-period", "0.5", "--driver-deadline", "20")
+FEATURE = names.FEATURE_VALIDATION
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = machine(tmp_path)
+    for name, value in environment(build(), made.nvml).items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+class Node:
+    """One node of the cluster, its machine, and the agents that are started on it."""
+
+    def __init__(self, cluster: Cluster, at: Machine, name: str) -> None:
+        self.cluster, self.at, self.name = cluster, at, name
+
+    @asynccontextmanager
+    async def discover(self) -> AsyncIterator[Agent]:
+        config = await self.cluster.kubeconfig(self.name, self.at.folder)
+        async with self._running(config, ("nodeagent.discover", "--scan-period", "0.2", *TIMES)) as agent:
+            yield agent
+
+    @asynccontextmanager
+    async def validate(self, role: str) -> AsyncIterator[Agent]:
+        config = await self.cluster.kubeconfig(self.name, self.at.folder, names.MANAGER_VALIDATE)
+        async with self._running(config, ("nodeagent.validate", role, "--period", "0.2", *TIMES)) as agent:
+            yield agent
+
+    @asynccontextmanager
+    async def _running(self, config: Path, program: tuple[str, ...]) -> AsyncIterator[Agent]:
+        agent = Agent(self.name, config, self.at, program)
+        try:
+            yield agent
+        finally:
+            agent.end()
+
+    async def told(self) -> dict[str, str]:
+        return (await self.cluster.attributes(self.name)).get(FEATURE, {})
+
+    async def says(self, agent: Agent, **wanted: str) -> None:
+        """Wait until the feature has these values (`driver_reason` for `driver.reason`)."""
+
+        async def has() -> bool:
+            told = await self.told()
+            return all(told.get(key.replace("_", ".", 1)) == value for key, value in wanted.items())
+
+        await agent.until(has, f"{wanted}")
+
+    async def version(self) -> str:
+        found = await self.cluster.report(self.name)
+        assert found is not None
+        return found["metadata"]["resourceVersion"]
+
+
+async def looks(agent: Agent, count: int) -> None:
+    """Wait for so many more looks."""
+    wanted = await agent.metric("gpu_validate_looks_total") + count
+
+    async def enough() -> bool:
+        return await agent.metric("gpu_validate_looks_total") >= wanted
+
+    await agent.until(enough, f"{count} looks")
+
+
+async def test_three_writers_of_one_report_never_fight(cluster: Cluster, at: Machine) -> None:
+    node = Node(cluster, at, "three")
+    # The validators come first: they wait for the report, which discover alone makes.
+    async with node.validate("driver") as driver, node.validate("container") as container:
+        await looks(driver, 3)
+        assert await cluster.report("three") is None
+        assert not await driver.ready()
+        async with node.discover() as discover:
+            await node.says(driver, driver="ok", container="ok")
+            for agent in (driver, container, discover):
+                await agent.until(agent.ready, "readiness")
+            found = await cluster.attributes("three")
+            assert set(found) == {names.FEATURE_AGENT, names.FEATURE_DRIVER, names.FEATURE_TOOLKIT, FEATURE}
+            assert len(await cluster.cards("three") or {}) == 8
+            before = await node.version()
+            writes = [await agent.writes() for agent in (driver, container, discover)]
+            for agent in (driver, container):
+                await looks(agent, 10)
+            await discover.scans(10)
+            assert [await agent.writes() for agent in (driver, container, discover)] == writes == [1, 1, 1]
+            assert await node.version() == before
+
+            # What one changes leaves the others' as it was.
+            at.remove("nvidia-uvm")
+            await node.says(container, container="failed", container_reason="DevicesMissing", driver="ok")
+            at.install(at.root, "999.1.2")
+            await node.says(driver, driver="failed", driver_reason="LibraryMismatch", container_reason="DevicesMissing")
+            at.device("nvidia-uvm")
+            at.install(at.root, at.version)
+            await node.says(driver, driver="ok", container="ok")
+            told = await node.told()
+            assert "driver.reason" not in told
+            assert "container.message" not in told
+            assert await discover.writes() == 1
+            assert (await cluster.attributes("three"))[names.FEATURE_DRIVER]["version"] == at.version
+
+
+async def test_readiness_follows_the_checks_and_health_does_not(cluster: Cluster, at: Machine) -> None:
+    node = Node(cluster, at, "ready")
+    async with node.discover() as discover, node.validate("driver") as driver:
+        await driver.until(driver.ready, "readiness")
+        at.uninstall(at.root)
+
+        async def unready() -> bool:
+            return not await driver.ready()
+
+        await driver.until(unready, "readiness to end")
+        assert "200 OK" in await driver._get("/healthz")
+        await node.says(driver, driver="failed", driver_reason="LibraryMissing")
+        at.install(at.root, at.version)
+        await driver.until(driver.ready, "readiness to return")
+        assert discover.process.poll() is None
+
+
+async def test_a_killed_validator_goes_on_without_a_write(cluster: Cluster, at: Machine) -> None:
+    node = Node(cluster, at, "killed")
+    async with node.discover():
+        async with node.validate("container") as container:
+            await node.says(container, container="ok", container_cards="8")
+            container.kill()
+        before = await node.version()
+        async with node.validate("container") as container:
+            await container.until(container.ready, "readiness")
+            await looks(container, 3)
+            assert await container.writes() == 0
+            assert await node.version() == before
+
+
+async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at: Machine) -> None:
+    node = Node(cluster, at, "edited")
+
+    async def clean(role: str) -> bool:
+        told = await node.told()
+        return f"{role}.bogus" not in told and told.get(role) == "ok"
+
+    async with node.discover() as discover, node.validate("driver") as driver, node.validate("container") as container:
+        await node.says(driver, driver="ok", container="ok")
+        elements = {"driver": "failed", "driver.bogus": "x", "other": "stays"}
+        change = {"spec": {"features": {"attributes": {FEATURE: {"elements": elements}}}}}
+        await cluster.change("edited", change)
+        await driver.until(lambda: clean("driver"), "its keys as they were")
+        assert (await node.told())["other"] == "stays"
+        await cluster.delete("edited")
+        await node.says(driver, driver="ok", container="ok")
+        written = [await agent.writes() for agent in (discover, driver, container)]
+        assert written[2] == 2
+        await looks(driver, 5)
+        assert [await agent.writes() for agent in (discover, driver, container)] == written
+
+
+async def test_a_driver_that_hangs_costs_readiness_and_not_health(cluster: Cluster, at: Machine) -> None:
+    node = Node(cluster, at, "hangs")
+    async with node.discover(), node.validate("container") as container:
+        await node.says(container, container="ok")
+        at.config.also("hang nvmlInit 600").write(at.nvml)
+        at.remove("nvidia7")  # what can be seen without the driver is told meanwhile
+        await node.says(container, container="ok", container_reason="DeviceMissing")
+        assert "200 OK" in await container._get("/healthz")
+        assert container.end() == 0
+
+
+async def test_the_policy_lets_it_speak_of_its_own_node_only(cluster: Cluster, at: Machine) -> None:
+    node, other = Node(cluster, at, "mine"), Node(cluster, at, "theirs")
+    async with other.discover() as discover:
+
+        async def there() -> bool:
+            return await cluster.report("theirs") is not None
+
+        await discover.until(there, "the other node's report")
+        config = await cluster.kubeconfig("mine", at.folder, names.MANAGER_VALIDATE)
+        async with node._running(config, ("nodeagent.validate", "driver", "--node", "theirs", *TIMES)) as stranger:
+
+            async def refused() -> bool:
+                return "writes only NodeFeature gpu-mine, not gpu-theirs" in stranger.log
+
+            await stranger.until(refused, "the API server to refuse")
+            assert not await stranger.ready()
+            assert await other.told() == {}
