@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import hypothesis  # noqa: F401 - imported late, by its plugin, it trips over a bug of CPython 3.11's ast
 import pytest
+import structlog
 
 from sim import controlplane
 from sim.cluster import Options, bring_up
@@ -15,6 +17,15 @@ from sim.module.processes import Timers
 from sim.view import View
 
 TIMERS = Timers(lease_duration=3.0, renew_deadline=2.0, retry_period=0.4, watch_idle=20.0)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A process's `main` that a test calls sets logging up for good, on an output that ends with that test."""
+    handlers = logging.getLogger().handlers[:]
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,12 @@ def read(reports: Iterable[NodeFeature]) -> tuple[Model, ...] | None:
     return tuple(min((models[name] for models in found), key=lambda model: model.least) for name in everywhere)
 
 
+def total(reports: Iterable[NodeFeature]) -> tuple[Model, ...]:
+    """The models in all of a node's reports together, as nfd-master adds them up for its rules; by name."""
+    found = _models(model for report in reports for model in report.spec.features.instances.pci or ())
+    return tuple(found[name] for name in sorted(found))
+
+
 def _models(functions: Iterable[PciModel]) -> dict[str, Model]:
     seen: Counter[str] = Counter()
     virtual: Counter[str] = Counter()

@@ -102,13 +102,16 @@ class People:
             await self.annotate(device, pool)
         await self.offered(pool, len(devices))
 
-    async def offered(self, pool: str, count: int) -> None:
+    async def offered(self, pool: str, count: int, seconds: float = 20) -> None:
         key = names.resource_name(pool)
 
         def allocatable() -> int:
             return sum(int(node.status.allocatable.get(key, 0)) for node in self.view.nodes)
 
-        await self.view.until(lambda: allocatable() == count, 20, lambda: f"{allocatable()} of {key} are allocatable")
+        def found() -> str:
+            return f"{allocatable()} of {key} are allocatable"
+
+        await self.view.until(lambda: allocatable() == count, seconds, found)
         await self.view.until(
             lambda: (self.capacity(pool) or (0,))[0] == count, 10, lambda: f"capacity {self.capacity(pool)}"
         )

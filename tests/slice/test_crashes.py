@@ -81,7 +81,8 @@ async def test_an_api_server_that_goes_away_and_comes_back_costs_nothing_but_tim
 
     await people.eventually(pool, 20)
     await people.annotate(cards_of(people, "gpu-3")[0], "again")
-    await people.offered("again", 1)
+    # Whoever was refused while it was away asks again after up to ten seconds, one after another.
+    await people.offered("again", 1, seconds=60)
 
     async def create() -> bytes:
         return await people.client.create(resources.POD, gpu_pod("p", "again"), TEAM, manager="test")

@@ -69,7 +69,7 @@ def _node(
         return NodeResult(name=node.name, cards=len(devices))
     report = next((one for one in reports if one.is_agent_report), None)
     others = [one for one in reports if one is not report]
-    seen, counts, reading = merged(reports), nfd.read(others) or (), cards.read(report)
+    seen, counts, reading = merged(reports), nfd.total(others), cards.read(report)
     fresh = report is not None and is_of_this_boot(report, node)
     found = reported.agent(node, report, reading, counts, len(devices))
     same = 0

@@ -56,7 +56,7 @@ def _sightings(node: str, reports: Sequence[NodeFeature]) -> Iterator[Sighting]:
     report = next((one for one in reports if one.is_agent_report), None)
     reading = cards.read(report)
     if report is None or reading is None:
-        for counted in nfd.read(one for one in reports if one is not report) or ():
+        for counted in nfd.total(one for one in reports if one is not report):
             vendor, _, device = counted.name.partition(":")
             yield Sighting(node, vendor, device, count=counted.least)
         return
