@@ -170,8 +170,13 @@ class Keeper:
         self._wake = asyncio.Event()
         self._last: Keyring | None = None
         self._trusted: tuple[str, float] | None = None  # a bundle, and since when it is everywhere (monotonic)
+        # Remembered from the first sight on: one who takes the lead after the Secret is gone puts it back, too.
+        caches.secrets.subscribe(self._remember)
         for store in (caches.secrets, caches.mutating, caches.validating):
             store.subscribe(lambda *_: self._wake.set())
+
+    def _remember(self, _: Secret | None, secret: Secret | None) -> None:
+        self._last = keyring_of(secret) or self._last
 
     async def run(self) -> None:
         """Keep certificates whenever this replica leads, for ever."""
@@ -212,7 +217,6 @@ class Keeper:
             leader.fence()
             await self._write(None, self._last, "put back")
             return 0.0
-        self._last = keyring or self._last
         trusted, trusted_for = self._trust_state(keyring)
         step = rotation.next_step(keyring, trusted=trusted, trusted_for=trusted_for, now=now, policy=policy)
         if step.do is Do.WAIT:
