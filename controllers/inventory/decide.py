@@ -87,14 +87,15 @@ def decide(seen: Observed) -> Decision:
     reading, left_over = _reading(seen), _is_left_over(seen, models)
     if left_over:
         reading = Reading()
-    labelled = node is not None and node.metadata.labels.get(names.LABEL_PRESENT) == "true"
     known = {address: d for d in seen.devices if (address := _address(seen.name, d)) is not None}
     reported = reading is not None and bool(reading.cards or reading.problems)
-    speaks = bool(labelled or known or reported)
+    speaks = bool(seen.labelled or known or reported)
     if node is None or not (speaks or seen.inventory):
         return Decision()
     if not speaks and seen.nfd:
-        return Decision(of_node=_without_cards(seen), is_gpu_node=True, was_gpu_node=_is_left(seen))
+        return Decision(
+            of_node=_of_node(seen, findings.node(seen.name, ())), is_gpu_node=True, was_gpu_node=_is_left(seen)
+        )
     wanted: list[Wanted] = []
     removals: list[Removal] = []
     for card in reading.cards if reading else ():
@@ -115,11 +116,8 @@ def decide(seen: Observed) -> Decision:
                 removals.append(removal)
     wanted.sort(key=lambda card: card.address)
     removals = [removal for removal in removals if removal.device.metadata.deletion_timestamp is None]
-    of_node = {
-        kinds.INVENTORY_INCOMPLETE: _of_node(seen, reading, wanted, models),
-        kinds.PREREQUISITE_NOT_MET: findings.prerequisite(node.name, nfd=seen.nfd, refused=seen.refused),
-    }
-    unnamed = bool(reading.problems) if reading else labelled
+    of_node = _of_node(seen, _incomplete(seen, reading, wanted, models))
+    unnamed = bool(reading.problems) if reading else seen.labelled
     return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
 
 
@@ -140,10 +138,10 @@ def _is_same(device: GPUDevice | None, card: Card) -> bool:
     return old is not None and now is not None and now.uuid is not None and now.uuid == old.uuid
 
 
-def _without_cards(seen: Observed) -> dict[str, Finding]:
-    """The conditions of a node that had cards and of which nothing speaks of cards any more."""
+def _of_node(seen: Observed, incomplete: Finding) -> dict[str, Finding]:
+    """The conditions of the node."""
     return {
-        kinds.INVENTORY_INCOMPLETE: findings.node(seen.name, ()),
+        kinds.INVENTORY_INCOMPLETE: incomplete,
         kinds.PREREQUISITE_NOT_MET: findings.prerequisite(seen.name, nfd=seen.nfd, refused=seen.refused),
     }
 
@@ -232,24 +230,23 @@ def _is_fresh(seen: Observed) -> bool:
     return report is not None and node is not None and node.ready and is_of_this_boot(report, node)
 
 
-def _of_node(
+def _incomplete(
     seen: Observed, reading: Reading | None, cards: Sequence[Wanted], models: Sequence[nfd.Model] | None
 ) -> Finding:
     """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
     node, report = seen.node, seen.report
     if node is None or not seen.nfd:
         return findings.unseen(seen.name)
-    labelled = node.metadata.labels.get(names.LABEL_PRESENT) == "true"
-    if models and not labelled:
+    if models and not seen.labelled:
         return findings.not_labelled(seen.name, nfd.describe(models))
     if reading is None or report is None:
         return findings.silent(node, report, len(cards), nfd.describe(models or ()))
-    if labelled and not is_of_this_boot(report, node):
+    if seen.labelled and not is_of_this_boot(report, node):
         return findings.outdated(seen.name)
     gone = [card for card in cards if card.incomplete.reason in (names.REASON_CARD_LOST, "AwaitingReport")]
     problems = [card.problem for card in reading.cards if card.problem]
     problems += [f"{card.address} is on record and not reported" for card in gone]
     problems += nfd.unreported(models or (), reading.cards)
-    if not cards and not models and labelled:
+    if not cards and not models and seen.labelled:
         problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
     return findings.node(seen.name, [*reading.problems, *problems])

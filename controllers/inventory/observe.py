@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.inventory.identity import node_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class Observed:
     """Why the API server does not take our NodeFeatureRule; empty where it does."""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Where else cards with the uuids of this node's cards are on record: uuid → inventoryID."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether NFD says of the node that it has cards, so that the agent runs there."""
+        return self.node is not None and self.node.metadata.labels.get(names.LABEL_PRESENT) == "true"
 
 
 @dataclass(slots=True)
