@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from controllers.api import names, resources
-from controllers.api.nodefeature import NodeFeature
+from controllers.api import names
 from controllers.runtime import logs
-from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.process import Process, arguments, main
-from controllers.runtime.reflector import Scope
 from nodeagent.discover import once
 from nodeagent.discover.publish import Publisher
 from nodeagent.discover.scan import Scanner
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.host.program import add_node, live, own_report
 from nodeagent.host.sysfs import ScanError
 
 if TYPE_CHECKING:
@@ -30,11 +27,7 @@ DESCRIPTION = "Finds the node's GPU cards and keeps NodeFeature gpu-<node> equal
 def parser() -> argparse.ArgumentParser:
     """The program's flags; folders of the host come from the environment in a pod."""
     made = arguments(names.MANAGER_DISCOVER, DESCRIPTION)
-    made.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
-    made.add_argument("--once", action="store_true", help="look once, print what is found and end; needs no cluster")
-    made.add_argument(
-        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of what --once prints"
-    )
+    add_node(made, once="look once, print what is found and end; needs no cluster")
     add_places(made)
     add_timing(made, "--scan-period", 10.0, "between two looks at the bus")
     return made
@@ -48,21 +41,14 @@ def scanner(args: argparse.Namespace) -> Scanner:
 
 async def wire(process: Process) -> None:
     """Connect the scanner and the watch of the node's own report, and live."""
-    args = process.args
-    if not args.node:
-        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once needs neither")
-    only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.agent_feature(args.node)}")
-    store = process.reflect(resources.NODEFEATURE, NodeFeature, scope=only)
+    args, store = process.args, own_report(process)
     looking = scanner(args)
     publisher = Publisher(
         process.executor, store, looking, node=args.node, period=args.scan_period, slack=args.driver_deadline
     )
     process.health.check("the API server has this run's report", lambda: publisher.confirmed)
     process.health.check("the last scan is recent", lambda: publisher.fresh)
-    try:
-        await process.run(publisher.run, lease=None, namespace=names.NAMESPACE)
-    finally:
-        await looking.asker.close()
+    await live(process, publisher.run, looking.asker)
 
 
 async def _once(args: argparse.Namespace) -> int:

@@ -9,14 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controllers.api import names, resources, validation
-from controllers.api.nodefeature import NodeFeature
+from controllers.api import names, validation
 from controllers.runtime import logs
-from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.process import Process, arguments, main
-from controllers.runtime.reflector import Scope
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.host.program import add_node, live, own_report
 from nodeagent.validate import once, report
 from nodeagent.validate.look import Looker
 from nodeagent.validate.publish import Publisher, manager
@@ -34,11 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "role", choices=validation.ROLES, help="driver: on the host; container: in one that has the cards"
     )
-    made.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
-    made.add_argument("--once", action="store_true", help="look once, print it and end (1: not ok); needs no cluster")
-    made.add_argument(
-        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of what --once prints"
-    )
+    add_node(made, once="look once, print it and end (1: not ok); needs no cluster")
     add_places(made)
     own = Path(os.environ.get("CONTAINER_ROOT") or "/")
     made.add_argument(
@@ -57,21 +51,14 @@ def looker(args: argparse.Namespace) -> Looker:
 
 async def wire(process: Process) -> None:
     """Connect the looker and the watch of the node's report, and live."""
-    args = process.args
-    if not args.node:
-        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once needs neither")
-    only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.agent_feature(args.node)}")
-    store = process.reflect(resources.NODEFEATURE, NodeFeature, scope=only)
+    args, store = process.args, own_report(process)
     looking = looker(args)
     publisher = Publisher(
         process.executor, store, looking, node=args.node, period=args.period, slack=args.driver_deadline
     )
     process.health.check("the API server has this run's result", lambda: publisher.confirmed)
     process.health.check(f"the node passes as {args.role}", lambda: publisher.passes)
-    try:
-        await process.run(publisher.run, lease=None, namespace=names.NAMESPACE)
-    finally:
-        await looking.asker.close()
+    await live(process, publisher.run, looking.asker)
 
 
 async def _once(args: argparse.Namespace) -> int:

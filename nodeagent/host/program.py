@@ -1,0 +1,46 @@
+"""What the programs of the node have in common around their roles: flags, and a life with the node's own report."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from controllers.api import names, resources
+from controllers.api.nodefeature import NodeFeature
+from controllers.runtime.errors import ConfigurationError
+from controllers.runtime.reflector import Scope
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Awaitable, Callable
+
+    from controllers.runtime.process import Process
+    from controllers.runtime.store import Store
+    from nodeagent.host.ask import Asker
+
+
+def add_node(parser: argparse.ArgumentParser, once: str) -> None:
+    """The flags that say which node this is, and those of a single look; `once`: what that one does."""
+    node = os.environ.get("NODE_NAME", "")
+    parser.add_argument("--node", default=node, help="name of this node (default: NODE_NAME)")
+    parser.add_argument("--once", action="store_true", help=once)
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of what --once prints"
+    )
+
+
+def own_report(process: Process) -> Store[NodeFeature]:
+    """The cache of the node's own report alone; raises ConfigurationError where nobody says which node this is."""
+    node = process.args.node
+    if not node:
+        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once needs neither")
+    only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.agent_feature(node)}")
+    return process.reflect(resources.NODEFEATURE, NodeFeature, scope=only)
+
+
+async def live(process: Process, publish: Callable[[], Awaitable[None]], asker: Asker) -> None:
+    """Publish until the process is told to end; then no reader of the driver is left behind."""
+    try:
+        await process.run(publish, lease=None, namespace=names.NAMESPACE)
+    finally:
+        await asker.close()
