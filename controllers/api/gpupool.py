@@ -15,7 +15,8 @@ Unit = Literal["card", "mig-partition", "timeslice"]
 Mode = Literal["Exclusive", "MIG", "TimeSlice"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
-MIG_PROFILE = "^(all-)?[0-9]+(c\\.[0-9]+)?g\\.[0-9]+gb([+.](me|gfx|me\\.all))?$"
+MIG_PROFILE = "^(all-)?[1-9][0-9]*g\\.[0-9]+gb([+.](me|gfx|me\\.all)|-me)?$"
+"""The spellings of the catalogue's `canonical_profile`, in lower case; compute instances (1c.3g.20gb) are none."""
 UNIT_OF_MODE: dict[str, Unit] = {"Exclusive": "card", "MIG": "mig-partition", "TimeSlice": "timeslice"}
 
 

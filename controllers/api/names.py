@@ -6,6 +6,7 @@ a test greps for stray literals.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 GROUP: Final = "gpu.deckhouse.io"
@@ -68,6 +69,8 @@ RESUME: Final = PREFIX + "resume"
 REQUEST_ID: Final = PREFIX + "request-id"
 DEVICES: Final = PREFIX + "devices"
 SPEC_HASH: Final = PREFIX + "spec-hash"
+COLLECTORS_HASH: Final = PREFIX + "collectors-hash"
+"""On the exporter's pods: which version of its list of fields they read."""
 
 FINALIZER_POOL: Final = "gpupool-controller.deckhouse.io/finalizer"
 
@@ -94,6 +97,11 @@ NODE_FEATURE_RULE: Final = "deckhouse-gpu-kernel-os"
 """The rule by which NFD labels nodes; inventory makes and keeps it."""
 ALLOWED_DEVICES: Final = "DP_ALLOWED_DEVICES"
 PLUGIN_SETTINGS: Final = "settings.json"
+MIG_CONFIG: Final = "config.yaml"
+"""In a node's MIG layout: mig-parted's document."""
+MIG_CARDS: Final = "cards.json"
+"""The same by PCI address."""
+MIG_VERSION: Final = "version"
 
 
 def plugin_object(pool: str) -> str:
@@ -107,6 +115,15 @@ def plugin_shard(pool: str, number: int) -> str:
     The dot cannot occur in a pool's name: with a dash, shard 0 of `a` would be pool `a-0`'s own.
     """
     return f"{plugin_object(pool)}.{number}"
+
+
+def mig_layout(node: str) -> str:
+    """The name of the ConfigMap with a node's MIG layout, shortened with a hash where it would be too long."""
+    name = f"gpu-mig-layout-{node}"
+    if len(name) <= OBJECT_NAME_MAX:
+        return name
+    digest = hashlib.sha256(node.encode()).hexdigest()[:10]
+    return f"{name[: OBJECT_NAME_MAX - len(digest) - 1].rstrip('.-')}-{digest}"
 
 
 def agent_feature(node: str) -> str:
@@ -141,6 +158,12 @@ EVENT_DEVICE_REMOVED: Final = "GPUDeviceRemoved"
 EVENT_INVENTORY_CONDITION: Final = "GPUInventoryConditionChanged"
 EVENT_INVENTORY_OUTDATED: Final = "GPUInventoryOutdated"
 EVENT_NODE_READY: Final = "GPUNodeReadyForPooling"
+EVENT_DEVICE_FAULTED: Final = "GPUDeviceFaulted"
+EVENT_DEVICE_RECOVERED: Final = "GPUDeviceRecovered"
+EVENT_DEVICE_WARNING: Final = "GPUDeviceWarning"
+"""The driver told of an error of a card that does not take it out of service."""
+EVENT_RETURN_IGNORED: Final = "GPUReturnIgnored"
+EVENT_FUSE_HELD: Final = "GPUFuseHeld"
 EVENT_ASSIGNED: Final = "GPUDeviceAssigned"
 EVENT_RELEASED: Final = "GPUDeviceReleased"
 EVENT_RESERVATION_EXPIRED: Final = "GPUReservationExpired"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-PROFILE = re.compile(r"(?P<compute>[1-9]\d*)g\.(?P<gigabytes>\d+)gb(?P<attribute>\+me|\+me\.all|\+gfx|-me)?")
+PROFILE = re.compile(r"(?P<compute>[1-9]\d*)g\.(?P<gigabytes>\d+)gb(?P<attribute>\+me|\+me\.all|\+gfx|-me)?", re.ASCII)
 """A profile in the driver's spelling, which is the canonical one."""
 
-_WRITTEN = re.compile(r"(?:all-)?(?P<size>[1-9]\d*g\.\d+gb)(?:(?P<sign>[+.-])(?P<attribute>me\.all|me|gfx))?")
+_WRITTEN = re.compile(r"(?:all-)?(?P<size>[1-9]\d*g\.\d+gb)(?:(?P<sign>[+.-])(?P<attribute>me\.all|me|gfx))?", re.ASCII)
 
 
 def canonical_profile(text: str) -> str | None:
