@@ -146,7 +146,9 @@ def test_a_wheel_carries_the_data() -> None:
     packed = tomllib.loads((HERE.parents[2] / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
 
     assert packed[catalogue.__name__] == ["*.toml"]
-    assert {path.stem for path in HERE.glob("*.toml")} == {"mig", "vendors"} | {v.name for v in VENDORS.values()}
+    assert {path.stem for path in HERE.glob("*.toml")} == {"drivers", "mig", "vendors"} | {
+        v.name for v in VENDORS.values()
+    }
 
 
 def tables(name: str) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from controllers.domain.catalogue.spelling import canonical_profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["VENDORS", "canonical_profile", "geometry", "is_card", "model", "vendor_id"]
+__all__ = ["VENDORS", "canonical_profile", "geometry", "is_card", "model", "read", "vendor_id"]
 
 HERE = Path(__file__).parent
 
 
-def _read(name: str) -> tuple[str, dict[str, Any]]:
+def read(name: str) -> tuple[str, dict[str, Any]]:
+    """A file of the catalogue: its name and its tables."""
     path = HERE / f"{name}.toml"
     try:
         return path.name, tomllib.loads(path.read_text(encoding="utf-8"))
@@ -26,14 +27,14 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(f"{path.name}: not TOML: {error}") from error
 
 
-VENDORS: Mapping[str, Vendor] = reading.vendors(*_read("vendors"))
+VENDORS: Mapping[str, Vendor] = reading.vendors(*read("vendors"))
 """Vendors by PCI id."""
-GEOMETRIES: Mapping[str, Geometry] = reading.geometries(*_read("mig"))
+GEOMETRIES: Mapping[str, Geometry] = reading.geometries(*read("mig"))
 """MIG geometries by name."""
 MODELS: Mapping[reading.Key, Model] = {
     key: found
     for vendor in VENDORS.values()
-    for key, found in reading.models(*_read(vendor.name), vendor, GEOMETRIES).items()
+    for key, found in reading.models(*read(vendor.name), vendor, GEOMETRIES).items()
 }
 """Every card model by vendor, device and subsystem."""
 
