@@ -23,7 +23,7 @@ from sim.controlplane.state import write_atomically
 from sim.errors import UserError
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
-from sim.module.processes import MODULES, Timers, agent_process, module_process
+from sim.module.processes import MODULES, Timers, agent_process, exporter_url, module_process
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
 from sim.programs import Progress, Silent
 from sim.programs.progress import Task
@@ -58,17 +58,21 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
     paths = programs.ensure(programs.PROGRAMS, progress=progress)
     plane = controlplane.up(folder, progress=progress)
     tools = Tools(plane.kubectl, paths["helm"], plane.kubeconfig)
-    health, agent_port, port = free_ports(len(MODULES)), *free_ports(2)
+    health, (agent_port, port, exporter_port) = free_ports(len(MODULES)), free_ports(3)
     with progress.task("installing CRDs, RBAC, webhook and policies") as task:
         install_crds(tools)
         task.update(1, 2, "the chart")
         install_chart(tools, {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}", **options.values})
     with progress.task("starting the module's processes") as task:
-        specs = _module(plane, tools, options, dict(zip(MODULES, health, strict=True)), port)
+        flags = {
+            names.WEBHOOK: ("--host=127.0.0.1", f"--port={port}"),
+            names.BOOTSTRAP: (f"--exporter-url={exporter_url(exporter_port)}",),
+        }
+        specs = _module(plane, tools, options, dict(zip(MODULES, health, strict=True)), flags)
         _start(plane, specs, task)
     if options.agent:
         with progress.task("starting the simulated node agents") as task:
-            _start(plane, [agent_process(plane.kubeconfig, agent_port)], task)
+            _start(plane, [agent_process(plane.kubeconfig, agent_port, exporter_port)], task)
     manifests = node_manifests(parse_profile(options.profile, options.nodes))
     if manifests:
         with progress.task(f"adding {len(manifests)} simulated GPU nodes"):
@@ -95,15 +99,18 @@ async def _add_nodes(kubeconfig: Path, manifests: list[Any]) -> None:
 
 
 def _module(
-    plane: ControlPlane, tools: Tools, options: Options, health: Mapping[str, int], port: int
+    plane: ControlPlane,
+    tools: Tools,
+    options: Options,
+    health: Mapping[str, int],
+    flags: Mapping[str, Sequence[str]],
 ) -> list[ProcessSpec]:
-    """The module's processes, each with the kubeconfig of its own ServiceAccount."""
+    """The module's processes, each with the kubeconfig of its own ServiceAccount and its own flags."""
     folder = plane.dir / "pki" / "identities"
 
     def process(name: str) -> ProcessSpec:
-        extra = ("--host=127.0.0.1", f"--port={port}") if name == names.WEBHOOK else ()
         config = kubeconfig_for(plane, tools, name, folder)
-        return module_process(name, config, health[name], options.timers, *extra)
+        return module_process(name, config, health[name], options.timers, *flags.get(name, ()))
 
     with ThreadPoolExecutor(len(options.module) or 1) as pool:
         return list(pool.map(process, options.module))

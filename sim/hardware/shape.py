@@ -55,6 +55,8 @@ class Card(Identity):
     mig_profiles: tuple[str, ...] = ()
     nvlink_peers: tuple[str, ...] = ()
     sriov_totalvfs: int = 0
+    uuid: str = ""
+    """The driver's name for it where somebody gave it one by hand; see `uuid_of`."""
 
 
 class Numa(_Strict):
@@ -138,6 +140,11 @@ class Shape(_Strict):
 def card_uuid(node: str, address: str) -> str:
     """The driver's name for the card in that slot of that node; the same in every run."""
     return f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{address}')}"
+
+
+def uuid_of(node: str, card: Card) -> str:
+    """The driver's name for a card of a node."""
+    return card.uuid or card_uuid(node, card.address)
 
 
 def iommu_group(address: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from controllers.api import names
 from sim.controlplane import ProcessSpec, Ready
 from sim.module.install import ROOT
+from sim.nodes.exporter import PATH
 
 STAGE = 5
 """Ended before the control plane, which they need to end in order."""
@@ -54,14 +55,19 @@ def module_process(name: str, kubeconfig: Path, port: int, timers: Timers, *extr
     )
 
 
-def agent_process(kubeconfig: Path, port: int) -> ProcessSpec:
-    """The agent that plays kubelet, NFD and the node agents on the simulated nodes."""
+def exporter_url(port: int) -> str:
+    """Where gpu-bootstrap-controller finds a simulated node's DCGM text: the template of its flag --exporter-url."""
+    return f"http://127.0.0.1:{port}{PATH}"
+
+
+def agent_process(kubeconfig: Path, port: int, exporter_port: int) -> ProcessSpec:
+    """The agent that plays kubelet, NFD, the node agents and DCGM's exporters on the simulated nodes."""
     argv = (sys.executable, "-m", "sim.nodes.agent", f"--kubeconfig={kubeconfig}")
     return ProcessSpec(
         name="simulated-agent",
-        argv=(*argv, f"--health-port={port}"),
+        argv=(*argv, f"--health-port={port}", f"--exporter-port={exporter_port}"),
         env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
         ready=Ready(urls=(f"http://127.0.0.1:{port}/readyz",)),
         stage=STAGE,
-        ports={"health": port},
+        ports={"health": port, "exporters": exporter_port},
     )

@@ -1,11 +1,12 @@
-"""The simulated agent: `python -m sim.nodes.agent --kubeconfig ADMIN [--health-port N]`.
+"""The simulated agent: `python -m sim.nodes.agent --kubeconfig ADMIN [--health-port N] [--exporter-port N]`.
 
-One process plays NFD, our node agents and kubelet's allocation for every node annotated
-`kwok.x-k8s.io/node: fake`, those that others created too. Its state is the API's alone: it may
+One process plays NFD, our node agents, DCGM's exporters, and kubelet's allocation and probes for every
+node annotated `kwok.x-k8s.io/node: fake`, those that others created too. Its state is the API's alone: it may
 be stopped at any moment, and a new one goes on from there. One watch for each kind, no
 polling, no timers: a quiet cluster costs nothing, and 500 nodes cost one process.
 
-It runs until SIGTERM; `/readyz` at the health port says that its caches are filled.
+It runs until SIGTERM; `/readyz` at the health port says that its caches are filled. The exporters' texts are at
+`http://127.0.0.1:<exporter port>/nodes/<node>/metrics`; the log says which port that is.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from sim.hardware import load
 from sim.nodes import names
 from sim.nodes.cluster import Cluster, Wakes
 from sim.nodes.evaluator import Evaluator
+from sim.nodes.exporter import Exporters
 from sim.nodes.identity import Identities
+from sim.nodes.operands import Operands
 from sim.nodes.roles import Roles
+from sim.nodes.writes import Writes
 
 NAME = "sim-node-agent"
 WORKERS = 8
@@ -36,21 +40,30 @@ async def wire(process: Process) -> None:
     cluster = Cluster(process, load())
     identities = Identities(process.client)
     evaluator = Evaluator(await asyncio.to_thread(_evaluator_program))
-    roles = Roles(cluster, process.client, identities, evaluator)
-    nfd, discover, plugin = (
-        Controller(role.__name__, role, workers=WORKERS) for role in (roles.nfd, roles.discover, roles.plugin)
-    )
-    cluster.subscribe(Wakes(nfd.add, discover.add, plugin.add))
+    writes = Writes(cluster, identities)
+    roles = Roles(cluster, process.client, writes, evaluator)
+    played = {
+        "nfd": roles.nfd,
+        "discover": roles.discover,
+        "plugin": roles.plugin,
+        "operands": Operands(cluster, process.client, writes).node,
+    }
+    loops = {name: Controller(name, role, workers=WORKERS) for name, role in played.items()}
+    cluster.subscribe(Wakes(**{name: loop.add for name, loop in loops.items()}))
+    exporters = Exporters(cluster, process.args.exporter_port)
+    cluster.nodes.subscribe(lambda old, new: exporters.forget(old.name) if old is not None and new is None else None)
 
     async def work() -> None:
         await _namespace(process)
         async with asyncio.TaskGroup() as group:
-            for controller in (nfd, discover, plugin):
+            for controller in loops.values():
                 group.create_task(controller.run(), name=controller.name)
 
     try:
+        await exporters.start()
         await process.run(work, lease=None, namespace="")
     finally:
+        await exporters.stop()
         await evaluator.close()
         await identities.close()
 
@@ -73,4 +86,6 @@ async def _namespace(process: Process) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(arguments(NAME, (__doc__ or "").splitlines()[0]), NAME, wire))
+    PARSER = arguments(NAME, (__doc__ or "").splitlines()[0])
+    PARSER.add_argument("--exporter-port", type=int, default=0, help="of DCGM's texts; 0 lets the system choose")
+    sys.exit(main(PARSER, NAME, wire))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names as api
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.kube import ConfigMap, Node, Pod
+from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
 from controllers.bootstrap import operands
 from controllers.inventory.rule import Rule
@@ -20,6 +20,7 @@ from controllers.runtime.store import Store
 from sim.hardware import Catalogue
 from sim.nodes import kubelet, machine, names, plugin, rule
 from sim.nodes.machine import Machine
+from sim.nodes.pods import Pod
 from sim.nodes.report import Report
 
 if TYPE_CHECKING:
@@ -27,15 +28,17 @@ if TYPE_CHECKING:
 
 Wake = Callable[[str], None]
 GFD = operands.object_name("gfd")
+EXPORTER = "dcgm-exporter"
 
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """What to call with a node's name when something changes for NFD, discovery, or plugins and kubelet."""
+    """What to call with a node's name when something changes for NFD, discovery, plugins with kubelet, or operands."""
 
     nfd: Wake
     discover: Wake
     plugin: Wake
+    operands: Wake
 
 
 class Cluster:
@@ -58,6 +61,7 @@ class Cluster:
         self.pods.index("gfd", lambda pod: [pod.node] if pod.node and _is_gfd(pod) else [])
         self.pods.index("plugin", lambda pod: [pod.node] if pod.node and plugin_pool(pod) else [])
         self.pods.index("pool", lambda pod: [pool] if (pool := plugin_pool(pod)) else [])
+        self.pods.index("operand", lambda pod: [pod.node] if pod.node and pod.component else [])
         self.configmaps.index("pool", lambda configmap: [plugin.pool_of(configmap)])
         self.devices.index("node", lambda device: [device.status.node_name or ""])
 
@@ -97,8 +101,13 @@ class Cluster:
         return self.reports.get(f"{api.NAMESPACE}/{api.agent_feature(node)}")
 
     def discovers(self, node: str) -> bool:
-        """Whether discovery runs there."""
-        return any(pod.status.phase == "Running" and pod.ready for pod in self.pods.by("discover", node))
+        """Whether discovery runs there; whether its pod is ready is for kubelet's probe to say."""
+        running = (pod for pod in self.pods.by("discover", node) if pod.status.phase == "Running")
+        return any(pod.metadata.deletion_timestamp is None for pod in running)
+
+    def exports(self, node: str) -> bool:
+        """Whether DCGM exporter serves there."""
+        return any(pod.component == EXPORTER and pod.ready for pod in self.pods.by("operand", node))
 
     def gfd_since(self, node: str) -> str | None:
         """When the pod of GPU feature discovery that is ready there was made; None without one."""
@@ -129,7 +138,7 @@ def _is_gfd(pod: Pod) -> bool:
 
 
 def _node_changed(wakes: Wakes, name: str) -> None:
-    for wake in (wakes.nfd, wakes.discover, wakes.plugin):
+    for wake in (wakes.nfd, wakes.discover, wakes.plugin, wakes.operands):
         wake(name)
 
 
@@ -139,12 +148,15 @@ def _report_changed(wakes: Wakes, reports: list[Report]) -> None:
         if any(report.by_agent for report in reports):
             wakes.discover(name)
             wakes.plugin(name)
+            wakes.operands(name)
 
 
 def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
     for name in {pod.node for pod in pods if pod.node}:
         if any(_discovers(pod) for pod in pods):
             wakes.discover(name)
+        if any(pod.component for pod in pods):
+            wakes.operands(name)
         if any(_is_gfd(pod) for pod in pods):
             wakes.nfd(name)
         if any(plugin_pool(pod) or kubelet.asks(pod) for pod in pods):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from sim.hardware.shape import card_uuid, iommu_group
+from sim.hardware.shape import iommu_group, uuid_of
 
 if TYPE_CHECKING:
     from sim.hardware import Card
@@ -70,7 +70,7 @@ def _by_driver(node: str, card: Card, machine: Machine) -> dict[str, str]:
     here = {other.address for other in machine.cards}
     return {
         "driver": "nvidia",
-        "uuid": card_uuid(node, card.address),
+        "uuid": uuid_of(node, card),
         "product": card.product,
         "memory_mib": str(card.memory_mib or ""),
         "compute_major": major,

@@ -1,48 +1,155 @@
 """Faults of a simulated node: data in its annotation `sim.gpu.deckhouse.io/fault`.
 
 Several are separated by commas; removing the annotation mends the node. They can be set with
-`kubectl annotate node gpu-1 sim.gpu.deckhouse.io/fault=no-driver`.
+`kubectl annotate node gpu-1 sim.gpu.deckhouse.io/fault=no-driver`. An address is a card's: `0000:3b:00.0`.
+
+The driver and the hardware:
 
     no-driver               the driver is not loaded: NFD sees no module, discovery reports the cards without
-                            what only the driver knows, and no `gpu.driver`
-    no-toolkit              `gpu.toolkit` says that the container toolkit is not installed
-    card-lost:<address>     the card fell off the bus: NFD and discovery do not see it, and its plugin withdraws it
+                            what only the driver knows, and no `gpu.driver`; both validators fail, and the
+                            exporter answers 503
+    old-driver              the driver is 390.157 with CUDA 9.1, wherever a version is told
+    no-toolkit              `gpu.toolkit` says that the container toolkit is not installed; the check of a
+                            container fails, since nobody brings it the cards
+    card-lost:<address>     the card fell off the bus: NFD, discovery, validators and exporter do not see it, and
+                            its plugin withdraws it
+
+What the exporter's text says of a card:
+
+    xid:<address>=<number>  the gauge of the driver's last error shows the number. DCGM's keeps it until the driver
+                            is loaded anew; so does this one, as long as the fault is there: taking it away is that
+                            reload, and the gauge shows 0
+    hot:<address>=<celsius> the temperature, and it does not waver
+    ecc:<address>=<count>   double-bit errors, in the volatile counter and in the aggregate one
+    remap:<address>         row remapping has failed
+    slow:<address>          clocks are held down by heat: the bits of hardware slowdown and hardware thermal slowdown
+
+How the exporter answers:
+
+    exporter-silent         it takes the request, and a minute later closes the connection without an answer
+    exporter-garbage        200 with a page of HTML
+    exporter-empty          200 with a text without a card
+    exporter-down           503
+
+What runs on the node:
+
+    driver-check-failed     the check of the driver on the host fails: its libraries are of another version
+    container-check-failed  the check of a container fails: it got no device
+    card-check-failed:<address>
+                            the driver did not start that card: both checks pass for the others and name it; where it
+                            is the node's only card they fail
+    not-ready:<component>   the component's pod cannot pull its image: Pending, ImagePullBackOff. The component is the
+                            value of the pods' label `gpu.deckhouse.io/component`
+    no-agent                the pod of `nodeagent discover` is not ready, and says nothing new
     no-ack                  the device plugin changes nothing in `published`: what it offered it goes on offering
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
+from controllers.api.validation import CONTAINER, DRIVER
+from controllers.domain.pci import canonical
 from sim.nodes import names
 
-NO_DRIVER = "no-driver"
-NO_TOOLKIT = "no-toolkit"
-NO_ACK = "no-ack"
-CARD_LOST = "card-lost:"
+SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
+_EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
+_CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
+_FLAGS: Final = ("no-driver", "old-driver", "no-toolkit", "no-ack", "no-agent")
+_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow")
+_NUMBERS: Final = ("xid", "hot", "ecc")
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What the exporter's text says of a card that is not well."""
+
+    xid: int = 0
+    celsius: int | None = None
+    ecc: int = 0
+    remap: bool = False
+    slow: bool = False
+
+
+WELL: Final = Signs()
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong with a node."""
+    """What is wrong with a node; cards are named by address."""
 
     driver: bool = False
+    old_driver: bool = False
     toolkit: bool = False
     silent_plugin: bool = False
+    no_agent: bool = False
     lost: frozenset[str] = frozenset()
+    not_started: frozenset[str] = frozenset()
+    """Cards that the driver did not start."""
+    failed_checks: frozenset[str] = frozenset()
+    """Roles of the validator."""
+    not_ready: frozenset[str] = frozenset()
+    """Components."""
+    exporter: str = ""
+    """How the exporter answers, where not as it should."""
+    signs: Mapping[str, Signs] = field(default_factory=lambda: MappingProxyType({}))
     unknown: tuple[str, ...] = ()
-    """Words that are none of the above, for the log."""
+    """Words that are none of those above, for the log."""
 
 
 def of(annotations: Mapping[str, str]) -> Faults:
     """The faults that a node's annotations ask for."""
-    words = {word.strip() for word in annotations.get(names.FAULT, "").split(",")} - {""}
-    lost = {word for word in words if word.startswith(CARD_LOST)}
+    words = sorted({word.strip() for word in annotations.get(names.FAULT, "").split(",")} - {""})
+    cards = {word: found for word in words if (found := _of_card(word)) is not None}
+    pulls = {word: word.removeprefix("not-ready:") for word in words if word.startswith("not-ready:")}
+    known = {*cards, *pulls, *_FLAGS, *_EXPORTER, *_CHECKS}
+
+    def named(kind: str) -> frozenset[str]:
+        return frozenset(address for found, address, _ in cards.values() if found == kind)
+
     return Faults(
-        driver=NO_DRIVER in words,
-        toolkit=NO_TOOLKIT in words,
-        silent_plugin=NO_ACK in words,
-        lost=frozenset(word.removeprefix(CARD_LOST).lower() for word in lost),
-        unknown=tuple(sorted(words - lost - {NO_DRIVER, NO_TOOLKIT, NO_ACK})),
+        driver="no-driver" in words,
+        old_driver="old-driver" in words,
+        toolkit="no-toolkit" in words,
+        silent_plugin="no-ack" in words,
+        no_agent="no-agent" in words,
+        lost=named("card-lost"),
+        not_started=named("card-check-failed"),
+        failed_checks=frozenset(_CHECKS[word] for word in words if word in _CHECKS),
+        not_ready=frozenset(pulls.values()),
+        exporter=next((_EXPORTER[word] for word in words if word in _EXPORTER), ""),
+        signs=_signs(cards.values()),
+        unknown=tuple(word for word in words if word not in known),
     )
+
+
+def _of_card(word: str) -> tuple[str, str, int] | None:
+    """Kind, address and number of a fault of one card; None where the word is none."""
+    kind, _, rest = word.partition(":")
+    text, equals, digits = rest.partition("=")
+    address = canonical(text)
+    if address is None:
+        return None
+    if kind in _NUMBERS and digits.isascii() and digits.isdigit():
+        return kind, address, int(digits)
+    return (kind, address, 0) if kind in _CARDS and not equals else None
+
+
+def _signs(found: Iterable[tuple[str, str, int]]) -> Mapping[str, Signs]:
+    signs: dict[str, Signs] = {}
+    for kind, address, number in found:
+        one = signs.get(address, WELL)
+        if kind == "xid":
+            signs[address] = replace(one, xid=number)
+        elif kind == "hot":
+            signs[address] = replace(one, celsius=number)
+        elif kind == "ecc":
+            signs[address] = replace(one, ecc=number)
+        elif kind == "remap":
+            signs[address] = replace(one, remap=True)
+        elif kind == "slow":
+            signs[address] = replace(one, slow=True)
+    return MappingProxyType(signs)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sim.nodes.report import Report
 
 
+OLD = {"driver": "390.157", "cuda": "9.1"}
+"""What fault old-driver makes of the driver."""
 _UNKNOWN = {
     "vendor": "ffff",
     "device": "ffff",
@@ -56,13 +58,22 @@ def machine(node: Node, by_hand: Report | None, catalogue: Catalogue) -> Machine
     wrong = faults.of(annotations)
     cards, software = shape.cards, shape.software
     if by_hand is not None:
-        cards = described(by_hand)
-        software = Software(driver="0.0", cuda="0.0", toolkit="0.0.0") if by_hand.spec.driver else None
+        cards, software = described(by_hand), _told(by_hand.spec.driver)
+    if software is not None and wrong.old_driver:
+        software = software.model_copy(update=OLD)
     return Machine(shape, tuple(c for c in cards if c.address not in wrong.lost), software, wrong)
 
 
+def _told(version: str) -> Software | None:
+    """The software of a report made by hand, by the version of the driver that it tells."""
+    if not version:
+        return None
+    readable = all(part.isascii() and part.isdigit() for part in version.split(".")) and "." in version
+    return Software(driver=version if readable else "0.0", cuda="0.0", toolkit="0.0.0")
+
+
 def described(report: Report) -> tuple[Card, ...]:
-    """The cards of a report, as far as they can be told apart; only what NFD sees of them.
+    """The cards of a report, as far as they can be told apart: what NFD sees of them, and uuids.
 
     Spelled as people and tools spell them (capitals, 8-digit domains, `0x`), as the inventory reads them.
     """
@@ -73,7 +84,8 @@ def described(report: Report) -> tuple[Card, ...]:
         if address is None or attributes.get("sriov") == "vf":
             continue
         values = {key: _hex4(attributes.get(key, ""), unknown) for key, unknown in _UNKNOWN.items()}
-        found[address] = Card.model_validate({**values, "address": address})
+        uuid = attributes.get("uuid", "")
+        found[address] = Card.model_validate({**values, "uuid": uuid, "address": address})
     return tuple(found[address] for address in sorted(found))
 
 

@@ -31,8 +31,10 @@ class Facts:
     """The spec as JSON, compressed; `unpacked` reads it."""
     cards: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Attributes of each element of `gpu.device`."""
-    driver: bool = False
-    """Whether `gpu.driver` is there."""
+    driver: str = ""
+    """The version of `gpu.driver`; something of it where it has none, nothing where it is not there."""
+    validation: tuple[tuple[str, str], ...] = ()
+    """What the validators wrote: `gpu.validation`."""
 
     @property
     def unpacked(self) -> bytes:
@@ -58,6 +60,7 @@ def facts(spec: Any) -> Any:
     def elements(form: str, name: str) -> Any:
         return ((features.get(form) or {}).get(name) or {}).get("elements") or {}
 
+    driver = elements("attributes", api.FEATURE_DRIVER)
     kept = {"features": features, "labels": (spec or {}).get("labels") or {}}
     return Facts(
         digest=digest(features),
@@ -66,7 +69,8 @@ def facts(spec: Any) -> Any:
             tuple(sorted((element.get("attributes") or {}).items()))
             for element in elements("instances", api.FEATURE_DEVICE)
         ),
-        driver=bool(elements("attributes", api.FEATURE_DRIVER)),
+        driver=driver.get("version") or next(iter(driver), ""),
+        validation=tuple(sorted(elements("attributes", api.FEATURE_VALIDATION).items())),
     )
 
 

@@ -9,38 +9,35 @@ bound to their node.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from controllers.api import names as api
-from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
-from controllers.api.record import adapter, to_json
-from controllers.api.resources import GPUDEVICE, NODE, NODEFEATURE
-from controllers.runtime.errors import Forbidden, NotFound, Terminal
+from controllers.api.record import adapter
+from controllers.api.resources import NODE, NODEFEATURE
+from controllers.runtime.errors import NotFound, Terminal
 from sim.errors import UserError
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
-from sim.nodes.report import Report, digest
+from sim.nodes.report import digest
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import Allocation, Published
     from controllers.runtime.client import Client
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
-    from sim.nodes.identity import Identities
     from sim.nodes.machine import Machine
+    from sim.nodes.writes import Writes
 
 log = structlog.get_logger()
-UNAUTHORIZED = 401
 
 
 class Roles:
     """What the agent does for one node at a time; safe to call for different nodes at once."""
 
-    def __init__(self, cluster: Cluster, admin: Client, identities: Identities, evaluator: Evaluator) -> None:
+    def __init__(self, cluster: Cluster, admin: Client, writes: Writes, evaluator: Evaluator) -> None:
         """Prepare."""
-        self._cluster, self._admin, self._identities, self._evaluator = cluster, admin, identities, evaluator
+        self._cluster, self._admin, self._writes, self._evaluator = cluster, admin, writes, evaluator
 
     async def nfd(self, name: str) -> None:
         """Play nfd-worker, with GFD's file beside it, and nfd-master for a node; play nfd-gc for one that is gone."""
@@ -59,7 +56,7 @@ class Roles:
         features = nfd.features(name, machine, self._cluster.catalogue, local)
         known = self._cluster.reports.get(f"{names.NFD_NAMESPACE}/{name}")
         if known is None or (not known.by_hand and known.spec.digest != digest(features)):
-            await self._report(self._admin, nfd.manifest(name, features), known, names.NFD_WORKER)
+            await self._writes.report(self._admin, nfd.manifest(name, features), known, names.NFD_WORKER)
         await self._label(node)
 
     async def _label(self, node: Node) -> None:
@@ -90,10 +87,13 @@ class Roles:
             return
         if not (boot_id := node.status.node_info.boot_id):
             return  # kubelet, played by KWOK, has not registered yet; it wakes us
-        features = discover.features(name, boot_id, self._machine(node))
+        machine = self._machine(node)
+        if machine.faults.no_agent:
+            return
+        features = discover.features(name, boot_id, machine)
         if known is None or known.spec.digest != digest(features):
-            client = self._identities.client(api.MANAGER_DISCOVER, node)
-            await self._report(client, discover.manifest(name, features), known, api.MANAGER_DISCOVER)
+            client = self._writes.as_agent(api.MANAGER_DISCOVER, node)
+            await self._writes.report(client, discover.manifest(name, features), known, api.MANAGER_DISCOVER)
 
     async def plugin(self, name: str) -> None:
         """Play the device plugins of the node, and kubelet's part of allocation.
@@ -103,7 +103,7 @@ class Roles:
         """
         node = self._cluster.node(name)
         if node is None:
-            self._identities.forget(name)
+            self._writes.forget(name)
             return
         machine, offers = self._machine(node), self._cluster.offers(name)
         devices = self._cluster.devices.by("node", name)
@@ -113,7 +113,7 @@ class Roles:
         await self._resources(node, plugin.lowered(node.status.allocatable, least))
         served = kubelet.allocations(devices, self._cluster.pods.by("gpu", name), wanted)
         for device in devices:
-            await self._card(node, device, wanted[device.name], served[device.name])
+            await self._writes.card(node, device, wanted[device.name], served[device.name])
         node = self._cluster.node(name) or node
         await self._resources(node, plugin.resources_patch(node.status.allocatable, plugin.allocatable(wanted, offers)))
 
@@ -122,36 +122,6 @@ class Roles:
             return self._cluster.machine(node)
         except UserError as error:
             raise Terminal(f"node {node.name}: {error}") from error
-
-    async def _report(self, client: Client, body: dict[str, Any], known: Report | None, manager: str) -> None:
-        """Write a NodeFeature; one that was deleted meanwhile is not made anew by an old uid."""
-        meta = body["metadata"]
-        uid = {"uid": known.metadata.uid} if known is not None else {}
-        full = {"apiVersion": NODEFEATURE.api_version, "kind": "NodeFeature"} | body | {"metadata": meta | uid}
-        answer = await self._guarded(
-            client.apply(NODEFEATURE, meta["name"], full, manager=manager, namespace=meta["namespace"]),
-            meta["labels"][api.NFD_NODE_NAME],
-        )
-        self._cluster.reports.offer(adapter(Report).validate_json(answer))
-
-    async def _card(
-        self, node: Node, device: GPUDevice, offered: Published | None, served: tuple[Allocation, ...]
-    ) -> None:
-        """Write what the plugin says of a card, where it differs: both fields, since one apply owns both."""
-        if (device.status.published, device.status.allocations) == (offered, served):
-            return
-        status: dict[str, Any] = {"allocations": [to_json(entry) for entry in served]} if served else {}
-        if offered is not None:
-            status["published"] = to_json(offered)
-        body = {
-            "apiVersion": GPUDEVICE.api_version,
-            "kind": GPUDEVICE.kind,
-            "metadata": {"name": device.name, "uid": device.metadata.uid},
-            "status": status,
-        }
-        client = self._identities.client(api.MANAGER_PLUGIN, node)
-        apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_PLUGIN, subresource="status")
-        self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self._guarded(apply, node.name)))
 
     async def _resources(self, node: Node, change: dict[str, str | None]) -> None:
         """Patch the node's extended resources, as kubelet does."""
@@ -175,13 +145,3 @@ class Roles:
                     await self._admin.delete(
                         NODEFEATURE, report.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
                     )
-
-    async def _guarded(self, request: Any, node: str) -> bytes:
-        """A request under a node's token; a token that is refused is not used again."""
-        try:
-            answer: bytes = await request
-        except Forbidden as error:
-            if error.status == UNAUTHORIZED:
-                self._identities.forget(node)
-            raise
-        return answer

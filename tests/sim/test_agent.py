@@ -16,12 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.api import validation
 from controllers.api.gpudevice import Allocation, GPUDevice, GPUDeviceStatus, Published
 from controllers.api.kube import Container, Node, Pod, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.meta import ObjectMeta
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.resources import NODEFEATURERULE
+from controllers.bootstrap.health.text import parse
+from controllers.domain import offer as offers
 from controllers.domain.clock import stamp
 from controllers.inventory import rule
 from controllers.inventory.cards import read
@@ -280,10 +283,10 @@ def eventually(check, seconds=30.0):
     return value
 
 
-def daemonset(name, account, selector):
+def daemonset(name, account, selector, **more):
     spec = {"nodeSelector": selector, "serviceAccountName": account, "tolerations": [{"operator": "Exists"}]}
     template = {
-        "metadata": {"labels": {"app": name}},
+        "metadata": {"labels": {"app": name} | more},
         "spec": spec | {"containers": [{"name": "main", "image": "none"}]},
     }
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, "template": template}}
@@ -291,6 +294,13 @@ def daemonset(name, account, selector):
 
 def settings(pool, slots=1):
     return json.dumps({"mode": "Exclusive", "pool": pool, "resource": f"gpu.deckhouse.io/{pool}", "slots": slots})
+
+
+def version(pool):
+    """What a plugin acknowledges of those settings."""
+    offer = offers.read(pool, settings(pool))
+    assert offer is not None
+    return offer.of("").config_version
 
 
 BOUND_ONLY = {
@@ -324,18 +334,21 @@ BOUND_ONLY = {
 
 
 def start_agent(plane):
-    (port,) = free_ports(1)
-    argv = (sys.executable, "-m", "sim.nodes.agent", "--kubeconfig", str(plane.kubeconfig), "--health-port", str(port))
+    port, exporters = free_ports(2)
+    argv = (sys.executable, "-m", "sim.nodes.agent", "--kubeconfig", str(plane.kubeconfig))
+    argv += (f"--health-port={port}", f"--exporter-port={exporters}")
     ready = Ready(urls=(f"http://127.0.0.1:{port}/readyz",))
     spec = ProcessSpec("sim-nodes", argv, env={"PYTHONPATH": str(REPOSITORY)}, ready=ready)
     add_process(plane.dir, spec)
     wait_ready(plane.dir, "sim-nodes", 30)
+    return f"http://127.0.0.1:{exporters}"
 
 
 def identities(api):
     """The node agents' accounts, with no more rights than they need."""
     rules = {
         "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["create", "patch"]),
+        "gpu-nodeagent-validate": ("nfd.k8s-sigs.io", "nodefeatures", ["patch"]),
         "gpu-nodeagent-device-plugin": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
     }
     rbac = "/apis/rbac.authorization.k8s.io/v1"
@@ -383,13 +396,14 @@ def api(plane):
     api.create("/api/v1/namespaces", metadata={"name": NAMESPACE})
     identities(api)
     present = {"gpu.deckhouse.io/present": "true"}
-    discover = daemonset("gpu-nodeagent-discover", "gpu-nodeagent-discover", present)
+    component = {"gpu.deckhouse.io/component": "discover"}
+    discover = daemonset("gpu-nodeagent-discover", "gpu-nodeagent-discover", present, **component)
     api.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", **discover)
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
     for kind in (FEATURES, DEVICES, RULES):
         eventually(lambda kind=kind: api.get(kind) is not None)
     put_rule(api, "ours", rule.manifest()["spec"]["rules"])
-    start_agent(plane)
+    api.exporters = start_agent(plane)
     return api
 
 
@@ -589,7 +603,7 @@ def test_never_allocatable_without_acknowledgement(api, node):
     make_pool(api, "ack", node, *T4[:3])
     eventually(lambda: api.slots(node, "ack") == "3")
     offered = api.offered(node, T4[0])
-    assert offered == {"pool": "ack", "configVersion": plugin.version(settings("ack")), "slots": 1}
+    assert offered == {"pool": "ack", "configVersion": version("ack"), "slots": 1}
     assert api.offered(node, T4[3]) is None
     allow(api, "ack", node, T4[3])
     eventually(lambda: api.slots(node, "ack") == "1" and api.offered(node, T4[3]))
@@ -646,7 +660,7 @@ def test_allocations_and_a_restart(api, plane, node):
     allow(api, "alloc", node, *T4[1:])
     before = api.devices(node)[T4[2]]["metadata"]["resourceVersion"]
     assert holders(api, node)[T4[1]] == []
-    start_agent(plane)
+    api.exporters = start_agent(plane)
     eventually(lambda: holders(api, node)[T4[1]] == ["second"] and api.slots(node, "alloc") == "3")
     assert holders(api, node) == {T4[0]: [], T4[1]: ["second"], T4[2]: ["first"], T4[3]: []}
     assert int(api.devices(node)[T4[2]]["metadata"]["resourceVersion"]) > int(before)
@@ -686,3 +700,175 @@ def test_faults(api, node):
     assert api.offered(node, T4[0])["pool"] == "faulty"
     api.annotate(node, **{FAULT: None})
     eventually(lambda: api.slots(node, "faulty") == "3")
+
+
+# --- the module's own pods -------------------------------------------------------------------
+
+
+@pytest.fixture
+def operand(api, node):
+    """Run components on the node as bootstrap would, and see what becomes of their pods."""
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+    made = []
+
+    def run(*components):
+        for component in components:
+            labels = {"gpu.deckhouse.io/component": component}
+            body = daemonset(f"gpu-{component}", "default", {"kubernetes.io/hostname": node}, **labels)
+            api.create(path, **body)
+            made.append(component)
+
+    yield run
+    for component in made:
+        api.delete(f"{path}/gpu-{component}")
+
+
+def pod_of(api, node, component):
+    query = f"fieldSelector=spec.nodeName%3D{node}&labelSelector=gpu.deckhouse.io/component%3D{component}"
+    items = api.get(f"/api/v1/namespaces/{NAMESPACE}/pods?{query}")["items"]
+    return items[0] if items else None
+
+
+def ready(api, node, component):
+    """None while there is no pod."""
+    pod = pod_of(api, node, component)
+    conditions = pod["status"].get("conditions", ()) if pod else ()
+    return next((c["status"] == "True" for c in conditions if c["type"] == "Ready"), None)
+
+
+def validated(api, node, role):
+    elements = api.report(node)["spec"]["features"]["attributes"].get("gpu.validation", {}).get("elements", {})
+    return validation.read(elements, role)
+
+
+def scrape(api, node):
+    """Status, cards and the whole text."""
+    try:
+        with urllib.request.urlopen(f"{api.exporters}/nodes/{node}/metrics", timeout=10) as answer:  # noqa: S310
+            text = answer.read()
+            return answer.status, {c.address: c for c in parse(text)}, text
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, {}, error.read()
+
+
+def test_exporters_answer_while_their_pod_is_ready(api, node, operand):
+    assert scrape(api, node)[0] == 503
+    assert scrape(api, "nobody")[0] == 404
+    operand("dcgm-exporter")
+    eventually(lambda: scrape(api, node)[0] == 200)
+    reported = api.report(node)["spec"]["features"]["instances"]["gpu.device"]["elements"]
+    uuids = {element["attributes"]["address"]: element["attributes"]["uuid"] for element in reported}
+    assert {address: card.uuid for address, card in scrape(api, node)[1].items()} == uuids
+    assert scrape(api, node)[2] != scrape(api, node)[2], "it wavers"
+
+    api.annotate(node, **{FAULT: f"xid:{T4[1]}=79,hot:{T4[2]}=99"})
+    eventually(lambda: scrape(api, node)[1][T4[1]].xids == (79,))
+    found = scrape(api, node)[1]
+    assert (found[T4[2]].temperature, found[T4[0]].xids) == (99, ())
+    api.annotate(node, **{FAULT: "not-ready:dcgm-exporter"})
+    eventually(lambda: scrape(api, node)[0] == 503)
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: scrape(api, node)[1] and scrape(api, node)[1][T4[1]].xids == ())
+
+
+def test_exporters_fail_as_they_are_told(api, node, operand):
+    operand("dcgm-exporter")
+    eventually(lambda: scrape(api, node)[0] == 200)
+    api.annotate(node, **{FAULT: "exporter-down"})
+    eventually(lambda: scrape(api, node)[0] == 503)
+    api.annotate(node, **{FAULT: "exporter-empty"})
+    eventually(lambda: scrape(api, node) == (200, {}, b""))
+    api.annotate(node, **{FAULT: "exporter-garbage"})
+    eventually(lambda: b"<html>" in scrape(api, node)[2])
+    assert scrape(api, node)[:2] == (200, {})
+    api.annotate(node, **{FAULT: "exporter-silent"})
+
+    def silent():
+        try:
+            urllib.request.urlopen(f"{api.exporters}/nodes/{node}/metrics", timeout=0.5).close()  # noqa: S310
+        except TimeoutError:
+            return True
+        return False
+
+    eventually(silent)
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: len(scrape(api, node)[1]) == len(T4))
+
+
+def test_validators_say_what_they_find_each_under_its_own_name(api, node, operand):
+    assert validated(api, node, "driver") is None
+    operand("driver-validator", "validator")
+    eventually(lambda: ready(api, node, "driver-validator") and ready(api, node, "validator"))
+    boot = api.node(node)["status"]["nodeInfo"]["bootID"]
+    for role in validation.ROLES:
+        found = validated(api, node, role)
+        assert (found.result, found.cards, found.boot_id) == ("ok", 4, boot)
+    owners = {
+        entry["manager"]: [key for key in json.dumps(entry).split('"') if key.startswith(("f:driver", "f:container"))]
+        for entry in api.report(node)["metadata"]["managedFields"]
+    }
+    assert all(key.startswith("f:driver") for key in owners["gpu-nodeagent-validate-driver"])
+    assert all(key.startswith("f:container") for key in owners["gpu-nodeagent-validate-container"])
+    before = api.report(node)["metadata"]["resourceVersion"]
+
+    api.annotate(node, **{FAULT: "driver-check-failed"})
+    eventually(lambda: ready(api, node, "driver-validator") is False)
+    assert validated(api, node, "driver").reason == "LibraryMismatch"
+    assert ready(api, node, "validator")
+    api.annotate(node, **{FAULT: f"container-check-failed,card-check-failed:{T4[0]}"})
+    eventually(lambda: ready(api, node, "validator") is False and ready(api, node, "driver-validator"))
+    assert (validated(api, node, "driver").result, validated(api, node, "driver").cards_failed) == ("ok", (T4[0],))
+    assert validated(api, node, "container").result == "failed"
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: ready(api, node, "validator"))
+    assert validated(api, node, "container").cards == 4
+    assert int(api.report(node)["metadata"]["resourceVersion"]) > int(before)
+
+    api.delete(f"{FEATURES}/gpu-{node}")  # discovery makes it anew, and the validators add to it again
+    eventually(lambda: api.report(node) and all(validated(api, node, role) for role in validation.ROLES))
+
+
+def test_a_pod_is_never_ready_where_a_fault_forbids_it(api, node, operand):
+    seen = {}
+    api.annotate(node, **{FAULT: "not-ready:toolkit,driver-check-failed"})
+    api.follow(f"/api/v1/namespaces/{NAMESPACE}/pods", seen)
+    operand("toolkit", "driver-validator", "gfd")
+
+    def waiting():
+        pod = pod_of(api, node, "toolkit")
+        states = [c["state"] for c in pod["status"].get("containerStatuses", ())] if pod else []
+        return pod if any("waiting" in state for state in states) else None
+
+    pod = eventually(waiting)
+    (container,) = pod["status"]["containerStatuses"]
+    assert container["state"]["waiting"] == {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "none"'}
+    assert (pod["status"]["phase"], ready(api, node, "toolkit")) == ("Pending", False)
+    eventually(lambda: validated(api, node, "driver") and ready(api, node, "gfd"))
+    assert ready(api, node, "driver-validator") is False
+
+    def were_ready(component):
+        return any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for pod in seen.values()
+            if pod["metadata"]["labels"].get("gpu.deckhouse.io/component") == component
+            and pod["spec"].get("nodeName") == node
+            for condition in pod["status"].get("conditions", ())
+        )
+
+    eventually(lambda: were_ready("gfd"))
+    assert not were_ready("toolkit")
+    assert not were_ready("driver-validator")
+    api.annotate(node, **{FAULT: None})
+    eventually(lambda: ready(api, node, "toolkit") and ready(api, node, "driver-validator"))
+    assert pod_of(api, node, "toolkit")["status"]["phase"] == "Running"
+
+
+def test_without_its_agent_a_node_says_nothing_new(api, node):
+    eventually(lambda: ready(api, node, "discover"))
+    api.annotate(node, **{FAULT: "no-agent,no-driver"})
+    eventually(lambda: ready(api, node, "discover") is False)
+    assert "gpu.driver" in api.report(node)["spec"]["features"]["attributes"]
+    api.annotate(node, **{FAULT: "no-driver"})
+    eventually(lambda: ready(api, node, "discover"))
+    eventually(lambda: "gpu.driver" not in api.report(node)["spec"]["features"]["attributes"])

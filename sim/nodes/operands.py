@@ -1,0 +1,88 @@
+"""The module's own pods on one node: the validators in them, and kubelet's probes of all of them.
+
+A validator writes what it finds into the report that discovery made, and its pod is ready while that says
+that the node passes; so it is with the real one. A validator that cannot be started says nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from controllers.api import validation
+from controllers.api.record import adapter
+from controllers.api.resources import POD
+from controllers.domain.clock import stamp
+from controllers.runtime.errors import NotFound, Terminal
+from sim.errors import UserError
+from sim.nodes import names, probes, validators
+from sim.nodes.pods import Pod
+
+if TYPE_CHECKING:
+    from controllers.api.kube import Node
+    from controllers.runtime.client import Client
+    from sim.nodes.cluster import Cluster
+    from sim.nodes.machine import Machine
+    from sim.nodes.probes import State
+    from sim.nodes.report import Report
+    from sim.nodes.writes import Writes
+
+
+class Operands:
+    """One node at a time; safe to call for different nodes at once."""
+
+    def __init__(self, cluster: Cluster, admin: Client, writes: Writes) -> None:
+        """Prepare."""
+        self._cluster, self._admin, self._writes = cluster, admin, writes
+
+    async def node(self, name: str) -> None:
+        """Play the validators, then kubelet's probes."""
+        node = self._cluster.node(name)
+        started = [pod for pod in self._cluster.pods.by("operand", name) if pod.started]
+        if node is None or not started:
+            return
+        try:
+            machine = self._cluster.machine(node)
+        except UserError as error:
+            raise Terminal(f"node {name}: {error}") from error
+        verdicts = {}
+        for component in sorted({pod.component for pod in started} - machine.faults.not_ready):
+            if role := probes.ROLES.get(component):
+                verdicts[role] = await self._validate(node, role, machine)
+        for pod in started:
+            state = probes.wanted(pod.component, machine.faults, verdicts)
+            if state != probes.present(pod):
+                await self._say(pod, state)
+
+    async def _validate(self, node: Node, role: str, machine: Machine) -> bool:
+        """Whether the node passes, and its report says so."""
+        known, boot_id = self._cluster.agent_report(node.name), node.status.node_info.boot_id
+        if known is None or not boot_id:
+            return False  # discovery makes the report, and its coming wakes us
+        have = _have(known, role)
+        if have and known.by_hand and validators.manager(role) not in known.metadata.managed_fields:
+            return have.get(role) == validation.OK
+        want = validators.attributes(role, node.name, boot_id, machine)
+        if have != want:
+            known = await self._writes.validation(node, known, role, dict(want))
+            if foreign := _have(known, role).keys() - want.keys():
+                await self._writes.validation(node, known, role, dict.fromkeys(sorted(foreign)))
+        return want[role] == validation.OK
+
+    async def _say(self, pod: Pod, state: State) -> None:
+        """Write a pod's readiness, as kubelet; one that is gone meanwhile has none."""
+        meta = {"name": pod.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
+        status = probes.status(pod, state, stamp(time.time()))
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}
+        try:
+            answer = await self._admin.apply(
+                POD, pod.name, body, manager=names.KUBELET, namespace=pod.metadata.namespace, subresource="status"
+            )
+        except NotFound:
+            return
+        self._cluster.pods.offer(adapter(Pod).validate_json(answer))
+
+
+def _have(report: Report, role: str) -> dict[str, str]:
+    """What the report says under the role's names."""
+    return validation.of_role(dict(report.spec.validation), role)

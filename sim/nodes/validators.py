@@ -1,0 +1,103 @@
+"""What `nodeagent validate` says of a simulated node: the real program's judgement of facts made up here. Pure.
+
+Keys, words and sentences are therefore its own. The facts are what it would see from its pods: role `driver` has
+the host's folders without `/dev`, and cannot ask NVML; role `container` has what NVIDIA's runtime put there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names as api
+from controllers.api.validation import CONTAINER, DRIVER
+from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
+from nodeagent.validate import devices, report
+from nodeagent.validate.facts import LIBRARIES, MODULE, NVIDIA, Facts, Library, Node, Specification, Taken
+from sim.hardware.shape import uuid_of
+
+if TYPE_CHECKING:
+    from sim.hardware import Card, Software
+    from sim.nodes.machine import Machine
+
+FRONTEND, UVM = 195, 511
+"""Major numbers of the driver's devices: the first is registered, the second is given when it is loaded."""
+OTHER: Final = "535.54.03"
+"""Version of the libraries that do not fit the module (fault driver-check-failed)."""
+OPEN_SINCE: Final = 560
+"""Major version of the driver from which the open module is the usual one."""
+NOT_ASKED: Final = "libnvidia-ml.so.1 finds no device node of the driver here"
+SPECIFICATION: Final = "/var/run/cdi/management.nvidia.com-gpu.yaml"
+
+
+def manager(role: str) -> str:
+    """The field manager under which a role writes."""
+    return f"{api.MANAGER_VALIDATE}-{role}"
+
+
+def attributes(role: str, node: str, boot_id: str, machine: Machine) -> dict[str, str]:
+    """What the role owns of `gpu.validation`."""
+    seen = facts(role, node, boot_id, machine)
+    return report.attributes(role, seen, report.judge(role, seen))
+
+
+def facts(role: str, node: str, boot_id: str, machine: Machine) -> Facts:
+    """What the role sees of the node."""
+    cards = [card for card in machine.cards if card.vendor == NVIDIA]
+    software = machine.software
+    if software is None or not machine.driver:
+        return Facts(bus=_bus(cards, ""), libraries={}, nodes=None if role == DRIVER else {}, boot_id=boot_id)
+    started = {
+        card.address: Taken(minor) for minor, card in enumerate(cards) if card.address not in machine.faults.not_started
+    }
+    loaded = Facts(
+        bus=_bus(cards, MODULE),
+        module=Driver(software.driver, source="procfs"),
+        form="open" if int(software.driver.partition(".")[0]) >= OPEN_SINCE else "proprietary",
+        taken=started,
+        majors={MODULE: FRONTEND, devices.UVM: UVM},
+        firmware=True,
+        boot_id=boot_id,
+    )
+    return _on_host(loaded, software, machine) if role == DRIVER else _in_container(loaded, software, node, machine)
+
+
+def _on_host(loaded: Facts, software: Software, machine: Machine) -> Facts:
+    version = OTHER if DRIVER in machine.faults.failed_checks else software.driver
+    return replace(loaded, libraries=_libraries(version), nodes=None, silence=NOT_ASKED)
+
+
+def _in_container(loaded: Facts, software: Software, node: str, machine: Machine) -> Facts:
+    started = loaded.taken or {}
+    minors = [taken.minor for taken in started.values() if taken.minor is not None]
+    if CONTAINER in machine.faults.failed_checks or machine.faults.toolkit:
+        handler = "" if machine.faults.toolkit else MODULE
+        return replace(loaded, libraries={}, nodes={}, silence="no library libnvidia-ml.so.1 here", handler=handler)
+    nodes = {devices.CONTROL: Node(FRONTEND, devices.CONTROL_MINOR), devices.UVM: Node(UVM, 0)}
+    answers = {card.address: _answer(node, card) for card in machine.cards if card.address in started}
+    return replace(
+        loaded,
+        libraries=_libraries(software.driver),
+        nodes=nodes | {f"nvidia{minor}": Node(FRONTEND, minor) for minor in minors},
+        driver=Driver(software.driver, software.cuda, answers),
+        specification=Specification((SPECIFICATION,), (), frozenset(minors), frozenset({software.driver})),
+        by_cdi=True,
+        handler=MODULE,
+    )
+
+
+def _bus(cards: list[Card], driver: str) -> Bus:
+    return Bus(
+        tuple(
+            PciFunction(card.address, card.vendor, card.device, f"{card.class_}00", numa_node=card.numa, driver=driver)
+            for card in cards
+        )
+    )
+
+
+def _libraries(version: str) -> dict[str, Library]:
+    return {name: Library((version,), version) for name in LIBRARIES}
+
+
+def _answer(node: str, card: Card) -> DriverCard:
+    return DriverCard(card.address, uuid_of(node, card), card.product, card.memory_mib, persistence=True)

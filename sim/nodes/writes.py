@@ -1,0 +1,100 @@
+"""Writes of the node agents: under tokens bound to their node, and what comes back goes into the cache at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names as api
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.record import adapter, to_json
+from controllers.api.resources import GPUDEVICE, NODEFEATURE
+from controllers.runtime.errors import Forbidden
+from sim.nodes.report import Report
+from sim.nodes.validators import manager
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.gpudevice import Allocation, Published
+    from controllers.api.kube import Node
+    from controllers.runtime.client import Client
+    from sim.nodes.cluster import Cluster
+    from sim.nodes.identity import Identities
+
+UNAUTHORIZED = 401
+
+
+class Writes:
+    """The writer of all agents; safe to use for different nodes at once."""
+
+    def __init__(self, cluster: Cluster, identities: Identities) -> None:
+        """Prepare."""
+        self._cluster, self._identities = cluster, identities
+
+    def as_agent(self, account: str, node: Node) -> Client:
+        """The API server as a node agent's ServiceAccount on that node."""
+        return self._identities.client(account, node)
+
+    def forget(self, node: str) -> None:
+        """Drop the tokens of a node that is gone."""
+        self._identities.forget(node)
+
+    async def report(self, client: Client, body: dict[str, Any], known: Report | None, manager: str) -> None:
+        """Write a NodeFeature; one that was deleted meanwhile is not made anew by an old uid."""
+        meta = body["metadata"]
+        uid = {"uid": known.metadata.uid} if known is not None else {}
+        full = {"apiVersion": NODEFEATURE.api_version, "kind": "NodeFeature"} | body | {"metadata": meta | uid}
+        answer = await self.guarded(
+            client.apply(NODEFEATURE, meta["name"], full, manager=manager, namespace=meta["namespace"]),
+            meta["labels"][api.NFD_NODE_NAME],
+        )
+        self._cluster.reports.offer(adapter(Report).validate_json(answer))
+
+    async def card(
+        self, node: Node, device: GPUDevice, offered: Published | None, served: tuple[Allocation, ...]
+    ) -> None:
+        """Write what the plugin says of a card, where it differs: both fields, since one apply owns both."""
+        if (device.status.published, device.status.allocations) == (offered, served):
+            return
+        status: dict[str, Any] = {"allocations": [to_json(entry) for entry in served]} if served else {}
+        if offered is not None:
+            status["published"] = to_json(offered)
+        body = {
+            "apiVersion": GPUDEVICE.api_version,
+            "kind": GPUDEVICE.kind,
+            "metadata": {"name": device.name, "uid": device.metadata.uid},
+            "status": status,
+        }
+        client = self.as_agent(api.MANAGER_PLUGIN, node)
+        apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_PLUGIN, subresource="status")
+        self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self.guarded(apply, node.name)))
+
+    async def validation(self, node: Node, known: Report, role: str, elements: Mapping[str, str | None]) -> Report:
+        """Write a validator's part of the report, as its own field manager; None takes out what is another's.
+
+        It never makes the report: an apply carries the uid, and a merge patch needs the object.
+        """
+        meta = {"name": known.name, "namespace": known.metadata.namespace, "uid": known.metadata.uid}
+        feature = {api.FEATURE_VALIDATION: {"elements": dict(elements)}}
+        body = {
+            "apiVersion": NODEFEATURE.api_version,
+            "kind": "NodeFeature",
+            "metadata": meta,
+            "spec": {"features": {"attributes": feature}},
+        }
+        client = self.as_agent(api.MANAGER_VALIDATE, node)
+        write = client.merge if None in elements.values() else client.apply
+        request = write(NODEFEATURE, known.name, body, manager=manager(role), namespace=known.metadata.namespace)
+        report = adapter(Report).validate_json(await self.guarded(request, node.name))
+        self._cluster.reports.offer(report)
+        return report
+
+    async def guarded(self, request: Any, node: str) -> bytes:
+        """A request under a node's token; a token that is refused is not used again."""
+        try:
+            answer: bytes = await request
+        except Forbidden as error:
+            if error.status == UNAUTHORIZED:
+                self.forget(node)
+            raise
+        return answer
