@@ -53,6 +53,8 @@ NODE_OWNERS: Final = {
     UNASSIGNED_DEVICE: names.MANAGER_POOL,
 }
 MESSAGE_MAX: Final = 1024
+NUMBERS: Final = {"True": 1, "False": 0, "Unknown": -1}
+"""A condition's status as the metrics tell it."""
 
 
 @dataclass(frozen=True, slots=True)

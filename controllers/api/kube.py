@@ -17,6 +17,8 @@ class NodeTaint:
     key: str
     value: str = ""
     effect: str = ""
+    time_added: str | None = None
+    """When a NoExecute taint came; read to be kept, since the list of taints is written as a whole."""
 
 
 @record
@@ -141,8 +143,9 @@ class DaemonSetStatus:
 
 @record
 class DaemonSet(KubeObject):
-    """A DaemonSet of ours; its spec is compared by a hash in an annotation."""
+    """A DaemonSet of ours with its whole spec, to see what somebody else changed in it."""
 
+    spec: dict[str, Any] = Field(default_factory=dict)
     status: DaemonSetStatus = Field(default_factory=DaemonSetStatus)
 
 

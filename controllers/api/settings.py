@@ -128,6 +128,8 @@ class BootstrapSettings:
     """When a node's telemetry counts as there."""
     phase_deadline: Duration = duration("10m")
     """How long a component may take on a node before it is called missing."""
+    restart_grace: Duration = duration("1m")
+    """How long a pod of a component, or of the node's agent, may be away on a node that is ready (a roll-out)."""
 
 
 @record
@@ -142,6 +144,22 @@ class AdmissionSettings:
     """Most reservations of a namespace whose pods have not appeared after 3 s."""
     runtime_class_name: str | None = None
     """RuntimeClass for pods that name none."""
+
+
+@record
+class MaintenanceSettings:
+    """How pools are reconfigured."""
+
+    deadline: Duration = duration("1h")
+    """How long pods may keep a pool in Maintenance until its condition calls them overdue; nothing is killed."""
+
+
+@record
+class PoolSettings:
+    """How cards come into pools."""
+
+    dangling_after: Duration = duration("10m")
+    """How long a pool has to be missing until an annotation that names it is removed from a card."""
 
 
 @record
@@ -193,6 +211,10 @@ class Settings:
     """How nodes are prepared."""
     admission: AdmissionSettings = Field(default_factory=AdmissionSettings)
     """How pods get cards."""
+    maintenance: MaintenanceSettings = Field(default_factory=MaintenanceSettings)
+    """How pools are reconfigured."""
+    pools: PoolSettings = Field(default_factory=PoolSettings)
+    """How cards come into pools."""
     health: HealthSettings = Field(default_factory=HealthSettings)
     """When cards and nodes are taken out of service."""
     log_level: Literal["Debug", "Info", "Warn", "Error"] = "Info"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import string
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -12,45 +14,82 @@ from prometheus_client import REGISTRY
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.kube import Node, Pod
+from controllers.api.kube import ConfigMap, Node
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.settings import Settings
 from controllers.bootstrap import components, plan
+from controllers.bootstrap.fuses import Fuses
+from controllers.bootstrap.health.metrics import DeviceHealth
+from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
-from controllers.bootstrap.observe import Operand, RuntimeClass, World
-from controllers.bootstrap.operands import AGENT_IMAGE
+from controllers.bootstrap.observe import EXPORTER, Operand, Pod, RuntimeClass, World
+from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
+from controllers.bootstrap.ward import Ward
 from controllers.runtime.controller import Controller
+from controllers.runtime.plan import Note, Ref
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import LiveSettings, module_settings
 
 if TYPE_CHECKING:
+    from controllers.api.conditions import Finding
     from controllers.api.meta import KubeObject
 
 OPERANDS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_COMPONENT)
 ALL = "all"
 """The only key of the components' loop."""
+EXPORTER_URL = f"http://{{host}}:{EXPORTER_PORT}/metrics"
 
 
 class Reconciler:
-    """A loop over nodes, and one for what runs on all of them."""
+    """A loop over nodes, one for what runs on all of them, and the scrapes of the nodes' exporters."""
 
     def __init__(self, process: Process, world: World, settings: LiveSettings[Settings]) -> None:
         """Make the loops; `watch` connects them to the caches."""
         self._execute, self._world, self._settings = process.executor.execute, world, settings
-        self._agent_image = process.args.agent_image
+        self._agent_image, self._url = process.args.agent_image, process.args.exporter_url
         self.nodes = Controller("bootstrap", self._node, workers=16)
         self.components = Controller("components", self._components, workers=1)
+        self._note = process.recorder.note
+        self.ward = Ward(world, lambda: settings.current, self.nodes.add, self._blind)
+        self._fuses = Fuses(world, lambda: settings.current.health.max_unavailable_percent)
+        period = settings.current.bootstrap.monitoring.scrape_period
+        self.scraper = Scraper(
+            self._targets, self.ward.receive, period=period, timeout=min(5.0, period), eager=self.ward.waits
+        )
 
     async def _node(self, name: str) -> float | None:
-        made = plan.plan(self._world.node(name), self._settings.current, time.time())
+        now, settings = time.time(), self._settings.current
+        heard = self.ward.observe(name, now)
+        seen = self._world.node(name, heard)
+        found = plan.assess(seen, settings, now, enabled=self._settings.enabled)
+        held = self._fuses.ask(seen, found)
+        made = plan.plan(seen, found, held, self.ward.limits, now)
         await self._execute(made.actions)
+        self.ward.told(heard)
         return made.requeue_after
 
     async def _components(self, _: str) -> float | None:
-        made = components.plan(self._world.operands(), self._settings.current.bootstrap, self._agent_image)
+        made = components.plan(
+            self._world.operands(),
+            self._settings.current.bootstrap,
+            self._agent_image,
+            enabled=self._settings.enabled,
+        )
         await self._execute(made.actions)
         return made.requeue_after
+
+    def _targets(self) -> dict[str, str]:
+        """Where each node's exporter answers; an IPv6 address stands in brackets."""
+        found = {}
+        for node, address in self._world.exporters():
+            if self.ward.listens(node):
+                found[node] = self._url.format(node=node, host=f"[{address}]" if ":" in address else address)
+        return found
+
+    def _blind(self, finding: Finding) -> None:
+        about = Ref(resources.NAMESPACE, names.NAMESPACE)
+        self._note(Note(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
 
     def watch(self) -> None:
         """Wake keys by changes."""
@@ -61,8 +100,15 @@ class Reconciler:
         world.devices.subscribe(self._device_changed)
         world.pods.subscribe(self._pod_changed)
         world.daemonsets.subscribe(lambda _, __: self.components.add(ALL))
+        world.configmaps.subscribe(lambda _, __: self.components.add(ALL))
         world.runtime_classes.subscribe(lambda _, __: self.components.add(ALL))
-        self._settings.subscribe(lambda _: self.everything())
+        self._settings.subscribe(lambda _: self._configured())
+
+    def _configured(self) -> None:
+        """Follow changed settings."""
+        self.ward.configure()
+        self.scraper.period = self._settings.current.bootstrap.monitoring.scrape_period
+        self.everything()
 
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
@@ -76,10 +122,14 @@ class Reconciler:
         self.nodes.add_all({feature.node for feature in (old, new) if feature is not None and feature.is_agent_report})
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if new is None and old is not None:
+            self.ward.forget_card(old.name)
         self.nodes.add_all({device.status.node_name for device in (old, new) if device and device.status.node_name})
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self.nodes.add_all({pod.node for pod in (old, new) if pod and pod.node})
+        if any(pod.metadata.labels.get(names.LABEL_COMPONENT) == EXPORTER for pod in (old, new) if pod):
+            self.scraper.targets_changed()
 
 
 async def wire(process: Process) -> None:
@@ -93,11 +143,13 @@ async def wire(process: Process) -> None:
         devices=process.reflect(resources.GPUDEVICE, GPUDevice),
         pods=process.reflect(resources.POD, Pod, scope=OPERANDS),
         daemonsets=process.reflect(resources.DAEMONSET, Operand, scope=OPERANDS),
+        configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OPERANDS),
         runtime_classes=process.reflect(resources.RUNTIMECLASS, RuntimeClass),
     )
     settings = module_settings(process)
     reconciler = Reconciler(process, world, settings)
     REGISTRY.register(Readiness(world))
+    REGISTRY.register(DeviceHealth(reconciler.ward.known))
 
     async def work() -> None:
         reconciler.watch()
@@ -105,12 +157,31 @@ async def wire(process: Process) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in (reconciler.nodes, reconciler.components):
                 group.create_task(controller.run(), name=controller.name)
+            group.create_task(reconciler.scraper.run(), name="scraper")
 
     await process.run(work, lease=names.BOOTSTRAP, namespace=names.NAMESPACE)
+
+
+def exporter_url(text: str) -> str:
+    """A template of an exporter's address; raises ArgumentTypeError."""
+    try:
+        fields = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no template: {error}") from error
+    if not fields or fields - {"host", "node"} or not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an http URL with {{host}} or {{node}} in it")
+    return text
 
 
 if __name__ == "__main__":
     DESCRIPTION = "Prepares GPU nodes, component by component, and says when their cards may be pooled."
     PARSER = arguments(names.BOOTSTRAP, DESCRIPTION)
     PARSER.add_argument("--agent-image", default=AGENT_IMAGE, help="image of the node agents that check a node")
+    PARSER.add_argument(
+        "--exporter-url",
+        type=exporter_url,
+        default=EXPORTER_URL,
+        metavar="URL",
+        help="where a node's exporter answers; {host} is its pod's address, {node} the node (default: %(default)s)",
+    )
     sys.exit(main(PARSER, names.MANAGER_BOOTSTRAP, wire))

@@ -1,79 +1,70 @@
-"""Keeps the components' DaemonSets and RuntimeClasses as they are built. Pure.
+"""Keeps the components' DaemonSets, ConfigMaps and RuntimeClasses as they are built. Pure.
 
-What is wanted is compared with what is there, field by field, so that an edit by hand is
-found whenever it was made, also while nobody of us ran. A field that somebody added beside
-ours stays: by the rules of server-side apply it is theirs.
+What is wanted is compared with what is there, field by field (`controllers.runtime.drift`), so
+that an edit by hand is found whenever it was made. A field that somebody added beside ours stays.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.resources import DAEMONSET, RUNTIMECLASS
+from controllers.api.resources import CONFIGMAP, DAEMONSET, RUNTIMECLASS
 from controllers.bootstrap import operands
 from controllers.bootstrap.phases import PHASES
+from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.kube import ConfigMap
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.observe import ObservedOperands, Operand
     from controllers.bootstrap.parts import Json
 
-# What tells the entries of a list apart, as the API server's merge keys do; other lists are one value.
-MERGE_KEYS = ("mountPath", "containerPort", "name")
 
-
-def plan(seen: ObservedOperands, settings: BootstrapSettings, agent_image: str = operands.AGENT_IMAGE) -> Plan:
-    """What to write so that every component runs as it is built, and no other."""
-    draft, wanted = Draft(), operands.daemonsets(settings, agent_image)
+def plan(
+    seen: ObservedOperands,
+    settings: BootstrapSettings,
+    agent_image: str = operands.AGENT_IMAGE,
+    *,
+    enabled: bool = True,
+) -> Plan:
+    """What to write so that every component runs as it is built, and no other; none where the module is disabled."""
+    draft = Draft()
+    if not enabled:
+        _daemonsets(draft, seen.daemonsets, {})
+        _configmaps(draft, seen.configmaps, {})
+        return draft.done()
     for name, body in operands.runtime_classes().items():
         # One that is there may be the administrator's, and its handler cannot be changed.
         if name not in seen.runtime_classes:
             draft.add(Apply(Ref(RUNTIMECLASS, name), body))
-    for name, body in wanted.items():
-        found = seen.daemonsets.get(name)
-        if found is None or (found.metadata.deletion_timestamp is None and not _is_as_built(found, body)):
-            draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), body))
-    for phase in PHASES:
-        name = operands.object_name(phase.component)
-        found = seen.daemonsets.get(name)
-        if name not in wanted and found is not None and found.metadata.deletion_timestamp is None:
-            draft.add(Delete(ref(DAEMONSET, found), found.metadata.resource_version))
+    # A pod waits for the file that it mounts.
+    _configmaps(draft, seen.configmaps, operands.configmaps(settings))
+    _daemonsets(draft, seen.daemonsets, operands.daemonsets(settings, agent_image))
     return draft.done()
 
 
-def _is_as_built(found: Operand, body: Json) -> bool:
-    """Our fields are as we want them; the hash tells of fields that we wanted once and want no more."""
-    meta, wanted = found.metadata, body["metadata"]
-    return (
-        meta.annotations.get(names.SPEC_HASH) == wanted["annotations"][names.SPEC_HASH]
-        and covers(meta.labels, wanted["labels"])
-        and covers(found.spec, body["spec"])
-    )
+def _configmaps(draft: Draft, seen: Mapping[str, ConfigMap], wanted: Mapping[str, Json]) -> None:
+    for name, body in wanted.items():
+        found = seen.get(name)
+        if found is None or not is_as_written(found, body):
+            draft.add(Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body))
+    for name in operands.CONFIGMAPS:
+        if name not in wanted and (found := seen.get(name)) is not None:
+            draft.add(Delete(ref(CONFIGMAP, found), found.metadata.resource_version))
 
 
-def covers(found: Any, wanted: Any) -> bool:
-    """Whether everything that is wanted is there; defaults and others' additions do not matter."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            key in found and covers(found[key], value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return isinstance(found, list) and _covers_list(found, wanted)
-    return bool(found == wanted)
-
-
-def _covers_list(found: list[Any], wanted: list[Any]) -> bool:
-    key = _merge_key(wanted)
-    if key is None:
-        return len(found) == len(wanted) and all(map(covers, found, wanted))
-    there = {entry.get(key): entry for entry in found if isinstance(entry, dict)}
-    return all(covers(there.get(entry[key]), entry) for entry in wanted)
-
-
-def _merge_key(entries: list[Any]) -> str | None:
-    for key in MERGE_KEYS:
-        if entries and all(isinstance(entry, dict) and key in entry for entry in entries):
-            return key
-    return None
+def _daemonsets(draft: Draft, seen: Mapping[str, Operand], wanted: Mapping[str, Json]) -> None:
+    for name, body in wanted.items():
+        found = seen.get(name)
+        leaving = found is not None and found.metadata.deletion_timestamp is not None
+        if found is None or not (leaving or is_as_built(found.metadata, found.spec, body)):
+            draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), body))
+    for phase in PHASES:
+        name = operands.object_name(phase.component)
+        found = seen.get(name)
+        if name not in wanted and found is not None and found.metadata.deletion_timestamp is None:
+            draft.add(Delete(ref(DAEMONSET, found), found.metadata.resource_version))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api import names
+from controllers.api.conditions import NODE_OWNERS, NUMBERS, READY_FOR_POOLING, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,16 +17,33 @@ if TYPE_CHECKING:
 
     from controllers.bootstrap.observe import World
 
+OURS = frozenset(kind for kind, owner in NODE_OWNERS.items() if owner == names.MANAGER_BOOTSTRAP)
+
 
 class Readiness(Collector):
-    """Whether each node's cards may be pooled."""
+    """What each node's conditions say, and which driver it has."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def collect(self) -> Iterable[Metric]:
-        """Count."""
+        """Count; safe in another thread than the caches'."""
         ready = GaugeMetricFamily("gpu_bootstrap_ready", "1 while a node is ready for pooling.", labels=["node"])
+        told = GaugeMetricFamily(
+            "gpu_bootstrap_condition",
+            "Condition of a node: 1 True, 0 False, -1 Unknown.",
+            labels=["node", "condition"],
+        )
+        driver = InfoMetricFamily(
+            "gpu_driver_version", "Driver of a node, and the newest CUDA that it serves.", labels=["node"]
+        )
         for inventory in self._world.inventories:
-            ready.add_metric([inventory.name], int(is_true(inventory.status.conditions, READY_FOR_POOLING)))
-        yield ready
+            status = inventory.status
+            ready.add_metric([inventory.name], int(is_true(status.conditions, READY_FOR_POOLING)))
+            for one in status.conditions:
+                if one.type in OURS:
+                    told.add_metric([inventory.name, one.type], NUMBERS[one.status])
+            if status.driver is not None and status.driver.version:
+                known = {"version": status.driver.version, "cuda_version": status.driver.cuda_version or ""}
+                driver.add_metric([inventory.name], known)
+        yield from (ready, told, driver)

@@ -1,4 +1,4 @@
-"""What the planners look at, cut from the caches. No I/O."""
+"""What the planners look at, cut from the caches. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from controllers.api import names
-from controllers.api.kube import DaemonSetStatus
+from controllers.api.conditions import FAULTED, READY_FOR_POOLING, is_true
+from controllers.api.kube import DaemonSetStatus, PodStatus
+from controllers.api.kube import Pod as KubePod
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.api.kube import Node, Pod
+    from controllers.api.kube import ConfigMap, Node
     from controllers.api.nodefeature import NodeFeature
+    from controllers.bootstrap.health.view import Telemetry
     from controllers.runtime.store import Store
 
-BY_NODE = "node"
+BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
+EXPORTER = "dcgm-exporter"
 
 
 @record
@@ -39,6 +43,20 @@ class RuntimeClass(KubeObject):
     handler: str = ""
 
 
+@record
+class OperandPodStatus(PodStatus):
+    """Where the pod answers, too."""
+
+    pod_ip: str | None = Field(default=None, alias="podIP")
+
+
+@record
+class Pod(KubePod):
+    """A pod of a component."""
+
+    status: OperandPodStatus = Field(default_factory=OperandPodStatus)
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedNode:
     """One node with its cards, its report and the pods that prepare it."""
@@ -52,13 +70,16 @@ class ObservedNode:
     """Components that have a ready pod on the node."""
     agent_ready: bool = False
     """Whether the pod of `nodeagent discover` there is ready."""
+    telemetry: Telemetry | None = None
+    """What the node's exporter tells; None where nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedOperands:
-    """The module's DaemonSets and RuntimeClasses that this process owns, by name."""
+    """The module's objects that this process owns and that no node has for itself, by name."""
 
     daemonsets: Mapping[str, Operand] = field(default_factory=dict)
+    configmaps: Mapping[str, ConfigMap] = field(default_factory=dict)
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
 
 
@@ -72,14 +93,18 @@ class World:
     devices: Store[GPUDevice]
     pods: Store[Pod]
     daemonsets: Store[Operand]
+    configmaps: Store[ConfigMap]
     runtime_classes: Store[RuntimeClass]
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
         self.devices.index(BY_NODE, lambda device: (device.status.node_name or "",))
+        self.devices.index(BY_POOL, _pool)
+        self.inventories.index(OUT, lambda one: ("" if is_true(one.status.conditions, READY_FOR_POOLING) else OUT,))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
+        self.pods.index(BY_COMPONENT, lambda pod: (pod.metadata.labels.get(names.LABEL_COMPONENT, ""),))
 
-    def node(self, name: str) -> ObservedNode:
+    def node(self, name: str, telemetry: Telemetry | None = None) -> ObservedNode:
         """Everything about one node."""
         report = self.features.get(f"{names.NAMESPACE}/{names.agent_feature(name)}")
         ready = [pod.metadata.labels for pod in self.pods.by(BY_NODE, name) if pod.ready]
@@ -88,13 +113,45 @@ class World:
             node=self.nodes.get(name),
             inventory=self.inventories.get(name),
             report=report if report is not None and report.node == name else None,
-            devices=tuple(self.devices.by(BY_NODE, name)),
+            devices=self.cards(name),
             ready=frozenset(labels.get(names.LABEL_COMPONENT, "") for labels in ready),
             agent_ready=any(labels.get(names.LABEL_APP) == names.DISCOVER_DAEMONSET for labels in ready),
+            telemetry=telemetry,
         )
+
+    def cards(self, node: str) -> tuple[GPUDevice, ...]:
+        """The cards of a node."""
+        return tuple(self.devices.by(BY_NODE, node))
+
+    def exporters(self) -> Iterable[tuple[str, str]]:
+        """Nodes whose exporter serves, each with the exporter's address."""
+        for pod in self.pods.by(BY_COMPONENT, EXPORTER):
+            if pod.ready and pod.node and pod.status.pod_ip:
+                yield pod.node, pod.status.pod_ip
+
+    def pool(self, name: str) -> tuple[list[str], list[str]]:
+        """The names of a pool's cards, and of those that are out of service."""
+        cards = self.devices.by(BY_POOL, name)
+        return [card.name for card in cards], [card.name for card in cards if self._is_out(card)]
+
+    def fleet(self) -> tuple[int, list[str]]:
+        """How many nodes are in service or should be, and those that are not although pools have cards there."""
+        out = [one.name for one in self.inventories.by(OUT, OUT) if any(map(_pool, self.cards(one.name)))]
+        return len(self.inventories) - len(self.inventories.by(OUT, OUT)) + len(out), out
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""
         return ObservedOperands(
-            {item.name: item for item in self.daemonsets}, {item.name: item for item in self.runtime_classes}
+            {item.name: item for item in self.daemonsets},
+            {item.name: item for item in self.configmaps},
+            {item.name: item for item in self.runtime_classes},
         )
+
+    def _is_out(self, card: GPUDevice) -> bool:
+        inventory = self.inventories.get(card.status.node_name or "")
+        ready = inventory is not None and is_true(inventory.status.conditions, READY_FOR_POOLING)
+        return not ready or is_true(card.status.conditions, FAULTED)
+
+
+def _pool(device: GPUDevice) -> tuple[str, ...]:
+    return (device.status.pool_ref.name,) if device.status.pool_ref else ()

@@ -2,11 +2,14 @@
 
 One clock serves every wait: `bootstrap.lastRun` is when the preparation last changed, so that
 a component is late when nothing has changed for its deadline, also after a restart of ours.
+
+`assess` says what should leave service, a fuse may hold some of it, and `plan` writes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
@@ -14,45 +17,131 @@ from controllers.api import names
 from controllers.api.conditions import Finding, condition
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
-from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
-from controllers.bootstrap import judge
-from controllers.bootstrap.judge import Situation
-from controllers.bootstrap.phases import PHASES, Progress, enabled, progress
+from controllers.api.resources import GPUNODEINVENTORY, NODE
+from controllers.bootstrap import cards, judge, phases, troubles
+from controllers.bootstrap.observe import EXPORTER
+from controllers.bootstrap.phases import PHASES, Progress, progress
+from controllers.bootstrap.situation import Situation
 from controllers.domain.clock import seconds, stamp, stamp_exact
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controllers.api.gpunodeinventory import GPUNodeInventory, GPUNodeInventoryStatus
     from controllers.api.kube import Node
-    from controllers.api.settings import BootstrapSettings, Settings
+    from controllers.api.meta import Condition
+    from controllers.api.settings import Settings
+    from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.observe import ObservedNode
+    from controllers.bootstrap.troubles import Trouble
 
 GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
+RETRY = 15.0
+"""Seconds after which what a fuse holds is asked for again: others may have come back."""
+MONITORING = frozenset(phase.component for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
+"""Components that the exporter's answers vouch for, whatever their pods do."""
 
 
-def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
-    """What to write so that the node is prepared step by step, and what is known of it is told."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What stays in service although it should not, and why."""
+
+    node: str = ""
+    """Words for people; empty where no fuse holds the node."""
+    cards: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Such words by the names of GPUDevices."""
+
+    @property
+    def any(self) -> bool:
+        """Whether something is held."""
+        return bool(self.node or self.cards)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A node that is known to inventory, and what is thought of it."""
+
+    node: Node
+    inventory: GPUNodeInventory
+    at: Situation
+    progress: Progress
+    trouble: Trouble | None
+    since: str
+    """When the preparation last changed."""
+    patient: bool
+    """Whether the node was ready and what troubles it may pass soon."""
+    left: float | None
+    """Seconds after which time alone changes what is thought."""
+    cards_out: Mapping[str, str]
+    """Cards that should leave service, with their pools."""
+
+    @property
+    def node_out(self) -> bool:
+        """Whether the node should leave service."""
+        was = kinds.is_true(self.inventory.status.conditions, kinds.READY_FOR_POOLING)
+        return was and self.trouble is not None and not self.trouble.decided and not self.patient
+
+
+def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool = True) -> Assessment | None:
+    """What is thought of a node; None until inventory has spoken. `enabled`: whether the module is."""
     node, inventory = seen.node, seen.inventory
-    if node is not None and inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
-        return _closed(node)
     # Until inventory has spoken nothing is known, and an open gate stays open.
     if node is None or inventory is None or inventory.status.hw is None or inventory.metadata.deletion_timestamp:
-        return Plan()
+        return None
     disabled = kinds.find(inventory.status.conditions, kinds.MANAGED_DISABLED)
     if disabled is None:
-        return Plan()
-    managed, cards = disabled.status != "True", len(inventory.status.hw.devices)
-    phases = enabled(settings.bootstrap)
+        return None
+    managed, count = enabled and disabled.status != "True", len(inventory.status.hw.devices)
+    running = phases.enabled(settings.bootstrap)
     opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
-    step = progress(phases, seen.ready, opened) if managed and cards else Progress(frozenset(), None)
-    draft = Draft()
-    _gates(draft, node, step)
-    at = Situation(
-        seen, managed, cards, phases, step.blocking, overdue=False, deadline=settings.bootstrap.phase_deadline
+    vouched = MONITORING if seen.telemetry is not None and seen.telemetry.ready else frozenset()
+    step = progress(running, seen.ready | vouched, opened) if managed and count else Progress(frozenset(), None)
+    deadline = settings.bootstrap.phase_deadline
+    at = Situation(seen, managed, count, running, step.blocking, overdue=False, deadline=deadline, enabled=enabled)
+    return _timed(Assessment(node, inventory, at, step, None, "", False, None, {}), settings, now)
+
+
+def _timed(found: Assessment, settings: Settings, now: float) -> Assessment:
+    """With what the time that has passed makes of it."""
+    at, old = found.at, found.inventory.status
+    before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
+    trouble = troubles.first(at)
+    since = _since(old, before, trouble, _flags(at), now)
+    if trouble is None:
+        return replace(found, since=since, cards_out=cards.wanting(at.seen, at.roles))
+    was = before is not None and before.status == "True"
+    grace = seconds(since) + settings.bootstrap.restart_grace - now if was and trouble.passing else 0.0
+    deadline = seconds(since) + settings.bootstrap.phase_deadline - now if at.blocking is not None else 0.0
+    if at.blocking is not None and deadline <= 0:
+        at = replace(at, overdue=True)
+        trouble = troubles.first(at)
+    return replace(
+        found,
+        at=at,
+        trouble=trouble,
+        since=since,
+        patient=grace > 0,
+        left=min((left for left in (grace, deadline) if left > 0), default=None),
+        cards_out=cards.wanting(at.seen, at.roles),
     )
-    _status(draft, inventory, at, settings.bootstrap, now)
-    _lost_cards(draft, seen, now)
+
+
+def plan(seen: ObservedNode, found: Assessment | None, held: Held, limits: Limits, now: float) -> Plan:
+    """What to write so that the node is prepared step by step, and what is known of it is told."""
+    node = seen.node
+    if node is not None and seen.inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
+        return _closed(node)
+    if found is None:
+        return Plan()
+    draft = Draft()
+    _gates(draft, found.node, found.progress)
+    _status(draft, found, held, now)
+    draft.add(*cards.plan(seen, found.at.roles, held.cards, limits, now))
+    for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held.any else None):
+        if left is not None:
+            draft.look_again(left)
     return draft.done()
 
 
@@ -69,23 +158,10 @@ def _gates(draft: Draft, node: Node, step: Progress) -> None:
         draft.add(write)
 
 
-def _status(draft: Draft, inventory: GPUNodeInventory, at: Situation, settings: BootstrapSettings, now: float) -> None:
+def _status(draft: Draft, known: Assessment, held: Held, now: float) -> None:
     """Facts and conditions of the node, in one write."""
-    old = inventory.status
-    facts = _flags(at)
-    since = _since(old, judge.ready_for_pooling(at), facts, now)
-    if at.blocking is not None:
-        left = seconds(since) + settings.phase_deadline - now
-        if left > 0:
-            draft.look_again(left)
-        at = replace(at, overdue=left <= 0)
-    findings = {
-        kinds.DRIVER_MISSING: judge.driver_missing(at),
-        kinds.TOOLKIT_MISSING: judge.toolkit_missing(at),
-        kinds.MONITORING_MISSING: judge.monitoring_missing(at),
-        kinds.INFRA_DEGRADED: judge.infra_degraded(at),
-        kinds.READY_FOR_POOLING: judge.ready_for_pooling(at),
-    }
+    at, inventory, old = known.at, known.inventory, known.inventory.status
+    pooling = judge.ready_for_pooling(at, known.trouble, patient=known.patient, held=held.node)
     made = [
         condition(
             old.conditions,
@@ -96,11 +172,11 @@ def _status(draft: Draft, inventory: GPUNodeInventory, at: Situation, settings: 
             now=stamp(now),
             generation=inventory.metadata.generation,
         )
-        for kind, found in findings.items()
+        for kind, found in judge.findings(at, pooling).items()
     ]
     driver = _driver(at) or old.driver
-    monitoring = Monitoring(dcgm_ready="dcgm-exporter" in at.seen.ready if at.runs("dcgm-exporter") else None)
-    bootstrap = Bootstrap(**facts, last_run=since)
+    monitoring = _monitoring(at, old.monitoring)
+    bootstrap = Bootstrap(**_flags(at), last_run=known.since)
     if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
         one in old.conditions for one in made
     ):
@@ -109,7 +185,7 @@ def _status(draft: Draft, inventory: GPUNodeInventory, at: Situation, settings: 
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
-    _tell(draft, inventory, findings[kinds.READY_FOR_POOLING])
+    _tell(draft, inventory, pooling)
 
 
 def _flags(at: Situation) -> dict[str, bool | None]:
@@ -118,18 +194,28 @@ def _flags(at: Situation) -> dict[str, bool | None]:
     installed = at.fact("toolkit", "installed")
     by_hand = installed == "true" if installed else None
     toolkit = ready["toolkit"] if at.runs("toolkit") else by_hand
-    return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": ready["validator"]}
+    validated = ready["validator"] and troubles.container_check(at) is None
+    return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": validated}
 
 
-def _since(old: GPUNodeInventoryStatus, found: Finding, facts: dict[str, bool | None], now: float) -> str:
+def _since(
+    old: GPUNodeInventoryStatus,
+    before: Condition | None,
+    trouble: Trouble | None,
+    flags: dict[str, bool | None],
+    now: float,
+) -> str:
     """When the preparation last changed; now, where it does so now."""
-    before, last = kinds.find(old.conditions, kinds.READY_FOR_POOLING), old.bootstrap
-    if last is None or last.last_run is None or before is None:
+    last = old.bootstrap
+    if last is None or last.last_run is None or before is None or not _is_time(last.last_run):
         return stamp_exact(now)
-    same = Bootstrap(**facts, last_run=last.last_run) == last and judge.stage(before.reason) == judge.stage(
-        found.reason
-    )
-    return last.last_run if same and _is_time(last.last_run) else stamp_exact(now)
+    if before.status == "True":
+        # A ready node that restarts or is held is in trouble, and its clock runs on while it is.
+        same = (before.reason == judge.READY) == (trouble is None)
+    else:
+        same = trouble is not None and judge.stage(before.reason) == judge.stage(trouble.finding.reason)
+        same = same and Bootstrap(**flags, last_run=last.last_run) == last
+    return last.last_run if same else stamp_exact(now)
 
 
 def _is_time(text: str) -> bool:
@@ -153,35 +239,25 @@ def _driver(at: Situation) -> DriverInfo | None:
     )
 
 
+def _monitoring(at: Situation, old: Monitoring | None) -> Monitoring:
+    """Whether the exporter answers; the time of an answer is told only with a change, since it always changes."""
+    heard = at.seen.telemetry
+    if not at.runs(EXPORTER) or heard is None:
+        return Monitoring()
+    if old is not None and old.dcgm_ready == heard.ready:
+        return old
+    last = stamp(heard.last) if heard.last is not None else old.last_heartbeat if old else None
+    return Monitoring(dcgm_ready=heard.ready, last_heartbeat=last)
+
+
 def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding) -> None:
-    """An event when the node becomes ready, and when it is no more."""
-    was = kinds.is_true(inventory.status.conditions, kinds.READY_FOR_POOLING)
-    about = ref(GPUNODEINVENTORY, inventory)
+    """An event when the node becomes ready, when it is no more, and when a fuse keeps it so."""
+    before = kinds.find(inventory.status.conditions, kinds.READY_FOR_POOLING)
+    was, about = before is not None and before.status == "True", ref(GPUNODEINVENTORY, inventory)
     if found.status and not was:
         draft.add(Note(about, "Normal", names.EVENT_NODE_READY, found.message))
     elif was and not found.status:
         text = f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}"
         draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
-
-
-def _lost_cards(draft: Draft, seen: ObservedNode, now: float) -> None:
-    """A card that is gone from its node while in a pool is faulted; one that came back is not."""
-    for device in seen.devices:
-        incomplete = kinds.find(device.status.conditions, kinds.INVENTORY_INCOMPLETE)
-        faulted = kinds.find(device.status.conditions, kinds.FAULTED)
-        lost = incomplete is not None and (incomplete.status, incomplete.reason) == ("True", names.REASON_CARD_LOST)
-        was_lost = faulted is not None and (faulted.status, faulted.reason) == ("True", "Lost")
-        if not lost and not was_lost:
-            continue
-        message = f"card {device.status.inventory_id} is {'gone from' if lost else 'back in'} node {seen.name}"
-        made = condition(
-            device.status.conditions,
-            kinds.FAULTED,
-            status=lost,
-            reason="Lost" if lost else "Returned",
-            message=message + (" while it is in a pool" if lost else ""),
-            now=stamp(now),
-            generation=device.metadata.generation,
-        )
-        if made != faulted:
-            draft.add(Apply(ref(GPUDEVICE, device), {"status": {"conditions": [to_json(made)]}}, "status"))
+    elif found.reason == judge.HELD and before is not None and before.reason != judge.HELD:
+        draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))

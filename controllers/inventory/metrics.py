@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from controllers.api.conditions import NODE_OWNERS
+from controllers.api.conditions import NODE_OWNERS, NUMBERS
 from controllers.api.names import MANAGER_INVENTORY
 from controllers.inventory.observe import BY_NODE
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from controllers.inventory.observe import World
-
-VALUES = {"True": 1, "False": 0, "Unknown": -1}
 
 
 class Records(Collector):
@@ -49,5 +47,5 @@ class Records(Collector):
         for inventory in self._world.inventories:
             for one in inventory.status.conditions:
                 if NODE_OWNERS.get(one.type) == MANAGER_INVENTORY:
-                    held.add_metric([inventory.name, one.type], VALUES[one.status])
+                    held.add_metric([inventory.name, one.type], NUMBERS[one.status])
         yield held

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource as limits
 import signal
 import socket
 import sys
@@ -211,6 +212,7 @@ def main(
     """Run a process from its flags; `wire` adds reflectors and controllers and calls `run`."""
     args = parser.parse_args(argv)
     logs.configure(parser.prog, args.log_level)
+    _allow_files()
     # What the imports made stays too. Looked through here, it stalls no event loop when the caches are filled.
     gc.collect()
     gc.freeze()
@@ -227,6 +229,12 @@ def main(
     except BaseException as error:  # noqa: BLE001 - told apart, and raised again if unknown
         return _exit_status(parser.prog, _innermost(error))
     return 0
+
+
+def _allow_files() -> None:
+    """As many open files as the system lets us have: a usual soft limit of 1,024 is a connection to each node."""
+    _, most = limits.getrlimit(limits.RLIMIT_NOFILE)
+    limits.setrlimit(limits.RLIMIT_NOFILE, (most, most))
 
 
 def _innermost(error: BaseException) -> BaseException:

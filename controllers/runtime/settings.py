@@ -32,18 +32,36 @@ log = structlog.get_logger()
 class LiveSettings(Generic[S]):
     """The settings in force; `subscribe` tells of changes."""
 
-    def __init__(self, resource: Resource, default: S, parse: Callable[[Any], S], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        default: S,
+        parse: Callable[[Any], S],
+        recorder: Recorder,
+        is_enabled: Callable[[Any], bool] = lambda _: True,
+    ) -> None:
         """Start with the defaults. `parse` takes the object and raises ValueError."""
         self._resource, self._default, self._parse, self._recorder = resource, default, parse, recorder
+        self._is_enabled = is_enabled
         self.current = default
+        self.enabled = True
+        """Whether the object lets the module work at all; also where its settings are wrong."""
         self._handlers: list[Callable[[S], None]] = []
 
     def subscribe(self, handler: Callable[[S], None]) -> None:
-        """Call `handler(settings)` whenever they change."""
+        """Call `handler(settings)` whenever they change, or the module is switched on or off."""
         self._handlers.append(handler)
 
     def changed(self, _: KubeObject | None, new: KubeObject | None) -> None:
         """Handler for the store of the settings' object."""
+        before = (self.current, self.enabled)
+        self.enabled = new is None or self._is_enabled(new)
+        self._take(new)
+        if (self.current, self.enabled) != before:
+            for handler in self._handlers:
+                handler(self.current)
+
+    def _take(self, new: KubeObject | None) -> None:
         try:
             settings = self._default if new is None else self._parse(new)
         except ValueError as error:
@@ -54,16 +72,17 @@ class LiveSettings(Generic[S]):
                 self._recorder.note(Note(ref(self._resource, new), "Warning", names.EVENT_SETTINGS_INVALID, message))
             return
         metrics.SETTINGS_INVALID.set(0)
-        if settings != self.current:
-            self.current = settings
-            for handler in self._handlers:
-                handler(settings)
+        self.current = settings
 
 
 def module_settings(process: Process) -> LiveSettings[Settings]:
     """The module's settings, followed from its ModuleConfig where there is one; the log level with them."""
     settings = LiveSettings(
-        MODULECONFIG, Settings(), lambda config: parse_settings(config.spec.settings), process.recorder
+        MODULECONFIG,
+        Settings(),
+        lambda config: parse_settings(config.spec.settings),
+        process.recorder,
+        lambda config: config.spec.enabled is not False,
     )
     settings.subscribe(lambda new: logs.configure(process.name, new.log_level))
     scope = Scope(fields=f"metadata.name={names.MODULE}")

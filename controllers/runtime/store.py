@@ -1,9 +1,9 @@
 """A cache of one kind: what the watch has told, corrected by what our own writes returned.
 
-Lives as long as its reflector; used from the event loop only. Objects are immutable, so
-readers need no copies. Handlers are called, synchronously and in order, only when the part
-of an object that we read has changed; a write of status fields that nobody here reads wakes
-nobody.
+Lives as long as its reflector; changed from the event loop only, and read from it or, by
+collectors of metrics, from another thread. Objects are immutable, so readers need no copies.
+Handlers are called, synchronously and in order, only when the part of an object that we read
+has changed; a write of status fields that nobody here reads wakes nobody.
 
 Read your own writes: `offer` lays the object that a write returned over what the watch has
 told, until the watch reaches that resourceVersion. From then on only the watch counts: an
@@ -69,11 +69,12 @@ class Store(Generic[T]):
 
     def by(self, name: str, value: str) -> list[T]:
         """Objects under a value of an index, sorted by key."""
-        return [self._items[key] for key in sorted(self._indexes[name][1].get(value, ()))]
+        found = (self._items.get(key) for key in sorted(self._indexes[name][1].get(value, ())))
+        return [item for item in found if item is not None]  # another thread may ask while one goes
 
     def index_values(self, name: str) -> list[str]:
         """The values under which an index has objects."""
-        return [value for value, keys in self._indexes[name][1].items() if keys]
+        return [value for value, keys in list(self._indexes[name][1].items()) if keys]
 
     def subscribe(self, handler: Callable[[T | None, T | None], None]) -> None:
         """Call `handler(old, new)` on each change: None for what is not there."""

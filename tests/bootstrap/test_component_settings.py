@@ -15,9 +15,9 @@ from controllers.api.component import OWN_ENV, ComponentSettings, split_referenc
 from controllers.api.quantity import amount, canonical
 from controllers.api.settings import HealthSettings, MonitoringSettings, Settings, parse_settings
 from controllers.bootstrap import operands
-from controllers.bootstrap.components import covers
 from controllers.bootstrap.operands.images import reference
 from controllers.bootstrap.phases import PHASES
+from controllers.runtime.drift import covers
 
 if TYPE_CHECKING:
     from tests.inventory.plane import Plane

@@ -15,8 +15,8 @@ import yaml
 from controllers.api import names, resources
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import operands
-from controllers.bootstrap.components import covers
 from controllers.bootstrap.phases import PHASES
+from controllers.runtime.drift import covers
 from controllers.runtime.plan import Apply, Delete
 from tests.bootstrap.world import Cluster
 

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
-from tests.bootstrap.world import COMPONENTS, NODE, Cluster
+from controllers.api.validation import FAILED, OK, ROLES, UNKNOWN
+from controllers.bootstrap import phases
+from controllers.bootstrap.judge import CONDITIONS
+from controllers.runtime.plan import Apply, Merge
+from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, SAMPLES, Cluster, address, device_name
+from tests.test_docs_conditions import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+"""What the API server takes as a reason of a condition."""
+DOCUMENTED = rows()
+TROUBLES = {reason for kind, status, reason in DOCUMENTED if kind in CONDITIONS and status != "False"}
+TROUBLES -= {"Blind", "Waiting"}
+"""What may keep a node out of service: neither our blindness nor that something else comes first."""
 
 boots = st.sampled_from(["", "boot-1", "boot-2"])
-words = st.text(max_size=20) | st.sampled_from(["true", "false", "580.65.06"])
+words = st.text(max_size=20) | st.sampled_from(["true", "false", "580.65.06", "418.40"])
+results = st.sampled_from([OK, FAILED, UNKNOWN, "", "ok?"])
+reasons = st.text(max_size=70).map(lambda text: f"{text}!") | st.sampled_from(["LibraryMismatch", "CardLost", ""])
+cards = st.sampled_from(["", address(0), f"{address(1)},{address(0)}", "nonsense"])
 happenings = st.one_of(
     st.tuples(st.just("node"), st.booleans(), boots),
-    st.tuples(st.just("report"), words, words, boots),
+    st.tuples(st.just("report"), words, words, words, boots),
     st.tuples(st.just("silence")),
     st.tuples(st.just("inventory"), st.integers(0, 2), st.booleans()),
     st.tuples(st.just("pod"), st.sampled_from([*COMPONENTS, "discover"]), st.booleans()),
@@ -24,16 +45,27 @@ happenings = st.one_of(
     st.tuples(st.just("device"), st.sampled_from(["Complete", "AttributesMissing", names.REASON_CARD_LOST])),
     st.tuples(st.just("label"), st.sampled_from(COMPONENTS), words),
     st.tuples(st.just("switch"), st.sampled_from(COMPONENTS), st.booleans()),
-    st.tuples(st.just("later"), st.sampled_from([0.5, 30.0, 599.0, 601.0])),
+    st.tuples(st.just("later"), st.sampled_from([0.5, 30.0, 59.0, 61.0, 599.0, 601.0])),
+    st.tuples(st.just("answers"), st.sampled_from([True, False, None])),
+    st.tuples(st.just("blind"), st.booleans()),
+    st.tuples(st.just("hear"), st.sampled_from(sorted(SAMPLES)), st.booleans(), st.sampled_from([1, 3, 20])),
+    st.tuples(st.just("verdict"), st.sampled_from(ROLES), results, reasons, cards, boots),
+    st.tuples(st.just("pool"), st.sampled_from(["a", "b", None])),
+    st.tuples(st.just("used")),
+    st.tuples(st.just("annotation"), st.sampled_from(["true", "false"])),
+    st.tuples(st.just("neighbour"), st.booleans(), st.booleans()),
+    st.tuples(st.just("module"), st.booleans()),
+    st.tuples(st.just("percent"), st.sampled_from([1, 20, 50, 100])),
 )
+NEIGHBOUR = "worker-02"
 
 
-def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901 - a list of happenings
+def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0912 - a list of happenings
     match what:
         case ("node", ready, boot):
             cluster.node(ready=ready, boot=boot)
-        case ("report", driver, toolkit, boot):
-            cluster.report(driver=driver, toolkit=toolkit, boot=boot)
+        case ("report", driver, cuda, toolkit, boot):
+            cluster.report(driver=driver, cuda=cuda, toolkit=toolkit, boot=boot)
         case ("silence",):
             cluster.silence()
         case ("inventory", cards, managed):
@@ -48,9 +80,47 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901 - a l
             cluster.objects["Node", NODE]["metadata"]["labels"][names.deploy_label(component)] = value
         case ("switch", component, on):
             key = {"driver-validator": "driverValidator", "dcgm-exporter": "dcgmExporter"}.get(component, component)
-            cluster.settings = parse_settings({"bootstrap": {key: {"enabled": on}}})
+            percent = cluster.settings.health.max_unavailable_percent
+            values = {"bootstrap": {key: {"enabled": on}}, "health": {"maxUnavailablePercent": percent}}
+            cluster.settings = parse_settings(values)
         case ("later", seconds):
             cluster.now += seconds
+        case ("answers", ready):
+            cluster.answers[NODE] = ready
+        case ("blind", blind):
+            cluster.blind = blind
+        case ("hear", sample, validated, times):
+            cluster.hear(sample, validated=validated, times=times)
+        case ("verdict", role, result, reason, failed, boot):
+            told = {"reason": reason, "message": "m", "cards_failed": failed, "boot_id": boot}
+            cluster.verdict(role, result, **told)
+        case ("pool", pool):
+            cluster.pooled(pool)
+        case ("used",):
+            cluster.used()
+        case ("annotation", value):
+            cluster.device()
+            cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = value
+            cluster.hear("silent")
+        case ("neighbour", out, faulted):
+            neighbour(cluster, out=out, faulted=faulted)
+        case ("module", enabled):
+            cluster.enabled = enabled
+        case ("percent", share):
+            cluster.settings = replace(
+                cluster.settings, health=replace(cluster.settings.health, max_unavailable_percent=share)
+            )
+
+
+def neighbour(cluster: Cluster, *, out: bool, faulted: bool) -> None:
+    """Another node with a card of pool `a`, in service or not: what fills the fuses."""
+    cluster.inventory(on=NEIGHBOUR)
+    pooling = {"type": "ReadyForPooling", "status": str(not out), "reason": "X"}
+    cluster.status(NEIGHBOUR)["conditions"].append(pooling)
+    cluster.pooled("a", on=NEIGHBOUR)
+    conditions = cluster.objects["GPUDevice", device_name(NEIGHBOUR)]["status"]["conditions"]
+    conditions[:] = [one for one in conditions if one["type"] != "Faulted"]
+    conditions.append({"type": "Faulted", "status": str(faulted), "reason": "X"})
 
 
 def fresh() -> Cluster:
@@ -58,57 +128,138 @@ def fresh() -> Cluster:
     cluster.node()
     cluster.report()
     cluster.inventory()
+    cluster.device()
     cluster.pod("discover")
     return cluster
 
 
+def prepared() -> Cluster:
+    cluster = Cluster()
+    cluster.prepare()
+    cluster.pooled("a")
+    return cluster
+
+
+starts = st.sampled_from([fresh, prepared])
+
+
+def comes_to_rest(cluster: Cluster) -> None:
+    """A plan that was carried out leaves nothing to do, but for what its own writes mean elsewhere.
+
+    A node tells of pods on a card that was faulted, a fuse lets a card go whose node went, and a person's command is
+    taken away once it was obeyed. None of this opens a gate, and none of it goes on.
+    """
+    for _ in range(2):
+        made = cluster.plan()
+        for action in made.writes:
+            assert isinstance(action, (Apply, Merge))
+            assert action.ref.resource.kind in ("GPUNodeInventory", "GPUDevice"), made
+            assert isinstance(action, Apply) or cluster.annotations().get(names.RETURN) == "true", made
+        cluster.execute(made.actions, names.MANAGER_BOOTSTRAP)
+    assert cluster.plan().actions == ()
+
+
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(happenings, st.none() | st.integers(0, 2)), min_size=1, max_size=15))
-def test_they_come_to_rest_whatever_happens_and_wherever_they_die(history: list[tuple[Any, int | None]]) -> None:
-    cluster = fresh()
+@given(starts, st.lists(st.tuples(happenings, st.none() | st.integers(0, 2)), min_size=1, max_size=15))
+def test_they_come_to_rest_whatever_happens_and_wherever_they_die(
+    start: Callable[[], Cluster], history: list[tuple[Any, int | None]]
+) -> None:
+    cluster = start()
     for what, dies_after in history:
         happen(cluster, what)
         cluster.step(stop_after=dies_after)
         if dies_after is None:
-            assert cluster.plan().actions == ()
+            comes_to_rest(cluster)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(happenings, max_size=10), happenings, st.integers(0, 3))
-def test_dying_at_any_write_leads_to_the_same_end(before: list[Any], what: Any, dies_after: int) -> None:
-    cluster = fresh()
+@given(starts, st.lists(happenings, max_size=10), happenings, st.integers(0, 3))
+def test_dying_at_any_write_leads_to_the_same_end(
+    start: Callable[[], Cluster], before: list[Any], what: Any, dies_after: int
+) -> None:
+    cluster = start()
     for one in before:
         happen(cluster, one)
         cluster.step()
     happen(cluster, what)
     other = copy.deepcopy(cluster)
     cluster.step()
+    comes_to_rest(cluster)
     other.step(stop_after=dies_after)
     other.step()
+    comes_to_rest(other)
 
     assert other.end() == cluster.end()
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(happenings, max_size=20))
-def test_ready_means_that_everything_is(history: list[Any]) -> None:
-    cluster = fresh()
+@given(starts, st.lists(happenings, max_size=20))
+def test_ready_means_that_everything_is_or_was_a_moment_ago(start: Callable[[], Cluster], history: list[Any]) -> None:
+    cluster = start()
+    since = cluster.now  # when the node was last in order, or left service
     for what in history:
         happen(cluster, what)
         made = cluster.step()
         seen = cluster.view().node(NODE)
-        if cluster.condition("ReadyForPooling")[0] != "True":
-            if cluster.condition("ReadyForPooling")[1].endswith("NotReady") and cluster.gates():
-                assert made.requeue_after is not None or seen.node is None or not seen.node.ready
+        status, reason = cluster.pooling()
+        if status != "True":
+            since = cluster.now
+            if reason.endswith("NotReady") and reason not in ("NodeNotReady", "AgentNotReady"):
+                assert made.requeue_after is not None  # nothing waits without a deadline
+            continue
+        assert cluster.enabled
+        assert cluster.condition("ManagedDisabled")[0] == "False"
+        assert cluster.status()["hw"]["devices"]
+        if reason == "Held":
             continue
         assert seen.node is not None
         assert seen.node.ready
-        assert seen.agent_ready
-        assert seen.report is not None
-        assert cluster.condition("ManagedDisabled")[0] == "False"
-        assert cluster.status()["hw"]["devices"]
         needed = set(cluster.gates()) - {"gfd"}
-        assert needed <= seen.ready
+        if cluster.answers.get(NODE):
+            needed -= {"dcgm", "dcgm-exporter"}
+        whole = seen.agent_ready and seen.report is not None and needed <= seen.ready
+        if reason == "Ready":
+            assert whole
+            assert cluster.condition("DriverMissing")[0] != "True"
+            since = cluster.now
+        else:
+            assert reason == "Restarting"
+            assert cluster.now - since < 2 * 601 + cluster.settings.bootstrap.restart_grace
+            assert made.requeue_after is not None
+            assert made.requeue_after <= cluster.settings.bootstrap.restart_grace
+
+
+@settings(max_examples=200, deadline=None)
+@given(starts, st.lists(happenings, max_size=20))
+def test_what_is_said_is_in_order(start: Callable[[], Cluster], history: list[Any]) -> None:
+    """Reasons, fuses and gates, after each plan."""
+    cluster = start()
+    for what in history:
+        happen(cluster, what)
+        opened = set(cluster.gates())
+        cluster.step()
+        conditions = {one["type"]: one for one in cluster.status()["conditions"]}
+        for kind in (*CONDITIONS, kinds.DEGRADED_WORKLOADS, kinds.READY_FOR_POOLING):
+            one = conditions[kind]
+            assert REASON.fullmatch(one["reason"]), one
+            # ReadyForPooling is False with the reason of another condition's row.
+            of_another = (kind, one["status"]) == (kinds.READY_FOR_POOLING, "False") and one["reason"] in TROUBLES
+            assert of_another or (kind, one["status"], one["reason"]) in DOCUMENTED, one
+            assert one["message"]
+        pooling = conditions["ReadyForPooling"]
+        assert pooling["reason"] not in ("Held", "Restarting", "Ready") or pooling["status"] == "True"
+        card = cluster.faulted() if ("GPUDevice", DEVICE) in cluster.objects else None
+        if card is not None:
+            assert ("Faulted", *card) in DOCUMENTED
+        opens(cluster, opened)
+
+
+def opens(cluster: Cluster, opened: set[str]) -> None:
+    """A gate that was opened now has everything before it ready; answers vouch for dcgm and the exporter."""
+    ready = set(cluster.view().node(NODE).ready) | ({"dcgm", "dcgm-exporter"} if cluster.answers.get(NODE) else set())
+    running = [phase.component for phase in phases.enabled(cluster.settings.bootstrap)]
+    for component in set(cluster.gates()) - opened:
+        assert set(running[: running.index(component)]) <= ready
 
 
 @settings(max_examples=50, deadline=None)

@@ -57,7 +57,9 @@ def test_a_node_is_prepared_step_by_step(cluster: Cluster) -> None:
 
 def test_the_facts_are_the_agents_and_the_pods(ready: Cluster) -> None:
     assert ready.status()["driver"] == {"version": "580.65.06", "cudaVersion": "13.0", "toolkitInstalled": True}
-    assert ready.status()["monitoring"] == {"dcgmReady": True}
+    assert ready.status()["monitoring"] == {"dcgmReady": True, "lastHeartbeat": "2027-01-15T08:00:00Z"}
+    ready.now += 15
+    assert ready.plan().actions == ()  # another heartbeat is no news
     flags = ready.status()["bootstrap"]
     assert (flags["gfdReady"], flags["toolkitReady"], flags["validated"]) == (True, True, True)
 
@@ -131,8 +133,13 @@ def test_without_a_fresh_report_no_card_is_pooled_and_no_gate_closed(
     before = ready.status()["driver"]
     happen(ready)
     ready.step()
+    # What a roll-out of the agent does is waited for; a node that is away or was rebooted is not.
+    assert ready.pooling() == (("True", "Restarting") if reason in ("NoReport", "AgentNotReady") else ("False", reason))
+    assert said in ready.message("ReadyForPooling")
+    ready.now += ready.settings.bootstrap.restart_grace
+    ready.step()
 
-    assert ready.condition("ReadyForPooling") == ("False", reason)
+    assert ready.pooling() == ("False", reason)
     assert ready.condition("InfraDegraded") == ("True", reason)
     assert said in ready.message("ReadyForPooling")
     assert ready.gates() == COMPONENTS
@@ -223,17 +230,23 @@ def test_the_deadline_counts_from_the_last_step_forward(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_that_fails_later_takes_the_cards_out_unless_it_only_labels(ready: Cluster, component: str) -> None:
+    phase = next(phase for phase in PHASES if phase.component == component)
     ready.now += 86_400
+    if phase.condition == "MonitoringMissing":
+        ready.answers[NODE] = False
     ready.pod(component, ready=False)
+    ready.step()
+    if phase.essential:
+        assert ready.pooling() == ("True", "Restarting")
+    ready.now += ready.settings.bootstrap.restart_grace
     ready.step()
 
     assert ready.gates() == COMPONENTS
     if component == "gfd":
-        assert ready.condition("ReadyForPooling") == ("True", "Ready")
+        assert ready.pooling() == ("True", "Ready")
         assert ready.condition("InfraDegraded") == ("True", "GfdNotReady")
     else:
-        word = next(phase.word for phase in PHASES if phase.component == component)
-        assert ready.condition("ReadyForPooling") == ("False", f"{word}NotReady")
+        assert ready.pooling() == ("False", f"{phase.word}NotReady")
     assert ready.plan().writes == ()
 
 

@@ -149,9 +149,9 @@ class Plane:
         return found
 
     @asynccontextmanager
-    async def run(self, module: str, folder: Path) -> AsyncIterator[Running]:
-        """One of our processes, as a process of the operating system."""
-        running = Running(folder / f"{module}.log", module, self.kubeconfig)
+    async def run(self, module: str, folder: Path, *more: str) -> AsyncIterator[Running]:
+        """One of our processes, as a process of the operating system; `more` are flags."""
+        running = Running(folder / f"{module}.log", module, self.kubeconfig, *more)
         self.processes.append(running)
         try:
             await running.started(self)
@@ -170,9 +170,9 @@ class Plane:
 class Running:
     """A process of ours."""
 
-    def __init__(self, log: Path, module: str, kubeconfig: Path) -> None:
+    def __init__(self, log: Path, module: str, kubeconfig: Path, *more: str) -> None:
         lease = ["--lease-duration", "6", "--renew-deadline", "5", "--retry-period", "0.5"]
-        flags = ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--absent-retry", "0.5", *lease]
+        flags = ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--absent-retry", "0.5", *lease, *more]
         self.log, self._out = log, log.open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *flags], stdout=self._out, stderr=self._out, cwd=ROOT, env=os.environ.copy()

@@ -31,6 +31,8 @@ MAY = {
         ("patch", "", "nodes", "", ANYWHERE, "x"),
         ("create", "apps", "daemonsets", "", OURS, ""),
         ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
+        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),  # an annotation; a policy allows no more
+        ("patch", "", "configmaps", "", OURS, "x"),
         ("create", "node.k8s.io", "runtimeclasses", "", ANYWHERE, ""),
         ("list", "", "pods", "", OURS, ""),
         ("watch", GPU, "gpupools", "", ANYWHERE, ""),
@@ -114,7 +116,8 @@ MAY_NOT = {
     "gpu-bootstrap-controller": [
         ("update", "", "nodes", "", ANYWHERE, "x"),
         ("create", GPU, "gpudevices", "", ANYWHERE, ""),
-        ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("delete", GPU, "gpudevices", "", ANYWHERE, "x"),
+        ("patch", "", "configmaps", "", ANYWHERE, "x"),
         ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),
     ],
     "gpupool-controller": [

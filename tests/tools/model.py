@@ -104,7 +104,9 @@ class Model:
 
     def _expect(self, action: Expect) -> None:
         """The server's objects that the selectors mean must be among those that the planner knew."""
-        fields = dict(part.split("=", 1) for part in (action.fields or "").split(",") if "!=" not in part and part)
+        parts = [part for part in (action.fields or "").split(",") if part]
+        fields = dict(part.split("=", 1) for part in parts if "!=" not in part)
+        anywhere = "spec.nodeName!=" in parts
         for (kind, key), obj in self.objects.items():
             meta = obj["metadata"]
             where = {"metadata.name": meta["name"], "spec.nodeName": obj.get("spec", {}).get("nodeName")}
@@ -114,6 +116,8 @@ class Model:
             )
             here = action.namespace is None or meta.get("namespace") == action.namespace
             meant = kind == action.resource.kind and labelled and here and all(where[f] == v for f, v in fields.items())
+            if anywhere and not where["spec.nodeName"]:
+                continue
             if meant and key not in action.known:
                 raise ConflictError(key)
 
@@ -148,7 +152,7 @@ def _by_type(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _apply(target: dict[str, Any], body: dict[str, Any]) -> None:
     for key, value in body.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and key != "nodeSelector":  # that map is atomic
             _apply(target.setdefault(key, {}), value)
         elif key == "conditions":
             merged = _by_type(target.get(key, [])) | _by_type(value)

@@ -60,8 +60,8 @@ def remember(health: DeviceHealth | None, faulted: Condition | None, now: float)
             temperature=health.temperature_c,
             throttled=health.throttled,
         )
-    if faulted is None or (faulted.status == "True" and faulted.reason not in FAULTS):
-        return memory  # a lost card is another planner's verdict
+    if faulted is None or (faulted.status != "False" and faulted.reason not in REASONS):
+        return memory  # that the card is gone, or fails a validation, is others' verdict
     found = Finding({"True": True, "False": False}.get(faulted.status), faulted.reason, faulted.message or "")
     return replace(memory, finding=found, fault=_fault(found), acknowledged=found.reason == RETURNED)
 

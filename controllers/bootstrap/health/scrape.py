@@ -8,6 +8,7 @@ pauses while it fails. A node that hangs costs a connection until the timeout an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 SCRAPES: Final = Counter("gpu_scrapes_total", "Scrapes of dcgm-exporter by their end.", ["result"])
 TARGETS_SECONDS: Final = 1.0
-"""How old the list of targets may be."""
+"""How old the list of targets may be, at most."""
+GATHER_SECONDS: Final = 0.1
+"""So long are changes of targets gathered: many pods become ready at once."""
 
 
 class Scraper:
@@ -39,7 +42,7 @@ class Scraper:
         period: float = 15.0,
         timeout: float = 5.0,
         eager: Callable[[str], bool] = lambda _: False,
-        eager_pause: float = 0.5,
+        eager_pause: float = 0.25,
         concurrency: int = 400,
     ) -> None:
         """Prepare. `targets` maps nodes to URLs and is asked once a second; times are in seconds.
@@ -55,6 +58,7 @@ class Scraper:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
         self._session: aiohttp.ClientSession | None = None
+        self._changed = asyncio.Event()
 
     async def run(self) -> None:
         """Scrape until cancelled."""
@@ -69,9 +73,17 @@ class Scraper:
         try:
             while True:
                 self.refresh()
-                await asyncio.sleep(TARGETS_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(TARGETS_SECONDS):
+                        await self._changed.wait()
+                        await asyncio.sleep(GATHER_SECONDS)
+                self._changed.clear()
         finally:
             await self._stop(self._session)
+
+    def targets_changed(self) -> None:
+        """Ask for the targets soon."""
+        self._changed.set()
 
     async def _stop(self, session: aiohttp.ClientSession) -> None:
         self._session, running = None, list(self._tasks.values())

@@ -73,7 +73,8 @@ def hear(memory: Memory, sample: CardSample, limits: Limits, table: Table, now: 
     after = replace(
         _throttle(memory, sample, limits, table),
         since=now,
-        gauge=memory.gauge if sample.xids is None else frozenset(sample.xids),
+        # Newer exporters show no number before a card's first error (dcgm-exporter issues 646 and 700).
+        gauge=(memory.gauge or frozenset()) if sample.xids is None else frozenset(sample.xids),
         last_xid=_last(memory, sample, new, critical),
         ecc_volatile=_known(sample.ecc_volatile, memory.ecc_volatile),
         ecc_aggregate=_known(sample.ecc_aggregate, memory.ecc_aggregate),

@@ -1,4 +1,4 @@
-"""From the settings to the DaemonSets and RuntimeClasses that are to be there. Pure.
+"""From the settings to the DaemonSets, ConfigMaps and RuntimeClasses that are to be there. Pure.
 
 The components use the driver that the administrator installed on the host. What reaches into
 the host does so with the mounts that it needs; only what configures the container runtime is
@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap.operands import gfd, images, monitoring, toolkit, validators
+from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
 from controllers.bootstrap.operands.custom import customised
 from controllers.bootstrap.parts import RUNTIME_CLASS
 from controllers.bootstrap.phases import PHASES, setting
@@ -36,6 +36,8 @@ PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
     "dcgm-exporter": monitoring.exporter,
     "validator": validators.container,
 }
+# Of a pod that reads its configuration once: a new one starts it anew.
+ANNOTATIONS: Final = {"dcgm-exporter": {names.COLLECTORS_HASH: collectors.HASH}}
 
 
 def object_name(component: str) -> str:
@@ -54,8 +56,21 @@ def daemonsets(settings: BootstrapSettings, agent_image: str = images.AGENT_IMAG
     return made
 
 
+CONFIGMAPS: Final = (monitoring.COLLECTORS,)
+"""Names of all ConfigMaps of components, wanted or not."""
+
+
+def configmaps(settings: BootstrapSettings) -> dict[str, Json]:
+    """The ConfigMaps that the components' pods mount, by name; a pod waits for the one that it names."""
+    if not settings.dcgm_exporter.enabled:
+        return {}
+    data, component = {collectors.FILE: collectors.TEXT}, "dcgm-exporter"
+    meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(data)}}
+    return {monitoring.COLLECTORS: {"metadata": meta, "data": data}}
+
+
 def labels(component: str) -> dict[str, str]:
-    """Labels of a component's DaemonSet and pods."""
+    """Labels of a component's DaemonSet, ConfigMap and pods."""
     return {
         names.LABEL_HERITAGE: "deckhouse",
         names.LABEL_MODULE: names.MODULE,
@@ -80,16 +95,19 @@ def _daemonset(component: str, pod: Json) -> Json:
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 30,
     }
+    template: Json = {"labels": labels(component)}
+    if annotations := ANNOTATIONS.get(component):
+        template["annotations"] = dict(annotations)
     spec = {
         "selector": {"matchLabels": {names.LABEL_APP: object_name(component)}},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
         "revisionHistoryLimit": 2,
-        "template": {"metadata": {"labels": labels(component)}, "spec": common | pod},
+        "template": {"metadata": template, "spec": common | pod},
     }
-    annotations = {names.SPEC_HASH: spec_hash(spec)}
-    return {"metadata": {"labels": labels(component), "annotations": annotations}, "spec": spec}
+    meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(spec)}}
+    return {"metadata": meta, "spec": spec}
 
 
 def spec_hash(spec: Json) -> str:
-    """What tells one version of a spec from another."""
+    """What tells one version of a spec, or of a ConfigMap's data, from another."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.bootstrap import parts
+from controllers.bootstrap.operands import collectors
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 # On the host's network, so from the range that Deckhouse leaves to modules.
 DCGM_PORT: Final = 4255
 EXPORTER_PORT: Final = 4256
+COLLECTORS: Final = "gpu-dcgm-exporter"
+"""The ConfigMap that carries the list of what the exporter asks for."""
 
 
 def dcgm(image: str, _: BootstrapSettings) -> Json:
@@ -43,7 +46,7 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
     env = {
         "DCGM_EXPORTER_LISTEN": f":{EXPORTER_PORT}",
         "DCGM_EXPORTER_KUBERNETES": "true",
-        "DCGM_EXPORTER_COLLECTORS": "/etc/dcgm-exporter/dcp-metrics-included.csv",
+        "DCGM_EXPORTER_COLLECTORS": f"{collectors.FOLDER}/{collectors.FILE}",
         "NVIDIA_VISIBLE_DEVICES": "all",
         # Root has what it may have without it, and a program that asks for more than that is not started.
         "NO_SETCAP": "true",
@@ -61,6 +64,11 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
         "ports": [{"name": "metrics", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
         "readinessProbe": parts.probe(health, 5),
         "livenessProbe": parts.probe(health, 30),
-        "volumeMounts": [parts.mount("pod-resources", "/var/lib/kubelet/pod-resources", read_only=True)],
+        "volumeMounts": [
+            parts.mount("pod-resources", "/var/lib/kubelet/pod-resources", read_only=True),
+            parts.mount("collectors", collectors.FOLDER, read_only=True),
+        ],
     }
-    return parts.on_host_network(container, "pod-resources")
+    pod = parts.on_host_network(container, "pod-resources")
+    pod["volumes"].append({"name": "collectors", "configMap": {"name": COLLECTORS}})
+    return pod

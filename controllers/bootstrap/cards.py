@@ -1,0 +1,161 @@
+"""From what is known of a node's cards to their condition Faulted, their health and what people are told. Pure.
+
+A card is faulted because it is gone, because its telemetry says so, or because a validator finds fault with it
+alone, in this order. A fuse may keep it in service, except where it is gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controllers.api import conditions as kinds
+from controllers.api import names
+from controllers.api.conditions import Finding, condition
+from controllers.api.record import to_json
+from controllers.api.resources import GPUDEVICE
+from controllers.bootstrap.health import judge
+from controllers.bootstrap.health.writing import telemetry, worth_writing
+from controllers.bootstrap.situation import fails, verdict
+from controllers.domain.clock import stamp
+from controllers.runtime.plan import Apply, Merge, Note, ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from controllers.api.gpudevice import DeviceHealth, GPUDevice
+    from controllers.api.meta import Condition
+    from controllers.bootstrap.health.limits import Limits
+    from controllers.bootstrap.health.signs import Memory
+    from controllers.bootstrap.health.view import CardNews
+    from controllers.bootstrap.observe import ObservedNode
+    from controllers.runtime.plan import Action
+
+LOST: Final = "Lost"
+BACK: Final = "Returned"
+"""Of a card that was gone."""
+VALIDATION_FAILED: Final = "ValidationFailed"
+VALIDATED: Final = "Validated"
+REASONS: Final = (*judge.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATION_FAILED + judge.HELD, VALIDATED)
+"""Every reason of the condition Faulted."""
+
+
+def wanting(seen: ObservedNode, roles: Sequence[str]) -> dict[str, str]:
+    """Cards that are in service and should not be, with their pools; a card that is gone asks nobody."""
+    found = {}
+    for card in seen.devices:
+        wanted = _wanted(seen, card, roles)
+        if wanted is not None and wanted.status and wanted.reason != LOST and card.status.pool_ref is not None:
+            found[card.name] = card.status.pool_ref.name
+    return found
+
+
+def plan(
+    seen: ObservedNode, roles: Sequence[str], held: Mapping[str, str], limits: Limits, now: float
+) -> Iterator[Action]:
+    """Tell of every card what has changed; `held` says of cards that stay in service why."""
+    for card in seen.devices:
+        news = _news(seen, card)
+        recorded = kinds.find(card.status.conditions, kinds.FAULTED)
+        found = _wanted(seen, card, roles)
+        if found is not None and card.name in held and found.status:
+            found = judge.held(found, held[card.name])
+        made = _condition(card, found, now) or recorded
+        health = _health(card, news.memory if news else None, limits, now)
+        if made != recorded or health != card.status.health:
+            yield Apply(ref(GPUDEVICE, card), {"status": _status(made, health)}, "status")
+            yield from _told(card, recorded, made)
+        elif card.metadata.annotations.get(names.RETURN) == "true":
+            yield from _obeyed(card, made)
+        for warning in news.warnings if news else ():
+            yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
+
+
+def _news(seen: ObservedNode, card: GPUDevice) -> CardNews | None:
+    return seen.telemetry.cards.get(card.name) if seen.telemetry else None
+
+
+def _wanted(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> Finding | None:
+    """What the condition should say if no fuse held it; None where nothing can be said."""
+    if (found := _gone(seen, card)) is not None:
+        return found
+    news = _news(seen, card)
+    heard = news.memory if news else None
+    if heard is not None and heard.fault is not None:
+        return heard.fault
+    for role in roles:
+        told = verdict(seen, role)
+        if told is not None and fails(told, card):
+            message = f"the {role} check of node {seen.name} finds fault with the card alone: {told.message}"
+            return Finding(True, VALIDATION_FAILED, message)
+    if heard is not None and heard.finding is not None:
+        return heard.finding
+    return _over(card)
+
+
+def _gone(seen: ObservedNode, card: GPUDevice) -> Finding | None:
+    incomplete = kinds.find(card.status.conditions, kinds.INVENTORY_INCOMPLETE)
+    lost = incomplete is not None and (incomplete.status, incomplete.reason) == ("True", names.REASON_CARD_LOST)
+    if not lost:
+        return None
+    message = f"card {card.status.inventory_id} is gone from node {seen.name} while it is in a pool"
+    return Finding(True, LOST, message)
+
+
+def _over(card: GPUDevice) -> Finding | None:
+    """Nothing is said of the card any more, and something was: then that is over."""
+    recorded = kinds.find(card.status.conditions, kinds.FAULTED)
+    if recorded is None or recorded.status == "False":
+        return None
+    if recorded.reason == LOST:
+        return Finding(False, BACK, f"card {card.status.inventory_id} is back in node {card.status.node_name}")
+    if recorded.reason.removesuffix(judge.HELD) == VALIDATION_FAILED:
+        return Finding(False, VALIDATED, "no validator finds fault with the card any more")
+    return None
+
+
+def _condition(card: GPUDevice, found: Finding | None, now: float) -> Condition | None:
+    if found is None:
+        return None
+    return condition(
+        card.status.conditions,
+        kinds.FAULTED,
+        status=found.status,
+        reason=found.reason,
+        message=found.message,
+        now=stamp(now),
+        generation=card.metadata.generation,
+    )
+
+
+def _health(card: GPUDevice, heard: Memory | None, limits: Limits, now: float) -> DeviceHealth | None:
+    """What to record: what crossed a threshold, else what is recorded. One apply owns all of it."""
+    new = worth_writing(card.status.health, telemetry(heard), limits, now) if heard is not None else None
+    return card.status.health if new is None else new
+
+
+def _status(made: Condition | None, health: DeviceHealth | None) -> dict[str, Any]:
+    status: dict[str, Any] = {"conditions": [to_json(made)]} if made is not None else {}
+    return status | ({"health": to_json(health)} if health is not None else {})
+
+
+def _told(card: GPUDevice, recorded: Condition | None, made: Condition | None) -> Iterator[Action]:
+    """Events for people when a card goes, is kept, or comes back."""
+    was, now = (one.status if one else "False" for one in (recorded, made))
+    if made is None or (was, recorded.reason if recorded else "") == (now, made.reason):
+        return
+    text = f"{made.reason}: {made.message}"
+    if now == "True" and was != "True":
+        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, text)
+    elif now == "Unknown" and made.reason.endswith(judge.HELD):
+        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_FUSE_HELD, text)
+    elif now == "False" and was == "True":
+        yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
+
+
+def _obeyed(card: GPUDevice, made: Condition | None) -> Iterator[Action]:
+    """A person's command is removed when nothing is left to write of what it did, or could not do."""
+    about = ref(GPUDEVICE, card)
+    if made is None or made.reason != judge.RETURNED:
+        why = f"{made.reason}: {made.message}" if made is not None and made.status == "True" else "it is not faulted"
+        yield Note(about, "Warning", names.EVENT_RETURN_IGNORED, f"{names.RETURN} changes nothing: {why}")
+    yield Merge(about, card.metadata.resource_version, {"metadata": {"annotations": {names.RETURN: None}}})

@@ -1,0 +1,119 @@
+"""Everything that is said about a node's preparation is made of this. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names, validation
+from controllers.domain.catalogue import for_card, strictest
+from controllers.domain.report import is_of_this_boot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from controllers.api.gpudevice import GPUDevice, Pci
+    from controllers.api.validation import Validation
+    from controllers.bootstrap.observe import ObservedNode
+    from controllers.bootstrap.phases import Phase
+    from controllers.domain.catalogue import Requirement
+
+FACT_MAX: Final = 64
+SAID_MAX: Final = 600
+"""Characters of an agent's sentence that are passed on."""
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+CHECK_FAILED: Final = "CheckFailed"
+"""Reason of a failed check whose own word is none."""
+VALIDATORS: Final = {validation.DRIVER: "driver-validator", validation.CONTAINER: "validator"}
+"""Roles of the node agent's validators, and the components that run them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One node at one moment."""
+
+    seen: ObservedNode
+    managed: bool
+    cards: int
+    phases: Sequence[Phase]
+    """Components that are to run, in order."""
+    blocking: Phase | None
+    overdue: bool
+    deadline: float
+    enabled: bool = True
+    """Whether the module is."""
+
+    @property
+    def name(self) -> str:
+        """The node."""
+        return self.seen.name
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the node is to be prepared at all."""
+        return self.managed and self.cards > 0
+
+    def fact(self, feature: str, key: str) -> str | None:
+        """What the agent says; None where it says nothing."""
+        report = self.seen.report
+        attributes = getattr(report.spec.features.attributes, feature) if report else None
+        return (attributes.elements.get(key) or "")[:FACT_MAX] or None if attributes else None
+
+    def runs(self, component: str) -> bool:
+        """Whether the module runs a component."""
+        return any(phase.component == component for phase in self.phases)
+
+    def verdict(self, role: str) -> Validation | None:
+        """What a validator found since the node last started, while the settings want it."""
+        return verdict(self.seen, role) if role in self.roles else None
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The validators that the settings want."""
+        return tuple(role for role, component in VALIDATORS.items() if self.runs(component))
+
+    @property
+    def needs(self) -> Requirement:
+        """The least versions that the node's cards and the components ask for."""
+        cards = ((pci, _compute(card)) for card in self.seen.devices if (pci := _pci(card)))
+        return strictest(for_card(pci.vendor, pci.device, compute) for pci, compute in cards)
+
+
+def verdict(seen: ObservedNode, role: str) -> Validation | None:
+    """What a validator found since the node last started; its words in a form that conditions take."""
+    features = seen.report.spec.features.attributes.validation if seen.report else None
+    found = validation.read(features.elements, role) if features else None
+    if found is None or seen.node is None or seen.report is None or not is_of_this_boot(seen.report, seen.node):
+        return None
+    booted = seen.node.status.node_info.boot_id
+    if found.boot_id and booted and found.boot_id != booted:
+        return None
+    reason = found.reason if _WORD.fullmatch(found.reason) else CHECK_FAILED
+    return replace(found, reason=reason, message=found.message[:SAID_MAX])
+
+
+def passes(seen: ObservedNode, card: GPUDevice, roles: Iterable[str]) -> bool:
+    """Whether every one of these validators has looked, and finds fault with neither node nor card."""
+    found = [verdict(seen, role) for role in roles]
+    return all(one is not None and one.result == validation.OK and not fails(one, card) for one in found)
+
+
+def fails(found: Validation, card: GPUDevice) -> bool:
+    """Whether a validator finds fault with that card alone."""
+    pci = _pci(card)
+    return pci is not None and pci.address in found.cards_failed
+
+
+def source(name: str) -> str:
+    """How a sentence calls the agent's report of a node."""
+    return f"NodeFeature {names.NAMESPACE}/{names.agent_feature(name)}"
+
+
+def _pci(card: GPUDevice) -> Pci | None:
+    return card.status.hardware.pci if card.status.hardware else None
+
+
+def _compute(card: GPUDevice) -> tuple[int, int] | None:
+    found = card.status.hardware.compute_capability if card.status.hardware else None
+    return (found.major, found.minor) if found else None

@@ -1,0 +1,167 @@
+"""What keeps a node's cards out of pools: each check in order, the first that fails is told. Pure.
+
+A sentence names the node, what was found, what was expected and what to do, and carries no
+times that pass: a status that changes by itself is written for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import names, validation
+from controllers.api.conditions import Finding
+from controllers.bootstrap.observe import EXPORTER
+from controllers.bootstrap.operands import object_name
+from controllers.bootstrap.situation import source
+from controllers.domain.catalogue import is_older
+from controllers.domain.report import is_of_this_boot
+
+if TYPE_CHECKING:
+    from controllers.bootstrap.phases import Phase
+    from controllers.bootstrap.situation import Situation
+
+NOT_READY, OVERDUE, BLIND = "NotReady", "Overdue", "Blind"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One reason for which a node is not ready for pooling."""
+
+    finding: Finding
+    """As a condition that is True while the trouble lasts."""
+    passing: bool = False
+    """Whether it is a pod that is away, or its first answers: a roll-out brings them, so a ready node waits."""
+    decided: bool = False
+    """Whether a person or the lack of cards decided it, so that no fuse holds it."""
+
+
+def first(at: Situation) -> Trouble | None:
+    """The first thing that keeps the node's cards out of pools; None when nothing does."""
+    if (found := not_wanted(at)) is not None:
+        return Trouble(found, decided=True)
+    if (found := agent(at)) is not None:
+        return Trouble(found, passing=found.reason in ("NoReport", "AgentNotReady"))
+    for check in (no_driver, old_driver, old_cuda, no_toolkit, driver_check, container_check):
+        if (found := check(at)) is not None:
+            return Trouble(found)
+    if at.blocking is not None:
+        return Trouble(waiting(at, at.blocking, status=True), passing=True)
+    silent = heartbeat(at)
+    told = silent is not None and silent.status is not False and silent.reason != BLIND
+    return Trouble(silent, passing=silent.status is None) if silent is not None and told else None
+
+
+def not_wanted(at: Situation) -> Finding | None:
+    """Whether the node is to be prepared at all."""
+    if not at.enabled:
+        return Finding(False, "ModuleDisabled", f"the module is disabled (ModuleConfig {names.MODULE}): nothing runs")
+    if not at.managed:
+        return Finding(False, "NotManaged", f"node {at.name} is not managed (see ManagedDisabled): nothing runs there")
+    if not at.cards:
+        return Finding(False, "NoCards", f"node {at.name} has no identified card (see InventoryIncomplete)")
+    return None
+
+
+def agent(at: Situation) -> Finding | None:
+    """Why what the agent says cannot be relied on."""
+    seen, look = at.seen, f"look at {names.DISCOVER_DAEMONSET}'s pod there"
+    if seen.node is None or not seen.node.ready:
+        return Finding(True, "NodeNotReady", f"node {at.name} is not Ready; its cards cannot be vouched for")
+    if seen.report is None:
+        return Finding(True, "NoReport", f"{source(at.name)} is not there; {look}")
+    if not is_of_this_boot(seen.report, seen.node):
+        message = f"{source(at.name)} is from before node {at.name} last started; a report of this boot is awaited"
+        return Finding(True, "StaleReport", f"{message}; {look}")
+    if not seen.agent_ready:
+        message = f"no pod of {names.DISCOVER_DAEMONSET} is ready on node {at.name}; {look}"
+        return Finding(True, "AgentNotReady", message)
+    return None
+
+
+def no_driver(at: Situation) -> Finding | None:
+    """Whether no driver is loaded."""
+    if at.fact("driver", "version"):
+        return None
+    message = f"{source(at.name)} names no loaded driver; install the cards' driver on the host of node {at.name}"
+    return Finding(True, "DriverNotFound", message)
+
+
+def old_driver(at: Situation) -> Finding | None:
+    """Whether the driver is too old for the node's cards."""
+    found, least, because = at.fact("driver", "version"), at.needs.driver, at.needs.driver_because
+    if found is None or least is None or not is_older(found, least):
+        return None
+    message = f"node {at.name} has driver {found}; {because} needs {least} or newer"
+    return Finding(True, "DriverTooOld", f"{message}: install a newer driver on the host and reboot it")
+
+
+def old_cuda(at: Situation) -> Finding | None:
+    """Whether the driver serves too old a CUDA for the node's cards."""
+    found, least, because = at.fact("driver", "cuda_version"), at.needs.cuda, at.needs.cuda_because
+    if found is None or least is None or not is_older(found, least):
+        return None
+    message = f"the driver of node {at.name} serves CUDA {found}; {because} needs {least} or newer"
+    return Finding(True, "CudaTooOld", f"{message}: install a newer driver on the host and reboot it")
+
+
+def no_toolkit(at: Situation) -> Finding | None:
+    """Only where the administrator brings the toolkit: what we install is judged by its pod."""
+    if at.runs("toolkit") or at.fact("toolkit", "installed") == "true":
+        return None
+    message = (
+        f"{source(at.name)} finds no container toolkit on node {at.name}, and the settings leave it to the"
+        " administrator (bootstrap.toolkit.enabled: false); install it or enable the component"
+    )
+    return Finding(True, "ToolkitNotFound", message)
+
+
+def driver_check(at: Situation) -> Finding | None:
+    """What the validator on the host found."""
+    return _failed(at, validation.DRIVER, "the driver on node")
+
+
+def container_check(at: Situation) -> Finding | None:
+    """What the validator in a container found."""
+    return _failed(at, validation.CONTAINER, "a container with cards on node")
+
+
+def _failed(at: Situation, role: str, what: str) -> Finding | None:
+    found = at.verdict(role)
+    if found is None or found.result != validation.FAILED:
+        return None
+    return Finding(True, found.reason, f"the check of {what} {at.name} failed: {found.message}")
+
+
+def waiting(at: Situation, phase: Phase, *, status: bool | None) -> Finding:
+    """A component that is not ready, in time or late."""
+    late = at.overdue and phase == at.blocking
+    message = (
+        f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.component)} is ready on node {at.name}"
+        f"{', and it should be after' if late else '; it has'} {at.deadline:g} s;"
+        f" see {_pods(at, phase.component)}"
+    )
+    return Finding(status, phase.word + (OVERDUE if late else NOT_READY), message)
+
+
+def heartbeat(at: Situation) -> Finding | None:
+    """What the exporter's answers say of the node's monitoring; None while the exporter is not asked."""
+    heard = at.seen.telemetry
+    if not at.runs(EXPORTER) or heard is None:
+        return None
+    if heard.ready:
+        if heard.blind:
+            message = f"node {at.name} fell silent with so many others at once that the silence is taken to be ours"
+            return Finding(None, BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
+        return Finding(False, "MonitoringReady", f"the exporter of node {at.name} answers with fresh values")
+    if heard.ready is None:
+        message = f"the exporter of node {at.name} has not yet answered often enough with fresh values"
+        return Finding(None, "HeartbeatAwaited", message)
+    found = heard.found or ("" if EXPORTER in at.seen.ready else "its pod is not ready")
+    message = f"the exporter of node {at.name} gives no fresh values{': ' + found if found else ''}"
+    return Finding(True, "HeartbeatMissing", f"{message}; see {_pods(at, EXPORTER)}")
+
+
+def _pods(at: Situation, component: str) -> str:
+    where = f"-l {names.LABEL_COMPONENT}={component} --field-selector spec.nodeName={at.name}"
+    return f"kubectl -n {names.NAMESPACE} describe pods {where}"

@@ -1,0 +1,114 @@
+"""The exporter's own list of fields: what is in it, what a slip in it says, and how its pods get it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.api import names
+from controllers.api.settings import Settings, parse_settings
+from controllers.bootstrap import operands
+from controllers.bootstrap.health.text import FIELDS
+from controllers.bootstrap.operands import build, collectors
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data" / "dcgm"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the exporters' files (../shared/data) are not here")
+BEFORE_DCGM_4 = {"CLOCK_THROTTLE_REASONS"}
+NAME = "gpu-dcgm-exporter"
+
+
+def exporter() -> dict[str, Any]:
+    made: dict[str, Any] = operands.daemonsets(Settings().bootstrap)[NAME]["spec"]["template"]
+    return made
+
+
+def test_everything_that_health_reads_is_asked_for() -> None:
+    wanted = {f"DCGM_FI_DEV_{field}" for field in FIELDS.keys() - BEFORE_DCGM_4}
+
+    assert wanted <= collectors.FIELDS.keys()
+    assert FIELDS.keys() > BEFORE_DCGM_4, "a name that is read no more"
+    assert not {f"DCGM_FI_DEV_{field}" for field in BEFORE_DCGM_4} & collectors.FIELDS.keys()
+
+
+@needs_data
+def test_dcgm_knows_every_field() -> None:
+    """The exporter does not start with a name that it does not know."""
+    known = set((DATA / "netdata-all_fields_nonlabel.txt").read_text().split())
+    metrics = {field for field, kind in collectors.FIELDS.items() if kind != "label"}
+
+    assert len(known) > 300
+    assert metrics <= known
+
+
+@needs_data
+@pytest.mark.parametrize("file", ["default-counters", "dcp-metrics-included"])
+def test_dashboards_for_the_exporters_own_lists_find_what_they_look_for(file: str) -> None:
+    lines = [line.split(",") for line in (DATA / f"dcgm-exporter-{file}.csv").read_text().splitlines()]
+    theirs = {line[0].strip(): line[1].strip() for line in lines if len(line) > 2 and not line[0].startswith("#")}
+
+    assert len(theirs) >= 20
+    assert theirs.items() <= collectors.FIELDS.items()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("DCGM_FI_DEV_GPU_TEMP, gauge", "expected field, type and help"),
+        ("DCGM_FI_DEV_GPU_TEMP, gauge, Temperature, of the GPU", "expected field, type and help"),
+        ("DCGM_FI_DEV_GPU_TEMP, gauge, ", "expected field, type and help"),
+        ("  # a comment that the exporter takes for a field", "expected field, type and help"),
+        ("GPU_TEMP, gauge, Temperature", "'GPU_TEMP' is no field of DCGM"),
+        ("DCGM_FI_DEV_GPU_TEMP, guage, Temperature", "type 'guage' is none of gauge, counter, label"),
+        ("DCGM_FI_DEV_SM_CLOCK, gauge, The same again", "DCGM_FI_DEV_SM_CLOCK is there twice"),
+    ],
+)
+def test_a_slip_is_told(line: str, told: str) -> None:
+    usual = "# Clocks\n\nDCGM_FI_DEV_SM_CLOCK,  gauge, SM clock.\n"
+    assert collectors.fields(usual) == {"DCGM_FI_DEV_SM_CLOCK": "gauge"}
+
+    with pytest.raises(ValueError, match=re.escape(f"collectors.csv: line 4: {told}")):
+        collectors.fields(usual + line)
+
+
+def test_the_exporter_reads_the_list_from_its_configmap() -> None:
+    template = exporter()
+    (container,) = template["spec"]["containers"]
+    (volume,) = (one for one in template["spec"]["volumes"] if "configMap" in one)
+    (mount,) = (one for one in container["volumeMounts"] if one["name"] == volume["name"])
+    (made,) = (
+        one for name, one in operands.configmaps(Settings().bootstrap).items() if name == volume["configMap"]["name"]
+    )
+    (key,) = made["data"]
+
+    assert mount["readOnly"] is True
+    assert {"name": "DCGM_EXPORTER_COLLECTORS", "value": f"{mount['mountPath']}/{key}"} in container["env"]
+    assert made["data"][key] == (Path(collectors.__file__).parent / "collectors.csv").read_text()
+    assert made["metadata"]["labels"] == operands.labels("dcgm-exporter")
+    assert made["metadata"]["annotations"] == {names.SPEC_HASH: operands.spec_hash(made["data"])}
+
+
+def test_another_list_rolls_the_exporter_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = operands.daemonsets(Settings().bootstrap)
+    assert exporter()["metadata"]["annotations"] == {names.COLLECTORS_HASH: collectors.HASH}
+
+    monkeypatch.setitem(build.ANNOTATIONS["dcgm-exporter"], names.COLLECTORS_HASH, "another")
+    after = operands.daemonsets(Settings().bootstrap)
+
+    assert {name for name in before if before[name] != after[name]} == {NAME}
+    assert before[NAME]["metadata"]["annotations"] != after[NAME]["metadata"]["annotations"]
+
+
+def test_without_the_exporter_there_is_no_list() -> None:
+    assert operands.configmaps(parse_settings({"bootstrap": {"dcgmExporter": {"enabled": False}}}).bootstrap) == {}
+    assert set(operands.configmaps(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)) == {NAME}
+
+
+def test_a_wheel_carries_the_list() -> None:
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+
+    assert packed[operands.__name__] == ["*.csv"]
