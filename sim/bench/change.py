@@ -14,7 +14,6 @@ which the watch of NodeFeatures brings after them, tells that they have all been
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -26,13 +25,13 @@ from controllers.runtime.client import Client
 from sim.bench.bed import MANAGER, Bed, bed, shown
 from sim.bench.change_rows import Floor, Found, Round, rows, undisturbed
 from sim.bench.change_series import STALL, Series
-from sim.bench.fleet import Member, fleet, writes
+from sim.bench.fleet import fleet
 from sim.bench.floor import RawClient
 from sim.bench.quiet import wait_for_quiet
 from sim.bench.reports import UNREAD, Reports
 from sim.bench.rows import Result, Sizes
 from sim.bench.sight import following
-from sim.bench.track import Track
+from sim.bench.track import Track, put_on_record
 
 if TYPE_CHECKING:
     from sim.programs import Progress
@@ -54,7 +53,7 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         stack.push_async_callback(client.close)
         track = Track(ground, client, ground.kubeconfig(names.INVENTORY), sizes, progress)
         await track.join(members)
-        await _record(ground, members, progress)
+        await put_on_record(ground, members, progress)
         async with shown(progress, f"starting the inventory, {sizes.nodes} nodes on record"):
             subject = await stack.enter_async_context(track.inventory(wait=True))
         raw = RawClient(ground.kubeconfig(names.BOOTSTRAP), names.MANAGER_BOOTSTRAP)
@@ -92,21 +91,3 @@ async def _all(series: Series, progress: Progress) -> Found:
     await series.subject.metrics()
     reading = (await series.subject.metrics())[STALL]
     return Found(rounds, floors, unread, reading, series.subject.peak_rss_mb())
-
-
-async def _record(ground: Bed, members: list[Member], progress: Progress) -> None:
-    """Put every card on record, with the inventory's own writes."""
-    from controllers.inventory.__main__ import WORKERS
-
-    done = 0
-
-    def one_more() -> None:
-        nonlocal done
-        done += 1
-
-    planned = [writes(member, time.time()) for member in members]
-    async with (
-        RawClient(ground.kubeconfig(names.INVENTORY), names.MANAGER_INVENTORY) as raw,
-        shown(progress, "putting the cards on record", lambda: done, len(members)),
-    ):
-        await raw.write(planned, at_once=WORKERS, done=one_more)

@@ -88,6 +88,12 @@ class Sizes:
     """Nodes with 8 cards of the large cold start."""
     large_quiet: float = 60.0
     """After it, to see that nothing is written."""
+    monitored_nodes: int = 1000
+    """Nodes with 8 cards whose exporters are scraped."""
+    monitored_seconds: float = 120.0
+    """So long is looked at them when all are ready; several scrapes of each."""
+    last_repeats: int = 20
+    """Nodes whose last component becomes ready while it is timed, for each kind of last component."""
     pool_nodes: int = 125
     """Nodes with 8 cards of the webhook's pool."""
     reviews_a_second: int = 200

@@ -19,7 +19,7 @@ from controllers.api.resources import EVENT, GPUDEVICE, GPUNODEINVENTORY, NODE, 
 from controllers.runtime.client import Client
 from sim import controlplane
 from sim.bench.bed import MANAGER, Bed, create_namespace, each, shown
-from sim.bench.fleet import CARDS, Member, Write
+from sim.bench.fleet import CARDS, Member, Write, writes
 from sim.bench.floor import RawClient
 from sim.bench.quiet import Moment, others, wait_for_quiet
 from sim.bench.records import Records
@@ -219,3 +219,21 @@ class Track:
             await self.records.remove()
             await asyncio.sleep(self.sizes.settle)
             await wait_for_quiet(self.ground.plane.dir, self.sizes.patience)
+
+
+async def put_on_record(ground: Bed, members: list[Member], progress: Progress) -> None:
+    """Record every card of nodes that joined, with the inventory's own writes and without the inventory."""
+    from controllers.inventory.__main__ import WORKERS
+
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+
+    planned = [writes(member, time.time()) for member in members]
+    async with (
+        RawClient(ground.kubeconfig(names.INVENTORY), names.MANAGER_INVENTORY) as raw,
+        shown(progress, "putting the cards on record", lambda: done, len(members)),
+    ):
+        await raw.write(planned, at_once=WORKERS, done=one_more)
