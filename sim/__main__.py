@@ -30,7 +30,10 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--keep", action="store_true", help="leave the cluster up afterwards")
     bench = commands.add_parser("bench", help="measure against the budgets; prints a table, writes bench.json")
     bench.add_argument(
-        "--nodes", type=_count, default=500, help="nodes with 8 cards for the cold start and the changes (default: 500)"
+        "--nodes",
+        type=_count,
+        default=500,
+        help="nodes with 8 cards for the cold start and the changes, twice as many for monitoring (default: 500)",
     )
     bench.add_argument(
         "--large", type=_count, default=2000, help="nodes with 8 cards for the large cold start (default: 2000)"
@@ -76,7 +79,9 @@ def _run(args: argparse.Namespace) -> int:
             from sim.bench import run
             from sim.bench.rows import Sizes
 
-            return run.measure(args.dir, Sizes(args.nodes, large_nodes=args.large), args.only)
+            return run.measure(
+                args.dir, Sizes(args.nodes, large_nodes=args.large, monitored_nodes=2 * args.nodes), args.only
+            )
 
 
 def _up(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from controllers.bootstrap.situation import VALIDATORS, passes
 from controllers.domain.fuse import blindness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from controllers.api.conditions import Finding
     from controllers.api.gpudevice import GPUDevice
@@ -88,9 +88,9 @@ class Ward:
         news = after.ready != before.ready
         if scrape.fresh:
             cards = self._world.cards(node)
-            samples = match(cards, scrape.cards)
+            samples, suspended = match(cards, scrape.cards), _has_mig_work(cards)
             for card in cards:
-                news |= self._judge(card, samples.get(card.name), now)
+                news |= self._judge(card, samples.get(card.name), now, suspended=suspended)
         if news:
             self._wake(node)
 
@@ -130,7 +130,7 @@ class Ward:
     def observe(self, node: str, now: float) -> Telemetry:
         """What is known of a node and its cards now; lets time pass for them."""
         cards, listens = self._world.cards(node), self.listens(node)
-        suspended = any(c.status.mig_apply is not None and c.status.mig_apply.phase in MIG_WORK for c in cards)
+        suspended = _has_mig_work(cards)
         heart, blind = self._pass(node, now, suspended=suspended) if listens else (None, False)
         for card in cards:
             self._judge(card, None, now, suspended=suspended or blind or not listens)
@@ -186,6 +186,11 @@ class Ward:
         for name, (_, memory) in list(self._cards.items()):
             if (card := self._world.devices.get(name)) is not None:
                 yield CardTelemetry(card.status.node_name or "", name, memory)
+
+
+def _has_mig_work(cards: Iterable[GPUDevice]) -> bool:
+    """Whether MIG work stops who tells of the node's cards."""
+    return any(card.status.mig_apply is not None and card.status.mig_apply.phase in MIG_WORK for card in cards)
 
 
 def limits(settings: Settings) -> Limits:

@@ -27,6 +27,9 @@ TINY = Sizes(
     change_seconds=0.4,
     large_nodes=7,
     large_quiet=1.0,
+    monitored_nodes=9,
+    monitored_seconds=2.0,
+    last_repeats=2,
     pool_nodes=5,
     warm_up=0.3,
     review_rounds=1,
@@ -42,7 +45,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "coldstart, change, large, webhook, pod"),
+        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, webhook, pod"),
     ],
 )
 def test_wrong_usage(
@@ -85,7 +88,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, webhook, pod):
+    for theme in (coldstart, change, large, monitoring, webhook, pod):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -140,6 +143,20 @@ def large(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     for judged in ("writes ÷ expected writes", "writes in 1 s without a change", "writes of the restart"):
         assert rows[judged]["verdict"] == "met"
     assert rows["peak RSS"]["verdict"] == rows["peak RSS of the restart"]["verdict"] == "info"
+
+
+def monitoring(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    quiet, took = raw["quiet"], raw["ready_after"]
+    assert raw["nodes"] == 9
+    assert quiet["writes"] == 0
+    assert quiet["seconds"] >= 2
+    assert 0 <= quiet["cpu"] < 1
+    assert 30 < quiet["rss_mb"] < 150
+    assert set(took) == {"validator", "exporter"}
+    assert all(len(series) == 2 and 0 < min(series) <= max(series) < 30 for series in took.values())
+    assert min(took["exporter"]) > max(took["validator"]), "three scrapes are waited for besides"
+    assert rows["writes in 2 s"]["verdict"] == "met"
+    assert rows["peak RSS"]["verdict"] == "info", "the budget is for 1,000 nodes"
 
 
 def webhook(raw: dict[str, Any], rows: dict[str, Any]) -> None:
