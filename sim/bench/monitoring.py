@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from controllers.api import names
+from controllers.api.conditions import READY_FOR_POOLING
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import GPUNODEINVENTORY, NODE, POD, Resource
@@ -51,7 +52,10 @@ PERIOD = 15.0
 """Seconds between two scrapes of a node, by default."""
 VALIDATOR, EXPORTER = "validator", "dcgm-exporter"
 LAST = {"validator": (VALIDATOR,), "exporter": (EXPORTER, VALIDATOR)}
-"""What is kept back on a node of each series."""
+"""What is made ready at last on a node of each series."""
+COMPONENTS = ("discover", *(phase.component for phase in PHASES))
+WAITS = {"validator": "ValidatorNotReady", "exporter": "DcgmExporterNotReady"}
+"""What such a node says before."""
 CPU_BUDGET, MEMORY_BUDGET, READY_BUDGET, STALL_BUDGET = 0.3, 150.0, 2.0, 50.0  # cores, MB, s, ms
 
 
@@ -104,10 +108,9 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         took: dict[str, list[float]] = {}
         for series in LAST:
             async with shown(progress, f"nodes whose last component is the {series}"):
-                took[series] = [await _last(client, sight, name) for name, of in kept.items() if of == series]
+                took[series] = [await _last(client, sight, name, series) for name, of in kept.items() if of == series]
     raw = {"nodes": sizes.monitored_nodes, "quiet": asdict(quiet), "ready_after": took}
-    answering = len(members) - sum(EXPORTER in LAST[series] for series in kept.values())
-    return Result(_rows(sizes, answering, quiet, took), raw)
+    return Result(_rows(sizes, len(ready), quiet, took), raw)
 
 
 def _kept(members: list[Member], sizes: Sizes) -> dict[str, str]:
@@ -125,9 +128,9 @@ async def _pods(client: Client, members: list[Member], kept: dict[str, str], pro
         nonlocal done
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         await client.merge(NODE, member.name, {"status": ready}, manager=MANAGER, subresource="status")
-        for component in ("discover", *(phase.component for phase in PHASES)):
+        for component in COMPONENTS:
             await client.create(POD, _pod(member.name, component), names.NAMESPACE, manager=MANAGER)
-            if component not in LAST.get(kept.get(member.name, ""), ()):
+            if member.name not in kept:
                 await _set_ready(client, member.name, component)
         done += 1
 
@@ -220,17 +223,31 @@ async def _quiet(subject: Subject, sizes: Sizes) -> Quiet:
     )
 
 
-async def _last(client: Client, sight: Sight, node: str) -> float:
+async def _last(client: Client, sight: Sight, node: str, series: str) -> float:
     """Seconds until a node is ready whose last components are made so now."""
+    monitored = EXPORTER not in LAST[series]
+    waits = sight.expect(node, lambda obj: _says(obj, "False", WAITS[series]) and _is_monitored(obj) >= monitored)
+    for component in COMPONENTS:
+        if component not in LAST[series]:
+            await _set_ready(client, node, component)
+    await asyncio.wait_for(waits, START_SECONDS)
     shows, began = sight.expect(node, _is_ready), time.monotonic()
-    for component in (EXPORTER, VALIDATOR):
+    for component in LAST[series]:
         await _set_ready(client, node, component)
     return await asyncio.wait_for(shows, START_SECONDS) - began
 
 
-def _is_ready(obj: Any) -> bool:
+def _says(obj: Any, status: str, reason: str) -> bool:
     conditions = obj.get("status", {}).get("conditions", ())
-    return any((c["type"], c["status"]) == ("ReadyForPooling", "True") for c in conditions)
+    return any((c["type"], c["status"], c["reason"]) == (READY_FOR_POOLING, status, reason) for c in conditions)
+
+
+def _is_monitored(obj: Any) -> bool:
+    return bool(obj.get("status", {}).get("monitoring", {}).get("dcgmReady"))
+
+
+def _is_ready(obj: Any) -> bool:
+    return _says(obj, "True", "Ready")
 
 
 def _rows(sizes: Sizes, answering: int, quiet: Quiet, took: dict[str, list[float]]) -> tuple[Row, ...]:

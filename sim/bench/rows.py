@@ -94,6 +94,11 @@ class Sizes:
     """So long is looked at them when all are ready; several scrapes of each."""
     last_repeats: int = 20
     """Nodes whose last component becomes ready while it is timed, for each kind of last component."""
+    pooled_nodes: int = 1000
+    """Nodes with 8 cards that the pools share."""
+    pools: int = 100
+    burst_cards: int = 1000
+    """Cards that are annotated at once."""
     pool_nodes: int = 125
     """Nodes with 8 cards of the webhook's pool."""
     reviews_a_second: int = 200
