@@ -45,7 +45,7 @@ class Reconciler:
     """A loop over nodes, one for what runs on all of them, and the scrapes of the nodes' exporters."""
 
     def __init__(self, process: Process, world: World, settings: LiveSettings[Settings]) -> None:
-        """Make the loops; `watch` connects them to the caches."""
+        """Make the loops; `begin` connects them to the caches."""
         self._execute, self._world, self._settings = process.executor.execute, world, settings
         self._agent_image, self._url = process.args.agent_image, process.args.exporter_url
         self.nodes = Controller("bootstrap", self._node, workers=16)
@@ -53,10 +53,7 @@ class Reconciler:
         self._note = process.recorder.note
         self.ward = Ward(world, lambda: settings.current, self.nodes.add, self._blind)
         self._fuses = Fuses(world, lambda: settings.current.health.max_unavailable_percent)
-        period = settings.current.bootstrap.monitoring.scrape_period
-        self.scraper = Scraper(
-            self._targets, self.ward.receive, period=period, timeout=min(5.0, period), eager=self.ward.waits
-        )
+        self.scraper = Scraper(self._targets, self.ward.receive, eager=self.ward.waits)
 
     async def _node(self, name: str) -> float | None:
         now, settings = time.time(), self._settings.current
@@ -91,7 +88,12 @@ class Reconciler:
         about = Ref(resources.NAMESPACE, names.NAMESPACE)
         self._note(Note(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
 
-    def watch(self) -> None:
+    def begin(self) -> None:
+        """Follow caches and settings from now on, and look at everything."""
+        self._watch()
+        self._configured()
+
+    def _watch(self) -> None:
         """Wake keys by changes."""
         world = self._world
         world.nodes.subscribe(self._named_as_node)
@@ -105,7 +107,7 @@ class Reconciler:
         self._settings.subscribe(lambda _: self._configured())
 
     def _configured(self) -> None:
-        """Follow changed settings."""
+        """Follow the settings: they were read after we were made, and they change."""
         self.ward.configure()
         self.scraper.period = self._settings.current.bootstrap.monitoring.scrape_period
         self.everything()
@@ -113,7 +115,7 @@ class Reconciler:
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self.components.add(ALL)
-        self.nodes.add_all(inventory.name for inventory in self._world.inventories)
+        self.nodes.add_all({inventory.name for inventory in self._world.inventories} | self._world.gated(plan.GATES))
 
     def _named_as_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.nodes.add((new or old or Node()).name)
@@ -152,8 +154,7 @@ async def wire(process: Process) -> None:
     REGISTRY.register(DeviceHealth(reconciler.ward.known))
 
     async def work() -> None:
-        reconciler.watch()
-        reconciler.everything()
+        reconciler.begin()
         async with asyncio.TaskGroup() as group:
             for controller in (reconciler.nodes, reconciler.components):
                 group.create_task(controller.run(), name=controller.name)

@@ -87,6 +87,8 @@ def _wanted(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> Findin
         if told is not None and fails(told, card):
             message = f"the {role} check of node {seen.name} finds fault with the card alone: {told.message}"
             return Finding(True, VALIDATION_FAILED, message)
+    if _unheard(seen, card, roles):
+        return None
     if heard is not None and heard.finding is not None:
         return heard.finding
     return _over(card)
@@ -99,6 +101,14 @@ def _gone(seen: ObservedNode, card: GPUDevice) -> Finding | None:
         return None
     message = f"card {card.status.inventory_id} is gone from node {seen.name} while it is in a pool"
     return Finding(True, LOST, message)
+
+
+def _unheard(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> bool:
+    """Whether a validator found fault with the card, and none has looked since the node started or its report went."""
+    recorded = kinds.find(card.status.conditions, kinds.FAULTED)
+    if recorded is None or recorded.status == "False" or recorded.reason.removesuffix(judge.HELD) != VALIDATION_FAILED:
+        return False
+    return bool(roles) and all(verdict(seen, role) is None for role in roles)
 
 
 def _over(card: GPUDevice) -> Finding | None:

@@ -35,15 +35,16 @@ class Fuses:
         """What of the node must stay in service, and why."""
         node_out = found is not None and found.node_out
         cards_out = found.cards_out if found is not None else {}
+        if found is None or not found.stays_out:
+            self._nodes_let.discard(seen.name)
         node = self._node(seen.name, out=node_out)
         return Held(node, self._cards(seen, cards_out))
 
     def _node(self, name: str, *, out: bool) -> str:
         if not out:
-            self._nodes_let.discard(name)
             self._hold("node", NODES, name, held=False)
             return ""
-        total, gone = self._world.fleet()
+        total, gone = self._world.fleet(self._nodes_let)
         held = name in allow({*gone, *self._nodes_let}, [name], total, self._percent()).held
         self._hold("node", NODES, name, held=held)
         if not held:
@@ -53,8 +54,9 @@ class Fuses:
 
     def _cards(self, seen: ObservedNode, wanting: Mapping[str, str]) -> Mapping[str, str]:
         ours, held = {card.name for card in seen.devices}, {}
-        for name in ours - wanting.keys():
-            self._cards_let.pop(name, None)
+        # A card that was let go and is gone, with its node for instance, takes nobody's place.
+        for name in [n for n in self._cards_let if (n in ours and n not in wanting) or not self._exists(n)]:
+            del self._cards_let[name]
         for (kind, pool), names in self._held.items():
             if kind == "card":
                 for name in [n for n in names if wanting.get(n) != pool and (n in ours or not self._exists(n))]:
@@ -62,8 +64,7 @@ class Fuses:
         for name in sorted(wanting):
             pool = wanting[name]
             cards, gone = self._world.pool(pool)
-            # A card that was let go and is gone, with its node for instance, takes nobody's place.
-            let = {card for card, of in self._cards_let.items() if of == pool and self._exists(card)}
+            let = {card for card, of in self._cards_let.items() if of == pool}
             if name in allow({*gone, *let}, [name], len(cards), self._percent()).held:
                 held[name] = (
                     f"more than {self._percent()} % of the cards of pool {pool} would be out of service at once;"

@@ -15,7 +15,7 @@ from controllers.api.meta import KubeObject
 from controllers.api.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -134,10 +134,18 @@ class World:
         cards = self.devices.by(BY_POOL, name)
         return [card.name for card in cards], [card.name for card in cards if self._is_out(card)]
 
-    def fleet(self) -> tuple[int, list[str]]:
-        """How many nodes are in service or should be, and those that are not although pools have cards there."""
-        out = [one.name for one in self.inventories.by(OUT, OUT) if any(map(_pool, self.cards(one.name)))]
-        return len(self.inventories) - len(self.inventories.by(OUT, OUT)) + len(out), out
+    def fleet(self, let: Collection[str] = ()) -> tuple[int, list[str]]:
+        """How many nodes are in service or should be, and those that are not although pools have cards there.
+
+        So do those that were let go (`let`), with or without pools.
+        """
+        gone = self.inventories.by(OUT, OUT)
+        out = [one.name for one in gone if one.name in let or any(map(_pool, self.cards(one.name)))]
+        return len(self.inventories) - len(gone) + len(out), out
+
+    def gated(self, gates: Collection[str]) -> set[str]:
+        """Nodes that carry one of these labels, also where inventory knows no GPU node any more."""
+        return {node.name for node in self.nodes if not node.metadata.labels.keys().isdisjoint(gates)}
 
     def operands(self) -> ObservedOperands:
         """What runs on all nodes."""

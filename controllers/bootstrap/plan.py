@@ -80,8 +80,16 @@ class Assessment:
     @property
     def node_out(self) -> bool:
         """Whether the node should leave service."""
-        was = kinds.is_true(self.inventory.status.conditions, kinds.READY_FOR_POOLING)
-        return was and self.trouble is not None and not self.trouble.decided and not self.patient
+        return self._was and self.stays_out
+
+    @property
+    def stays_out(self) -> bool:
+        """Whether the node is out of service, or should be, for a trouble that nobody decided."""
+        return self.trouble is not None and not self.trouble.decided and not (self._was and self.patient)
+
+    @property
+    def _was(self) -> bool:
+        return kinds.is_true(self.inventory.status.conditions, kinds.READY_FOR_POOLING)
 
 
 def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool = True) -> Assessment | None:
@@ -108,7 +116,7 @@ def _timed(found: Assessment, settings: Settings, now: float) -> Assessment:
     at, old = found.at, found.inventory.status
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
     trouble = troubles.first(at)
-    since = _since(old, before, trouble, _flags(at), now)
+    since = _since(old, before, trouble, now)
     if trouble is None:
         return replace(found, since=since, cards_out=cards.wanting(at.seen, at.roles))
     was = before is not None and before.status == "True"
@@ -198,13 +206,7 @@ def _flags(at: Situation) -> dict[str, bool | None]:
     return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": validated}
 
 
-def _since(
-    old: GPUNodeInventoryStatus,
-    before: Condition | None,
-    trouble: Trouble | None,
-    flags: dict[str, bool | None],
-    now: float,
-) -> str:
+def _since(old: GPUNodeInventoryStatus, before: Condition | None, trouble: Trouble | None, now: float) -> str:
     """When the preparation last changed; now, where it does so now."""
     last = old.bootstrap
     if last is None or last.last_run is None or before is None or not _is_time(last.last_run):
@@ -214,7 +216,6 @@ def _since(
         same = (before.reason == judge.READY) == (trouble is None)
     else:
         same = trouble is not None and judge.stage(before.reason) == judge.stage(trouble.finding.reason)
-        same = same and Bootstrap(**flags, last_run=last.last_run) == last
     return last.last_run if same else stamp_exact(now)
 
 
@@ -259,5 +260,5 @@ def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding) -> None:
     elif was and not found.status:
         text = f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}"
         draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
-    elif found.reason == judge.HELD and before is not None and before.reason != judge.HELD:
+    elif found.status and found.reason == judge.HELD and before is not None and before.reason != judge.HELD:
         draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))

@@ -157,7 +157,9 @@ class Ward:
             return self._silent
         monitored = {node: heart for node, heart in self._hearts.items() if heart.ready}
         period = self._settings().bootstrap.monitoring.scrape_period
-        silent = frozenset(node for node, heart in monitored.items() if heartbeat.failing(heart, period, now))
+        silent = frozenset(
+            node for node, heart in monitored.items() if heartbeat.failing(heart, self.limits, period, now)
+        )
         finding = blindness(silent, len(monitored), self._settings().health.max_unavailable_percent)
         if finding is not None and not self._silent:
             self._tell(finding)

@@ -201,6 +201,35 @@ def test_a_failed_check_of_another_boot_faults_no_card(ready: Cluster) -> None:
     assert ready.plan().writes == ()
 
 
+@pytest.mark.parametrize("lose", ["report", "boot"])
+def test_a_failed_check_stands_until_a_validator_has_looked_again(ready: Cluster, lose: str) -> None:
+    ready.verdict(DRIVER, OK, message="not started", cards_failed=address(1))
+    ready.step()
+    if lose == "report":
+        ready.silence()
+    else:
+        ready.node(boot="another")
+    ready.step()
+    assert ready.faulted(number=1) == ("True", "ValidationFailed")
+    assert ready.plan().writes == ()
+
+    ready.node()
+    ready.report()
+    ready.verdict(DRIVER, OK)
+    ready.step()
+    assert ready.faulted(number=1) == ("False", "Healthy")
+
+
+def test_a_failed_check_ends_with_the_validators(ready: Cluster) -> None:
+    ready.verdict(DRIVER, OK, message="not started", cards_failed=address(1))
+    ready.step()
+    ready.settings = parse_settings(
+        {"bootstrap": {"driver_validator": {"enabled": False}, "validator": {"enabled": False}}}
+    )
+    ready.step()
+    assert ready.faulted(number=1) == ("False", "Healthy")
+
+
 # --- a person's command ---------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
+from controllers.api.validation import DRIVER, FAILED
 from controllers.bootstrap import plan
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.runtime.plan import Note
@@ -111,6 +112,14 @@ def test_what_a_person_decided_is_never_held(fleet: Cluster, reason: str) -> Non
     assert {fleet.pooling(node) for node in NODES} == {("False", reason)}
 
 
+def test_an_agents_word_is_no_fuse(fleet: Cluster) -> None:
+    for reason in ("LibraryMissing", "Held"):
+        fleet.verdict(DRIVER, FAILED, reason=reason, message="half upgraded", on=FIRST)
+        made = fleet.step(on=FIRST)
+    assert fleet.pooling(FIRST) == ("False", "Held")
+    assert notes(made) == []
+
+
 def test_a_node_that_is_held_and_then_not_wanted_goes(fleet: Cluster) -> None:
     for node in (FIRST, SECOND):
         fleet.report(driver="", on=node)
@@ -197,6 +206,39 @@ def test_a_node_that_is_deleted_makes_room(fleet: Cluster) -> None:
     fuses = fleet.fuses(world)
     ask(fleet, fuses, world, FIRST)
     fleet.drop(resources.GPUNODEINVENTORY, FIRST)
+    renew(fleet, world)
+    ask(fleet, fuses, world, FIRST)
+
+    assert ask(fleet, fuses, world, SECOND).node == ""
+
+
+def test_nodes_without_pooled_cards_go_no_faster(fleet: Cluster) -> None:
+    for node in NODES:
+        fleet.pooled(None, on=node)
+        fleet.report(driver="", on=node)
+    world = fleet.view()
+    fuses = fleet.fuses(world)
+    for _ in range(len(NODES)):
+        for node in NODES:
+            fleet.execute(fleet.plan(node, fuses).actions, names.MANAGER_BOOTSTRAP, None)
+            renew(fleet, world)
+    assert [fleet.pooling(node)[1] for node in NODES] == ["DriverNotFound", *["Held"] * 4]
+
+    fleet.report(on=FIRST)
+    for node in NODES:
+        fleet.execute(fleet.plan(node, fuses).actions, names.MANAGER_BOOTSTRAP, None)
+        renew(fleet, world)
+    assert [fleet.pooling(node)[1] for node in NODES] == ["Ready", "DriverNotFound", *["Held"] * 3]
+
+
+def test_a_node_that_was_let_go_and_is_not_wanted_any_more_makes_room(fleet: Cluster) -> None:
+    for node in (FIRST, SECOND):
+        fleet.pooled(None, on=node)
+        fleet.report(driver="", on=node)
+    world = fleet.view()
+    fuses = fleet.fuses(world)
+    fleet.execute(fleet.plan(FIRST, fuses).actions, names.MANAGER_BOOTSTRAP, None)
+    fleet.inventory(managed=False, on=FIRST)
     renew(fleet, world)
     ask(fleet, fuses, world, FIRST)
 

@@ -189,6 +189,20 @@ def test_a_component_that_is_switched_off_loses_its_gate(ready: Cluster) -> None
     assert ready.status()["monitoring"] == {}
 
 
+def test_a_component_beside_it_that_comes_and_goes_does_not_put_the_deadline_off(cluster: Cluster) -> None:
+    for _ in COMPONENTS:
+        cluster.step()
+        cluster.kubelet()
+    cluster.pod("validator", ready=False)
+    cluster.step()
+    for ready in (False, True, False):
+        cluster.now += cluster.settings.bootstrap.phase_deadline / 3
+        cluster.pod("gfd", ready=ready)
+        cluster.step()
+
+    assert cluster.condition("ReadyForPooling") == ("False", "ValidatorOverdue")
+
+
 @pytest.mark.parametrize("at", range(len(PHASES)))
 def test_past_its_deadline_a_component_is_called_overdue(cluster: Cluster, at: int) -> None:
     phase, deadline = PHASES[at], cluster.settings.bootstrap.phase_deadline

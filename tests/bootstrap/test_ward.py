@@ -209,6 +209,24 @@ def test_many_nodes_silent_at_once_are_not_believed_and_it_is_told_once() -> Non
     assert all(found == (False, "Healthy") for found in map(room.finding, nodes))  # nor is a card given up
 
 
+@pytest.mark.parametrize("missing", [2 * PERIOD, 2.5 * PERIOD, MISSING])
+def test_a_whole_fleet_is_not_believed_whatever_the_settings(missing: float) -> None:
+    nodes = [f"worker-{n}" for n in range(10)]
+    room = Room(*nodes)
+    room.cluster.settings = parse_settings({"bootstrap": {"monitoring": {"missingAfter": f"{missing:g}s"}}})
+    room.ward.configure()
+    for moment in range(30):
+        for node in nodes:  # each in its own moment of the period
+            room.cluster.now += PERIOD / len(nodes)
+            if moment < 3:
+                room.scrape(node)
+            for other in nodes:
+                room.look(other)
+
+    assert [room.look(node).ready for node in nodes] == [True] * len(nodes)
+    assert [found.reason for found in room.told] == ["Blind"]
+
+
 def test_a_few_silent_nodes_are_believed() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
     room = Room(*nodes)

@@ -72,5 +72,5 @@ async def _cards(url: str, session: aiohttp.ClientSession) -> tuple[CardSample, 
             reader.feed(piece)
             await asyncio.sleep(0)
     if not (cards := reader.cards()):
-        raise _Refused("no_cards", f"{url} sent {size} bytes that name no card of DCGM's")
+        raise _Refused("no_cards", f"{url} answers with lines that name no card of DCGM's")
     return cards

@@ -52,9 +52,11 @@ def left(heart: Heartbeat, limits: Limits, now: float) -> float:
     return max(heart.since, heart.last or heart.since) + limits.missing_after - now
 
 
-def failing(heart: Heartbeat, period: float, now: float) -> bool:
+def failing(heart: Heartbeat, limits: Limits, period: float, now: float) -> bool:
     """Whether a node that is not called missing has been silent for two periods: what blindness is told by.
 
-    It must be told before the first of many nodes is called missing, so it does not wait for that.
+    When the first of many nodes is called missing, the last of them has been silent for a period less, since each
+    has its own moment: they must all be told by then, so it may be sooner.
     """
-    return heart.ready is not False and max(heart.since, heart.last or heart.since) + 2 * period < now
+    enough = min(2 * period, limits.missing_after - period)
+    return heart.ready is not False and max(heart.since, heart.last or heart.since) + enough < now

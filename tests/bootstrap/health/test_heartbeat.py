@@ -59,9 +59,9 @@ def test_mig_work_stops_the_clock():
 
 def test_a_node_fails_before_it_is_missing():
     heart = after(remember(None, 0), True, True, True)
-    assert not failing(heart, 15, 75)
-    assert failing(heart, 15, 76)
-    assert not failing(look(heart, LIMITS, 200), 15, 200)  # known to be missing: no news
+    assert not failing(heart, LIMITS, 15, 75)
+    assert failing(heart, LIMITS, 15, 76)
+    assert not failing(look(heart, LIMITS, 200), LIMITS, 15, 200)  # known to be missing: no news
 
 
 @given(st.lists(st.booleans(), max_size=60))

@@ -1,0 +1,66 @@
+"""What the process looks at when it begins to lead: everything, with the settings that were read before."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controllers.api import resources
+from controllers.api.settings import Settings, parse_settings
+from controllers.bootstrap.__main__ import Reconciler
+from controllers.runtime.settings import LiveSettings
+from tests.bootstrap.world import NODE, Cluster
+
+CHANGED = {
+    "bootstrap": {"monitoring": {"scrapePeriod": "1s", "missingAfter": "9s"}, "validator": {"enabled": False}},
+    "health": {"temperatureFaultC": 90},
+}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.prepare()
+    return made
+
+
+def reconciler(cluster: Cluster, settings: LiveSettings[Settings]) -> Reconciler:
+    process: Any = SimpleNamespace(
+        executor=SimpleNamespace(execute=None),
+        recorder=SimpleNamespace(note=None),
+        args=SimpleNamespace(agent_image="agent", exporter_url="http://{host}/"),
+    )
+    return Reconciler(process, cluster.view(), settings)
+
+
+def live() -> LiveSettings[Settings]:
+    nobody: Any = None
+    return LiveSettings(resources.MODULECONFIG, Settings(), parse_settings, nobody)
+
+
+async def test_settings_that_were_read_before_we_lead_are_followed(cluster: Cluster) -> None:
+    settings = live()
+    made = reconciler(cluster, settings)
+    read: Any = CHANGED
+    settings.changed(None, read)
+    made.begin()
+
+    assert (made.ward.limits.missing_after, made.ward.limits.temperature_fault) == (9, 90)
+    assert made.scraper.period == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_node_whose_gates_are_open_is_looked_at_also_where_inventory_forgot_it(
+    cluster: Cluster, known: bool
+) -> None:
+    if not known:
+        cluster.drop(resources.GPUNODEINVENTORY, NODE)
+    cluster.node(on="plain")
+    made = reconciler(cluster, live())
+    made.begin()
+
+    assert not made.nodes.idle
+    assert made.nodes._queue.take(0) == NODE
+    assert made.nodes._queue.take(0) is None
