@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
-from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
-from controllers.api.nodefeature import NodeFeature
 from controllers.api.settings import Settings
 from controllers.bootstrap import components, plan
 from controllers.bootstrap.fuses import Fuses
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
-from controllers.bootstrap.observe import EXPORTER, Operand, Pod, RuntimeClass, World
+from controllers.bootstrap.observe import EXPORTER, World
 from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
+from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Note, Ref
@@ -120,10 +119,10 @@ class Reconciler:
     def _named_as_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.nodes.add((new or old or Node()).name)
 
-    def _feature_changed(self, old: NodeFeature | None, new: NodeFeature | None) -> None:
+    def _feature_changed(self, old: Report | None, new: Report | None) -> None:
         self.nodes.add_all({feature.node for feature in (old, new) if feature is not None and feature.is_agent_report})
 
-    def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+    def _device_changed(self, old: Card | None, new: Card | None) -> None:
         if new is None and old is not None:
             self.ward.forget_card(old.name)
         self.nodes.add_all({device.status.node_name for device in (old, new) if device and device.status.node_name})
@@ -138,11 +137,9 @@ async def wire(process: Process) -> None:
     """Connect caches and loops, and live."""
     world = World(
         nodes=process.reflect(resources.NODE, Node),
-        features=process.reflect(
-            resources.NODEFEATURE, NodeFeature, scope=Scope(namespace=names.NAMESPACE), optional=True
-        ),
+        features=process.reflect(resources.NODEFEATURE, Report, scope=Scope(namespace=names.NAMESPACE), optional=True),
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
-        devices=process.reflect(resources.GPUDEVICE, GPUDevice),
+        devices=process.reflect(resources.GPUDEVICE, Card),
         pods=process.reflect(resources.POD, Pod, scope=OPERANDS),
         daemonsets=process.reflect(resources.DAEMONSET, Operand, scope=OPERANDS),
         configmaps=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OPERANDS),

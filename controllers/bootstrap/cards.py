@@ -22,12 +22,13 @@ from controllers.runtime.plan import Apply, Merge, Note, ref
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from controllers.api.gpudevice import DeviceHealth, GPUDevice
+    from controllers.api.gpudevice import DeviceHealth
     from controllers.api.meta import Condition
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.health.signs import Memory
     from controllers.bootstrap.health.view import CardNews
     from controllers.bootstrap.observe import ObservedNode
+    from controllers.bootstrap.records import Card
     from controllers.runtime.plan import Action
 
 LOST: Final = "Lost"
@@ -70,11 +71,11 @@ def plan(
             yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
 
 
-def _news(seen: ObservedNode, card: GPUDevice) -> CardNews | None:
+def _news(seen: ObservedNode, card: Card) -> CardNews | None:
     return seen.telemetry.cards.get(card.name) if seen.telemetry else None
 
 
-def _wanted(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> Finding | None:
+def _wanted(seen: ObservedNode, card: Card, roles: Sequence[str]) -> Finding | None:
     """What the condition should say if no fuse held it; None where nothing can be said."""
     if (found := _gone(seen, card)) is not None:
         return found
@@ -94,7 +95,7 @@ def _wanted(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> Findin
     return _over(card)
 
 
-def _gone(seen: ObservedNode, card: GPUDevice) -> Finding | None:
+def _gone(seen: ObservedNode, card: Card) -> Finding | None:
     incomplete = kinds.find(card.status.conditions, kinds.INVENTORY_INCOMPLETE)
     lost = incomplete is not None and (incomplete.status, incomplete.reason) == ("True", names.REASON_CARD_LOST)
     if not lost:
@@ -103,7 +104,7 @@ def _gone(seen: ObservedNode, card: GPUDevice) -> Finding | None:
     return Finding(True, LOST, message)
 
 
-def _unheard(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> bool:
+def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> bool:
     """Whether a validator found fault with the card, and none has looked since the node started or its report went."""
     recorded = kinds.find(card.status.conditions, kinds.FAULTED)
     if recorded is None or recorded.status == "False" or recorded.reason.removesuffix(judge.HELD) != VALIDATION_FAILED:
@@ -111,7 +112,7 @@ def _unheard(seen: ObservedNode, card: GPUDevice, roles: Sequence[str]) -> bool:
     return bool(roles) and all(verdict(seen, role) is None for role in roles)
 
 
-def _over(card: GPUDevice) -> Finding | None:
+def _over(card: Card) -> Finding | None:
     """Nothing is said of the card any more, and something was: then that is over."""
     recorded = kinds.find(card.status.conditions, kinds.FAULTED)
     if recorded is None or recorded.status == "False":
@@ -123,7 +124,7 @@ def _over(card: GPUDevice) -> Finding | None:
     return None
 
 
-def _condition(card: GPUDevice, found: Finding | None, now: float) -> Condition | None:
+def _condition(card: Card, found: Finding | None, now: float) -> Condition | None:
     if found is None:
         return None
     return condition(
@@ -137,7 +138,7 @@ def _condition(card: GPUDevice, found: Finding | None, now: float) -> Condition 
     )
 
 
-def _health(card: GPUDevice, heard: Memory | None, limits: Limits, now: float) -> DeviceHealth | None:
+def _health(card: Card, heard: Memory | None, limits: Limits, now: float) -> DeviceHealth | None:
     """What to record: what crossed a threshold, else what is recorded. One apply owns all of it."""
     new = worth_writing(card.status.health, telemetry(heard), limits, now) if heard is not None else None
     return card.status.health if new is None else new
@@ -148,7 +149,7 @@ def _status(made: Condition | None, health: DeviceHealth | None) -> dict[str, An
     return status | ({"health": to_json(health)} if health is not None else {})
 
 
-def _told(card: GPUDevice, recorded: Condition | None, made: Condition | None) -> Iterator[Action]:
+def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Iterator[Action]:
     """Events for people when a card goes, is kept, or comes back."""
     was, now = (one.status if one else "False" for one in (recorded, made))
     if made is None or (was, recorded.reason if recorded else "") == (now, made.reason):
@@ -162,7 +163,7 @@ def _told(card: GPUDevice, recorded: Condition | None, made: Condition | None) -
         yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
 
 
-def _obeyed(card: GPUDevice, made: Condition | None) -> Iterator[Action]:
+def _obeyed(card: Card, made: Condition | None) -> Iterator[Action]:
     """A person's command is removed when nothing is left to write of what it did, or could not do."""
     about = ref(GPUDEVICE, card)
     if made is None or made.reason != judge.RETURNED:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.bootstrap.situation import Situation
     from controllers.bootstrap.troubles import Trouble
 
-READY, RESTARTING, HELD = "Ready", "Restarting", "Held"
+READY, RESTARTING, PREPARING, HELD = "Ready", "Restarting", "Preparing", "Held"
 FEW: Final = 3
 """Names that a sentence carries."""
 
@@ -33,17 +33,21 @@ def findings(at: Situation, pooling: Finding) -> dict[str, Finding]:
     return made | {kinds.DEGRADED_WORKLOADS: degraded_workloads(at, pooling), kinds.READY_FOR_POOLING: pooling}
 
 
-def ready_for_pooling(at: Situation, trouble: Trouble | None, *, patient: bool, held: str) -> Finding:
+def ready_for_pooling(at: Situation, trouble: Trouble | None, *, patience: str, held: str) -> Finding:
     """Whether the node's cards may be in pools, and what keeps them out.
 
-    `patient`: the node was ready and what troubles it may pass; `held`: the node was ready and a fuse keeps it so,
-    in these words.
+    `patience`: the reason to stay in service where the node was ready and what troubles it may pass; `held`: where
+    the node was ready and a fuse keeps it so, why.
     """
     if trouble is None:
         version = at.fact("driver", "version")
         return Finding(True, READY, f"node {at.name} is prepared: driver {version}, {at.cards} cards")
     found = trouble.finding
-    if patient and trouble.passing:
+    if patience == PREPARING and trouble.passing:
+        return Finding(
+            True, PREPARING, f"node {at.name} stays in service while what is new there starts: {found.message}"
+        )
+    if patience and trouble.passing:
         return Finding(True, RESTARTING, f"node {at.name} stays in service for a while: {found.message}")
     if held and not trouble.decided:
         return Finding(True, HELD, f"node {at.name} is kept in service, {held}: {found.message}")
@@ -105,7 +109,7 @@ CONDITIONS: Final[dict[str, Callable[[Situation], Finding]]] = {
 
 def degraded_workloads(at: Situation, pooling: Finding) -> Finding:
     """Pods go on with cards that the module would give to nobody now."""
-    used = [card for card in at.seen.devices if card.status.allocations]
+    used = [card for card in at.seen.devices if card.status.in_use]
     faulted = [card.name for card in used if is_true(card.status.conditions, kinds.FAULTED)]
     if used and (pooling.status is not True or pooling.reason == HELD):
         message = f"pods of node {at.name} use {_few([card.name for card in used])} while ReadyForPooling says:"

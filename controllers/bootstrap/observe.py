@@ -3,58 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import FAULTED, READY_FOR_POOLING, is_true
-from controllers.api.kube import DaemonSetStatus, PodStatus
-from controllers.api.kube import Pod as KubePod
-from controllers.api.meta import KubeObject
-from controllers.api.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
-    from controllers.api.nodefeature import NodeFeature
     from controllers.bootstrap.health.view import Telemetry
+    from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
 EXPORTER = "dcgm-exporter"
-
-
-@record
-class Operand(KubeObject):
-    """A DaemonSet of ours with its whole spec, to see what somebody else changed in it."""
-
-    spec: dict[str, Any] = Field(default_factory=dict)
-    status: DaemonSetStatus = Field(default_factory=DaemonSetStatus)
-
-
-@record
-class RuntimeClass(KubeObject):
-    """How containers reach cards on a node."""
-
-    handler: str = ""
-
-
-@record
-class OperandPodStatus(PodStatus):
-    """Where the pod answers, too."""
-
-    pod_ip: str | None = Field(default=None, alias="podIP")
-
-
-@record
-class Pod(KubePod):
-    """A pod of a component."""
-
-    status: OperandPodStatus = Field(default_factory=OperandPodStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +28,8 @@ class ObservedNode:
     name: str
     node: Node | None
     inventory: GPUNodeInventory | None = None
-    report: NodeFeature | None = None
-    devices: tuple[GPUDevice, ...] = ()
+    report: Report | None = None
+    devices: tuple[Card, ...] = ()
     ready: frozenset[str] = frozenset()
     """Components that have a ready pod on the node."""
     agent_ready: bool = False
@@ -88,9 +52,9 @@ class World:
     """The caches of the process."""
 
     nodes: Store[Node]
-    features: Store[NodeFeature]
+    features: Store[Report]
     inventories: Store[GPUNodeInventory]
-    devices: Store[GPUDevice]
+    devices: Store[Card]
     pods: Store[Pod]
     daemonsets: Store[Operand]
     configmaps: Store[ConfigMap]
@@ -119,7 +83,7 @@ class World:
             telemetry=telemetry,
         )
 
-    def cards(self, node: str) -> tuple[GPUDevice, ...]:
+    def cards(self, node: str) -> tuple[Card, ...]:
         """The cards of a node."""
         return tuple(self.devices.by(BY_NODE, node))
 
@@ -155,11 +119,11 @@ class World:
             {item.name: item for item in self.runtime_classes},
         )
 
-    def _is_out(self, card: GPUDevice) -> bool:
+    def _is_out(self, card: Card) -> bool:
         inventory = self.inventories.get(card.status.node_name or "")
         ready = inventory is not None and is_true(inventory.status.conditions, READY_FOR_POOLING)
         return not ready or is_true(card.status.conditions, FAULTED)
 
 
-def _pool(device: GPUDevice) -> tuple[str, ...]:
+def _pool(device: Card) -> tuple[str, ...]:
     return (device.status.pool_ref.name,) if device.status.pool_ref else ()

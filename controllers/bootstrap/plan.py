@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
 RETRY = 15.0
 """Seconds after which what a fuse holds is asked for again: others may have come back."""
+WAITS = frozenset(phase.word + troubles.NOT_READY for phase in PHASES)
+"""Reasons of a node that waits for a component's pod."""
 MONITORING = frozenset(phase.component for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
 """Components that the exporter's answers vouch for, whatever their pods do."""
 
@@ -70,8 +72,8 @@ class Assessment:
     trouble: Trouble | None
     since: str
     """When the preparation last changed."""
-    patient: bool
-    """Whether the node was ready and what troubles it may pass soon."""
+    patience: str
+    """The reason for which a node that was ready stays so, since what troubles it may pass; else empty."""
     left: float | None
     """Seconds after which time alone changes what is thought."""
     cards_out: Mapping[str, str]
@@ -85,7 +87,7 @@ class Assessment:
     @property
     def stays_out(self) -> bool:
         """Whether the node is out of service, or should be, for a trouble that nobody decided."""
-        return self.trouble is not None and not self.trouble.decided and not (self._was and self.patient)
+        return self.trouble is not None and not self.trouble.decided and not (self._was and self.patience)
 
     @property
     def _was(self) -> bool:
@@ -108,19 +110,26 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     step = progress(running, seen.ready | vouched, opened) if managed and count else Progress(frozenset(), None)
     deadline = settings.bootstrap.phase_deadline
     at = Situation(seen, managed, count, running, step.blocking, overdue=False, deadline=deadline, enabled=enabled)
-    return _timed(Assessment(node, inventory, at, step, None, "", False, None, {}), settings, now)
+    return _timed(
+        Assessment(node, inventory, at, step, None, "", "", None, {}), settings, now, opening=bool(step.gates - opened)
+    )
 
 
-def _timed(found: Assessment, settings: Settings, now: float) -> Assessment:
-    """With what the time that has passed makes of it."""
+def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) -> Assessment:
+    """With what the time that has passed makes of it. `opening`: whether a gate is opened now."""
     at, old = found.at, found.inventory.status
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
     trouble = troubles.first(at)
-    since = _since(old, before, trouble, now)
+    since = _since(old, before, trouble, now, opening=opening)
     if trouble is None:
         return replace(found, since=since, cards_out=cards.wanting(at.seen, at.roles))
-    was = before is not None and before.status == "True"
-    grace = seconds(since) + settings.bootstrap.restart_grace - now if was and trouble.passing else 0.0
+    word, allowed = "", 0.0
+    if before is not None and before.status == "True" and trouble.passing:
+        # A component that is new on a ready node has its image to pull, as on a node that is new.
+        new = opening or before.reason == judge.PREPARING
+        word = judge.PREPARING if new else judge.RESTARTING
+        allowed = settings.bootstrap.phase_deadline if new else settings.bootstrap.restart_grace
+    grace = seconds(since) + allowed - now if word else 0.0
     deadline = seconds(since) + settings.bootstrap.phase_deadline - now if at.blocking is not None else 0.0
     if at.blocking is not None and deadline <= 0:
         at = replace(at, overdue=True)
@@ -130,7 +139,7 @@ def _timed(found: Assessment, settings: Settings, now: float) -> Assessment:
         at=at,
         trouble=trouble,
         since=since,
-        patient=grace > 0,
+        patience=word if grace > 0 else "",
         left=min((left for left in (grace, deadline) if left > 0), default=None),
         cards_out=cards.wanting(at.seen, at.roles),
     )
@@ -144,8 +153,9 @@ def plan(seen: ObservedNode, found: Assessment | None, held: Held, limits: Limit
     if found is None:
         return Plan()
     draft = Draft()
-    _gates(draft, found.node, found.progress)
+    # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
+    _gates(draft, found.node, found.progress)
     draft.add(*cards.plan(seen, found.at.roles, held.cards, limits, now))
     for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held.any else None):
         if left is not None:
@@ -169,7 +179,7 @@ def _gates(draft: Draft, node: Node, step: Progress) -> None:
 def _status(draft: Draft, known: Assessment, held: Held, now: float) -> None:
     """Facts and conditions of the node, in one write."""
     at, inventory, old = known.at, known.inventory, known.inventory.status
-    pooling = judge.ready_for_pooling(at, known.trouble, patient=known.patient, held=held.node)
+    pooling = judge.ready_for_pooling(at, known.trouble, patience=known.patience, held=held.node)
     made = [
         condition(
             old.conditions,
@@ -206,16 +216,22 @@ def _flags(at: Situation) -> dict[str, bool | None]:
     return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": validated}
 
 
-def _since(old: GPUNodeInventoryStatus, before: Condition | None, trouble: Trouble | None, now: float) -> str:
-    """When the preparation last changed; now, where it does so now."""
+def _since(
+    old: GPUNodeInventoryStatus, before: Condition | None, trouble: Trouble | None, now: float, *, opening: bool
+) -> str:
+    """When the preparation last changed; now, where it does so now.
+
+    From one component to another it changes only when a gate opens: pods that crash in turn put no deadline off.
+    """
     last = old.bootstrap
     if last is None or last.last_run is None or before is None or not _is_time(last.last_run):
         return stamp_exact(now)
     if before.status == "True":
         # A ready node that restarts or is held is in trouble, and its clock runs on while it is.
-        same = (before.reason == judge.READY) == (trouble is None)
+        same = (before.reason == judge.READY) == (trouble is None) and not (opening and trouble is not None)
     else:
-        same = trouble is not None and judge.stage(before.reason) == judge.stage(trouble.finding.reason)
+        stages = {judge.stage(reason) for reason in (before.reason, trouble.finding.reason if trouble else judge.READY)}
+        same = len(stages) == 1 or (stages <= WAITS and not opening)
     return last.last_run if same else stamp_exact(now)
 
 

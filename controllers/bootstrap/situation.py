@@ -13,16 +13,19 @@ from controllers.domain.report import is_of_this_boot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from controllers.api.gpudevice import GPUDevice, Pci
+    from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
     from controllers.bootstrap.observe import ObservedNode
     from controllers.bootstrap.phases import Phase
+    from controllers.bootstrap.records import Card
     from controllers.domain.catalogue import Requirement
 
 FACT_MAX: Final = 64
 SAID_MAX: Final = 600
 """Characters of an agent's sentence that are passed on."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+OURS: Final = re.compile(r"^(Ready|Restarting|Preparing|Held)$|(NotReady|Overdue)$")
+"""Words by which the planners know what they said themselves; an agent does not get to say them."""
 CHECK_FAILED: Final = "CheckFailed"
 """Reason of a failed check whose own word is none."""
 VALIDATORS: Final = {validation.DRIVER: "driver-validator", validation.CONTAINER: "validator"}
@@ -89,17 +92,17 @@ def verdict(seen: ObservedNode, role: str) -> Validation | None:
     booted = seen.node.status.node_info.boot_id
     if found.boot_id and booted and found.boot_id != booted:
         return None
-    reason = found.reason if _WORD.fullmatch(found.reason) else CHECK_FAILED
+    reason = found.reason if _WORD.fullmatch(found.reason) and not OURS.search(found.reason) else CHECK_FAILED
     return replace(found, reason=reason, message=found.message[:SAID_MAX])
 
 
-def passes(seen: ObservedNode, card: GPUDevice, roles: Iterable[str]) -> bool:
+def passes(seen: ObservedNode, card: Card, roles: Iterable[str]) -> bool:
     """Whether every one of these validators has looked, and finds fault with neither node nor card."""
     found = [verdict(seen, role) for role in roles]
     return all(one is not None and one.result == validation.OK and not fails(one, card) for one in found)
 
 
-def fails(found: Validation, card: GPUDevice) -> bool:
+def fails(found: Validation, card: Card) -> bool:
     """Whether a validator finds fault with that card alone."""
     pci = _pci(card)
     return pci is not None and pci.address in found.cards_failed
@@ -110,10 +113,10 @@ def source(name: str) -> str:
     return f"NodeFeature {names.NAMESPACE}/{names.agent_feature(name)}"
 
 
-def _pci(card: GPUDevice) -> Pci | None:
+def _pci(card: Card) -> Pci | None:
     return card.status.hardware.pci if card.status.hardware else None
 
 
-def _compute(card: GPUDevice) -> tuple[int, int] | None:
+def _compute(card: Card) -> tuple[int, int] | None:
     found = card.status.hardware.compute_capability if card.status.hardware else None
     return (found.major, found.minor) if found else None

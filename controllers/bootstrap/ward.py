@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from controllers.api.conditions import Finding
-    from controllers.api.gpudevice import GPUDevice
     from controllers.api.settings import Settings
     from controllers.bootstrap.health.fetch import Scrape
     from controllers.bootstrap.health.heartbeat import Heartbeat
     from controllers.bootstrap.health.signs import Memory
     from controllers.bootstrap.health.text import CardSample
     from controllers.bootstrap.observe import World
+    from controllers.bootstrap.records import Card
 
 
 BLIND_SECONDS: Final = 1.0
@@ -72,8 +72,11 @@ class Ward:
 
     def waits(self, node: str) -> bool:
         """Whether somebody waits for the node's answers, so that it should be asked at once."""
-        heart = self._hearts.get(node)
-        return heart is None or heart.ready is not True
+        if (heart := self._hearts.get(node)) is not None:
+            return heart.ready is not True
+        inventory = self._world.inventories.get(node)
+        recorded = inventory.status.monitoring if inventory is not None else None
+        return recorded is None or recorded.dcgm_ready is not True
 
     # --- what comes in ------------------------------------------------------------------------
 
@@ -85,7 +88,7 @@ class Ward:
         before = self._heart(node, now)
         after = self._hearts[node] = heartbeat.beat(before, self.limits, now, fresh=scrape.fresh)
         self._found[node] = scrape.error
-        news = after.ready != before.ready
+        news = after.ready != before.ready or (scrape.fresh and node in self._silent)
         if scrape.fresh:
             cards = self._world.cards(node)
             samples, suspended = match(cards, scrape.cards), _has_mig_work(cards)
@@ -94,7 +97,7 @@ class Ward:
         if news:
             self._wake(node)
 
-    def _judge(self, card: GPUDevice, sample: CardSample | None, now: float, *, suspended: bool = False) -> bool:
+    def _judge(self, card: Card, sample: CardSample | None, now: float, *, suspended: bool = False) -> bool:
         """Judge a card; whether there is something to write or tell."""
         before = self._memory(card, now)
         asked = card.metadata.annotations.get(names.RETURN) == "true"
@@ -109,10 +112,10 @@ class Ward:
             return True
         return worth_writing(card.status.health, telemetry(made.memory), self.limits, now) is not None
 
-    def _validated(self, card: GPUDevice) -> bool:
+    def _validated(self, card: Card) -> bool:
         return passes(self._world.node(card.status.node_name or ""), card, self._roles)
 
-    def _memory(self, card: GPUDevice, now: float) -> Memory:
+    def _memory(self, card: Card, now: float) -> Memory:
         uid, memory = self._cards.get(card.name, ("", None))
         if memory is not None and uid == card.metadata.uid:
             return memory
@@ -190,7 +193,7 @@ class Ward:
                 yield CardTelemetry(card.status.node_name or "", name, memory)
 
 
-def _has_mig_work(cards: Iterable[GPUDevice]) -> bool:
+def _has_mig_work(cards: Iterable[Card]) -> bool:
     """Whether MIG work stops who tells of the node's cards."""
     return any(card.status.mig_apply is not None and card.status.mig_apply.phase in MIG_WORK for card in cards)
 

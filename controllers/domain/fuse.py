@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api.conditions import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
 BLIND: Final = "Blind"
 
@@ -40,17 +40,6 @@ def allow(out: Collection[str], wanting: Collection[str], total: int, percent: i
     room = max(0, limit(total, percent) - len(already))
     go = (already & set(wanting)) | set(waiting[:room])
     return Decision(tuple(sorted(go)), tuple(waiting[room:]))
-
-
-def allow_each(
-    groups: Mapping[str, Collection[str]], out: Collection[str], wanting: Collection[str], percent: int
-) -> dict[str, Decision]:
-    """Decide for several groups, such as pools with their cards; a member of none is held by nothing."""
-    gone, asked = set(out), set(wanting)
-    return {
-        group: allow(gone & set(members), asked & set(members), len(set(members)), percent)
-        for group, members in groups.items()
-    }
 
 
 def blindness(failing: Collection[str], total: int, percent: int) -> Finding | None:

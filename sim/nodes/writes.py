@@ -8,7 +8,7 @@ from controllers.api import names as api
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter, to_json
 from controllers.api.resources import GPUDEVICE, NODEFEATURE
-from controllers.runtime.errors import Forbidden
+from controllers.runtime.errors import Forbidden, NotFound
 from sim.nodes.report import Report
 from sim.nodes.validators import manager
 
@@ -42,6 +42,8 @@ class Writes:
     async def report(self, client: Client, body: dict[str, Any], known: Report | None, manager: str) -> None:
         """Write a NodeFeature; one that was deleted meanwhile is not made anew by an old uid."""
         meta = body["metadata"]
+        if known is None and await self._is_there(client, meta):
+            return  # somebody made it by hand a moment ago: the watch brings it
         uid = {"uid": known.metadata.uid} if known is not None else {}
         full = {"apiVersion": NODEFEATURE.api_version, "kind": "NodeFeature"} | body | {"metadata": meta | uid}
         answer = await self.guarded(
@@ -49,6 +51,15 @@ class Writes:
             meta["labels"][api.NFD_NODE_NAME],
         )
         self._cluster.reports.offer(adapter(Report).validate_json(answer))
+
+    async def _is_there(self, client: Client, meta: Mapping[str, Any]) -> bool:
+        try:
+            await self.guarded(
+                client.get(NODEFEATURE, meta["name"], meta["namespace"]), meta["labels"][api.NFD_NODE_NAME]
+            )
+        except NotFound:
+            return False
+        return True
 
     async def card(
         self, node: Node, device: GPUDevice, offered: Published | None, served: tuple[Allocation, ...]

@@ -116,7 +116,7 @@ def test_an_agents_word_is_no_fuse(fleet: Cluster) -> None:
     for reason in ("LibraryMissing", "Held"):
         fleet.verdict(DRIVER, FAILED, reason=reason, message="half upgraded", on=FIRST)
         made = fleet.step(on=FIRST)
-    assert fleet.pooling(FIRST) == ("False", "Held")
+    assert fleet.pooling(FIRST) == ("False", "CheckFailed")
     assert notes(made) == []
 
 

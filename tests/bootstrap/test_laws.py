@@ -222,6 +222,10 @@ def test_ready_means_that_everything_is_or_was_a_moment_ago(start: Callable[[], 
             assert whole
             assert cluster.condition("DriverMissing")[0] != "True"
             since = cluster.now
+        elif reason == "Preparing":  # a gate was opened on a ready node, perhaps again and again
+            since = cluster.now
+            assert made.requeue_after is not None
+            assert made.requeue_after <= cluster.settings.bootstrap.phase_deadline
         else:
             assert reason == "Restarting"
             assert cluster.now - since < 601 + cluster.settings.bootstrap.restart_grace  # a leap, and the grace
@@ -247,7 +251,7 @@ def test_what_is_said_is_in_order(start: Callable[[], Cluster], history: list[An
             assert of_another or (kind, one["status"], one["reason"]) in DOCUMENTED, one
             assert one["message"]
         pooling = conditions["ReadyForPooling"]
-        assert pooling["reason"] not in ("Held", "Restarting", "Ready") or pooling["status"] == "True"
+        assert pooling["reason"] not in ("Held", "Restarting", "Preparing", "Ready") or pooling["status"] == "True"
         card = cluster.faulted() if ("GPUDevice", DEVICE) in cluster.objects else None
         if card is not None:
             assert ("Faulted", *card) in DOCUMENTED

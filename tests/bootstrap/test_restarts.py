@@ -164,3 +164,38 @@ def test_a_node_that_was_not_ready_has_no_grace(ready: Cluster) -> None:
     ready.step()
 
     assert ready.pooling() == ("False", "ValidatorNotReady")
+
+
+def test_a_component_that_is_new_on_a_ready_node_has_the_time_that_a_new_node_has(ready: Cluster) -> None:
+    """Its image is still to be pulled, on every node of the fleet at once."""
+    ready.settings = parse_settings({"bootstrap": {"toolkit": {"enabled": False}}})
+    ready.report(toolkit="true")
+    ready.step()
+    ready.kubelet()
+    ready.settings = parse_settings({})
+    ready.step()
+    assert ready.pooling() == ("True", "Preparing")
+    ready.now += ready.settings.bootstrap.phase_deadline - 1
+    ready.step()
+    assert ready.pooling() == ("True", "Preparing")
+    ready.now += 2
+    ready.step()
+    assert ready.pooling() == ("False", "ToolkitOverdue")
+
+
+def test_pods_that_crash_in_turn_put_no_deadline_off(ready: Cluster) -> None:
+    def fall(component: str) -> None:
+        for one in ("toolkit", "validator"):
+            ready.pod(one, ready=one != component)
+        ready.step()
+
+    fall("toolkit")
+    ready.now += ready.settings.bootstrap.restart_grace + 1
+    fall("toolkit")
+    assert ready.pooling() == ("False", "ToolkitNotReady")
+    began = ready.now
+    while ready.now < began + ready.settings.bootstrap.phase_deadline:
+        for component in ("validator", "toolkit"):
+            ready.now += 60
+            fall(component)
+    assert ready.pooling() == ("False", "ToolkitOverdue")

@@ -253,7 +253,7 @@ def test_an_exporter_that_is_switched_on_may_be_silent_at_first_on_a_ready_node(
     ready.kubelet()
     ready.answers[NODE] = None
     ready.step()
-    assert ready.pooling() == ("True", "Restarting")
+    assert ready.pooling() == ("True", "Preparing")
     assert ready.condition("MonitoringMissing") == ("Unknown", "HeartbeatAwaited")
 
     ready.answers[NODE] = True

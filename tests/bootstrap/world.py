@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names, resources, validation
-from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
-from controllers.api.nodefeature import NodeFeature
 from controllers.api.settings import Settings
 from controllers.bootstrap import components, plan
 from controllers.bootstrap.fuses import Fuses
@@ -19,8 +17,9 @@ from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.signs import Memory
 from controllers.bootstrap.health.text import CardSample
 from controllers.bootstrap.health.view import CardNews, Telemetry
-from controllers.bootstrap.observe import Operand, Pod, RuntimeClass, World
+from controllers.bootstrap.observe import World
 from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.runtime.plan import Plan
 from controllers.runtime.store import Store
 from tests.inventory.plane import BOOT, card, report
@@ -28,9 +27,9 @@ from tests.tools.model import Model
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "nodes": (resources.NODE, Node),
-    "features": (resources.NODEFEATURE, NodeFeature),
+    "features": (resources.NODEFEATURE, Report),
     "inventories": (resources.GPUNODEINVENTORY, GPUNodeInventory),
-    "devices": (resources.GPUDEVICE, GPUDevice),
+    "devices": (resources.GPUDEVICE, Card),
     "pods": (resources.POD, Pod),
     "daemonsets": (resources.DAEMONSET, Operand),
     "configmaps": (resources.CONFIGMAP, ConfigMap),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.domain.fuse import allow, allow_each, blindness, limit
+from controllers.domain.fuse import allow, blindness, limit
 
 names = st.sets(st.integers(0, 60).map(lambda n: f"card-{n:02}"), max_size=61)
 percents = st.integers(1, 100)
@@ -56,12 +56,6 @@ def test_those_already_out_leave_no_room():
 def test_one_may_always_go():
     assert allow((), {"a"}, 1, 20).go == ("a",)
     assert allow((), {"a", "b"}, 2, 20).held == ("b",)
-
-
-def test_each_pool_has_a_fuse_of_its_own():
-    pools = {"one": ["a", "b"], "two": ["c"]}
-    decided = allow_each(pools, {"a"}, {"b", "c"}, 50)
-    assert (decided["one"].held, decided["two"].go) == (("b",), ("c",))
 
 
 def test_many_failing_at_once_is_blindness():

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controllers.api.gpudevice import GPUDevice
     from controllers.bootstrap.health.text import CardSample
+    from controllers.bootstrap.records import Card
 
 
-def match(devices: Iterable[GPUDevice], samples: Iterable[CardSample]) -> dict[str, CardSample]:
+def match(devices: Iterable[Card], samples: Iterable[CardSample]) -> dict[str, CardSample]:
     """Samples of a node by the names of its cards' objects: by uuid, else by PCI address.
 
     Another uuid at a card's address is another card, of which nothing is known yet.

@@ -1,0 +1,101 @@
+"""Objects as this process reads them: with the fields that it uses and no others. Pure.
+
+What is not here is neither kept, for thousands of cards, nor does its change wake anybody.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from controllers.api.gpudevice import ComputeCapability, DeviceHealth, MigApply, Pci, PoolRef
+from controllers.api.kube import DaemonSetStatus, PodStatus
+from controllers.api.kube import Pod as KubePod
+from controllers.api.meta import Condition, KubeObject
+from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
+from controllers.api.record import record
+
+
+@record
+class Operand(KubeObject):
+    """A DaemonSet of ours with its whole spec, to see what somebody else changed in it."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: DaemonSetStatus = Field(default_factory=DaemonSetStatus)
+
+
+@record
+class RuntimeClass(KubeObject):
+    """How containers reach cards on a node."""
+
+    handler: str = ""
+
+
+@record
+class OperandPodStatus(PodStatus):
+    """Where the pod answers, too."""
+
+    pod_ip: str | None = Field(default=None, alias="podIP")
+
+
+@record
+class Pod(KubePod):
+    """A pod of a component."""
+
+    status: OperandPodStatus = Field(default_factory=OperandPodStatus)
+
+
+@record
+class CardHardware:
+    """What tells a card from others, and what it asks of a driver."""
+
+    uuid: str | None = None
+    pci: Pci
+    compute_capability: ComputeCapability | None = None
+
+
+@record
+class CardStatus:
+    """What is known of a card's place, health and use."""
+
+    node_name: str | None = None
+    inventory_id: str | None = None
+    pool_ref: PoolRef | None = None
+    hardware: CardHardware | None = None
+    health: DeviceHealth | None = None
+    conditions: tuple[Condition, ...] = ()
+    mig_apply: MigApply | None = None
+    in_use: Annotated[bool, BeforeValidator(bool)] = Field(default=False, alias="allocations")
+    """Whether kubelet says that a pod has it; which pod does not matter here."""
+
+
+@record
+class Card(KubeObject):
+    """A GPUDevice."""
+
+    status: CardStatus = Field(default_factory=CardStatus)
+
+
+NO_CARDS = InstanceFeatures()
+
+
+@record
+class ReportFeatures(Features):
+    """What the agent says of the node; its cards are the inventory's business."""
+
+    instances: Annotated[InstanceFeatures, BeforeValidator(lambda _: NO_CARDS)] = NO_CARDS
+
+
+@record
+class ReportSpec(NodeFeatureSpec):
+    """What the agent says."""
+
+    features: ReportFeatures = Field(default_factory=ReportFeatures)
+
+
+@record
+class Report(NodeFeature):
+    """The agent's report of a node."""
+
+    spec: ReportSpec = Field(default_factory=ReportSpec)
