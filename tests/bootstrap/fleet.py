@@ -23,7 +23,7 @@ SETTINGS = {
     "bootstrap": {
         "phaseDeadline": "4s",
         "restartGrace": "2s",
-        "monitoring": {"scrapePeriod": "500ms", "missingAfter": "3s"},
+        "monitoring": {"scrapePeriod": "500ms", "missingAfter": "4s"},
     },
     "health": {"recoveryScrapes": 3},
 }

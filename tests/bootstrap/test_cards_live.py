@@ -118,9 +118,17 @@ async def test_a_pools_fuse_lets_one_card_go_and_holds_the_next(fleet: Fleet, ca
     assert (await fleet.metrics())['gpu_fuse_held{group="research",kind="card"}'] == 0
 
 
-async def test_nodes_fuse_lets_one_go_and_holds_the_others(fleet: Fleet) -> None:
+@pytest.fixture
+async def three(fleet: Fleet) -> AsyncIterator[list[str]]:
+    """Nodes that are ready, and go whatever becomes of the test: others would be held for them."""
     nodes = ["fleet-1", "fleet-2", "fleet-3"]
     await fleet.nodes(*nodes)
+    yield nodes
+    await fleet.gone(*nodes)
+
+
+async def test_nodes_fuse_lets_one_go_and_holds_the_others(fleet: Fleet, three: list[str]) -> None:
+    nodes = three
     for node in nodes:
         await fleet.pool((await fleet.cards(node))[0], "fleet")
     await fleet.fault("fleet-1", "no-driver")
@@ -135,12 +143,10 @@ async def test_nodes_fuse_lets_one_go_and_holds_the_others(fleet: Fleet) -> None
     await fleet.pooling("fleet-2", "False", "DriverNotFound")
     await fleet.fault("fleet-2")
     await fleet.pooling("fleet-2", "True", "Ready")
-    await fleet.gone(*nodes)
 
 
-async def test_our_own_blindness_takes_nobody_out(fleet: Fleet) -> None:
-    nodes = ["blind-1", "blind-2", "blind-3"]
-    await fleet.nodes(*nodes)
+async def test_our_own_blindness_takes_nobody_out(fleet: Fleet, three: list[str]) -> None:
+    nodes = three
     for node in nodes:
         await fleet.fault(node, "exporter-down")
     for node in nodes:
@@ -151,4 +157,3 @@ async def test_our_own_blindness_takes_nobody_out(fleet: Fleet) -> None:
         await fleet.fault(node)
     for node in nodes:
         await fleet.condition(node, "MonitoringMissing", "False", "MonitoringReady")
-    await fleet.gone(*nodes)

@@ -24,16 +24,11 @@ Flags = dict[str, list[str]]
 
 
 async def add_node(plane: Plane, name: str, fault: str = "") -> None:
-    """A node with two cards that somebody described by hand; the simulation plays the rest."""
+    """A node with two cards that somebody described by hand, before it came; the simulation plays the rest."""
+    await plane.report(name, [card(0), card(1)], boot="")
     annotations = {sim_names.FAKE: "fake", sim_names.FAULT: fault}
     meta = {"name": name, "annotations": annotations, "labels": {names.LABEL_PRESENT: "true"}}
     await plane.put(resources.NODE, {"metadata": meta})
-
-    async def boot() -> str | None:
-        found = await plane.get(resources.NODE, name)
-        return ((found or {}).get("status") or {}).get("nodeInfo", {}).get("bootID")
-
-    await plane.report(name, [card(0), card(1)], boot=await plane.until(boot, "the node's start"))
 
 
 async def pooling(plane: Plane, node: str, status: str, reason: str | None = None) -> dict[str, Any]:
@@ -154,15 +149,14 @@ async def test_a_lost_card_is_faulted(plane: Plane, tmp_path: Path, flags: Flags
     async with plane.run(INVENTORY, tmp_path, *flags[INVENTORY]), plane.run(BOOTSTRAP, tmp_path, *flags[BOOTSTRAP]):
         await pooling(plane, "loser", "True")
         await plane.status(resources.GPUDEVICE, name, {"poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"}})
-        boot = (await plane.get(resources.NODE, "loser") or {})["status"]["nodeInfo"]["bootID"]
-        await plane.report("loser", [card(1)], boot=boot)
+        await plane.report("loser", [card(1)], boot="")
 
         async def faulted() -> bool:
             found = await plane.condition(resources.GPUDEVICE, name, "Faulted")
             return found is not None and (found["status"], found["reason"]) == ("True", "Lost")
 
         await plane.until(faulted, "the card to be faulted")
-        await plane.report("loser", [card(0), card(1)], boot=boot)
+        await plane.report("loser", [card(0), card(1)], boot="")
 
         async def returned() -> bool:
             found = await plane.condition(resources.GPUDEVICE, name, "Faulted")
