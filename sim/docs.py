@@ -11,14 +11,18 @@ import re
 import sys
 from pathlib import Path
 
-from controllers.domain.lifecycle import diagram
+from controllers.domain import lifecycle, poolcycle
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/pools.md")
 
 
 def blocks() -> dict[str, str]:
     """What each block is to contain, by name."""
-    return {"lifecycle": f"```mermaid\n{diagram()}```"}
+    return {
+        "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
+        "poolcycle": f"```mermaid\n{poolcycle.diagram()}```\n\n{poolcycle.table()}".rstrip(),
+    }
 
 
 def filled(text: str) -> str:
@@ -31,19 +35,17 @@ def filled(text: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write or check the blocks of README.md; returns the exit status."""
+    """Write or check the blocks of every page; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m sim.docs", description="Fill generated blocks of the docs.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a block is stale")
     args = parser.parse_args(argv)
-    path = ROOT / "README.md"
-    text = path.read_text()
-    if filled(text) == text:
-        return 0
-    if args.check:
-        print("README.md is stale: run `make generate`", file=sys.stderr)
-        return 1
-    path.write_text(filled(text))
-    return 0
+    stale = [path for path in map(ROOT.joinpath, PAGES) if filled(path.read_text()) != path.read_text()]
+    for path in stale:
+        if args.check:
+            print(f"{path.relative_to(ROOT)} is stale: run `make generate`", file=sys.stderr)
+        else:
+            path.write_text(filled(path.read_text()))
+    return 1 if stale and args.check else 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from uuid import uuid4
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
-from controllers.api.kube import Namespace, Node, Pod, Secret, WebhookConfiguration
+from controllers.api.kube import Namespace, Node, Secret, WebhookConfiguration
 from controllers.api.resources import (
     GPUDEVICE,
     GPUPOOL,
@@ -24,6 +24,7 @@ from controllers.api.resources import (
     SECRET,
     VALIDATING_WEBHOOK,
 )
+from controllers.api.tenant import TenantPod
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.leader import Leader, LeaseSettings
 from controllers.runtime.process import Process, arguments, main
@@ -82,7 +83,7 @@ async def wire(process: Process) -> None:
         devices=process.reflect(GPUDEVICE, GPUDevice),
         nodes=process.reflect(NODE, Node),
         namespaces=process.reflect(NAMESPACE, Namespace),
-        pods=process.reflect(POD, Pod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
+        pods=process.reflect(POD, TenantPod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
     )
     ours = Scope(fields=f"metadata.name={names.WEBHOOK_CONFIGURATION}")
     secret = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.WEBHOOK_SECRET}")
@@ -93,7 +94,9 @@ async def wire(process: Process) -> None:
     )
     tls = Tls(caches)
     snapshot = Snapshot(stores, lambda: settings.current)
-    reserver = Reserver(process.client, process.executor, stores.devices, served=snapshot.is_bound)
+    reserver = Reserver(
+        process.client, process.executor, stores.devices, served=snapshot.is_bound, has_room=snapshot.has_room
+    )
     admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current)
     server = Server(admission, process.health, host=process.args.host, port=process.args.port)
     keeper = Keeper(process.client, caches, policy, _candidate(process))

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.fits import Wants
 from webhook import access, mutate, place, validate
-from webhook.fits import Wants
 from webhook.verdict import Ask, Denied, Granted, Untouched, Verdict
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Namespace
     from controllers.api.settings import Settings
+    from controllers.domain.waiting import Waiting
     from webhook.place import Placement, Shelf
     from webhook.review import Request
 
@@ -34,6 +35,8 @@ class View:
     """Reservations of the namespace whose pods should have appeared by now."""
     shelves: tuple[Shelf, ...]
     settings: Settings
+    waiting: tuple[Waiting, ...] = ()
+    """Pods that have been admitted, lost their reservations, and come before newcomers."""
 
 
 def decide(request: Request, ask: Ask, view: View, *, request_id: str, avoid: frozenset[str] = frozenset()) -> Verdict:
@@ -57,6 +60,7 @@ def decide(request: Request, ask: Ask, view: View, *, request_id: str, avoid: fr
         (scheduling.topology_key if scheduling else None) or defaults.topology_key,
     )
     shelves = place.without(view.shelves, avoid) if avoid else view.shelves
+    shelves = place.keep(shelves, view.waiting) if view.waiting else shelves
     placement = _place(ask, shelves, Wants.of(spec, added), rules, request_id)
     if placement is None:
         return shortage(ask, pool, shelves)
@@ -100,8 +104,11 @@ def shortage(ask: Ask, pool: GPUPool, shelves: tuple[Shelf, ...] | list[Shelf]) 
     reserved = sum(card.reserved for shelf in shelves for card in shelf.slots.cards) + sum(s.held for s in shelves)
     free, most = sum(shelf.free for shelf in shelves), max((shelf.free for shelf in shelves), default=0)
     unavailable = sum(card.unavailable for shelf in shelves for card in shelf.slots.cards)
+    kept = sum(shelf.kept for shelf in shelves)
     if total == 0:
         why = "no card has been assigned to it yet"
+    elif kept and max(shelf.free + shelf.kept for shelf in shelves) >= ask.units > most:
+        why = f"{kept} free ones are kept for pods that were admitted earlier and are still waiting to be scheduled"
     elif most >= ask.units:
         why = "the nodes with enough free ones do not match the pod's node selector, affinity or tolerations"
     elif free >= ask.units:

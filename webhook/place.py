@@ -8,12 +8,13 @@ see the same free cards, do not all run for the first one.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from controllers.api import names
-from webhook.fits import Wants, fits
+from controllers.domain.fits import Wants, fits
+from controllers.domain.waiting import Room, Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
+    from controllers.domain.waiting import Waiting
     from webhook.verdict import Ask
 
 Strategy = Literal["Spread", "BinPack"]
@@ -45,6 +47,8 @@ class Shelf:
     taken: int
     total: int
     held: int
+    kept: int = 0
+    """Free slots that are left for pods that wait longer; `free` is without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,24 @@ def pick(node: str, entry: Shelf, units: int, rules: Rules, seed: str) -> Placem
     return Placement(node, tuple(shares)) if units <= 0 else None
 
 
+def keep(shelves: Iterable[Shelf], waiting: Iterable[Waiting]) -> list[Shelf]:
+    """The same nodes less what pods that wait longer can use."""
+    entries = {entry.slots.node: entry for entry in shelves}
+    rooms = Rooms(Room(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None)
+    hopeless: list[tuple[int, Wants]] = []
+    for pod in waiting:
+        if not rooms:
+            break
+        if (pod.units, pod.wants) in hopeless:  # pods of one owner want the same
+            continue
+        if (room := rooms.take(pod)) is None:
+            hopeless.append((pod.units, pod.wants))
+            continue
+        entry, units = entries[room.node.name], min(pod.units, room.free)
+        entries[room.node.name] = replace(entry, free=entry.free - units, kept=entry.kept + units)
+    return list(entries.values())
+
+
 def without(shelves: Iterable[Shelf], cards: Collection[str]) -> list[Shelf]:
     """The same nodes without some cards, which turned out not to be there."""
     return [_without(entry, cards) for entry in shelves]
@@ -152,7 +174,7 @@ def _without(entry: Shelf, cards: Collection[str]) -> Shelf:
     if len(left) == len(entry.spots):
         return entry
     free = max(0, sum(spot.free for spot in left) - entry.slots.overflow - entry.slots.displaced)
-    return Shelf(entry.node, entry.slots, left, free, entry.taken, entry.total, entry.held)
+    return replace(entry, spots=left, free=free)
 
 
 def _chance(seed: str, name: str) -> int:

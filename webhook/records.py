@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from controllers.api.kube import Container, Pod, PodSpec
+from controllers.api.kube import Container
 from controllers.api.record import record
+from controllers.api.tenant import Affinity, NodeAffinity, NodeTerm, TenantPod, TenantSpec
 
 
 @record
@@ -46,30 +47,6 @@ class ReviewRequest:
 
 
 @record
-class Expression:
-    """One expression about a node's labels or fields; an operator that we do not know never matches."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-@record
-class NodeTerm:
-    """Expressions that must all hold; none at all matches no node."""
-
-    match_expressions: tuple[Expression, ...] = ()
-    match_fields: tuple[Expression, ...] = ()
-
-
-@record
-class RequiredNodes:
-    """Terms of which one must hold."""
-
-    node_selector_terms: tuple[NodeTerm, ...] = ()
-
-
-@record
 class PreferredNodes:
     """Nodes that the pod would rather have; read to be kept, not to be judged."""
 
@@ -78,51 +55,31 @@ class PreferredNodes:
 
 
 @record
-class NodeAffinity:
+class AskingNodeAffinity(NodeAffinity):
     """Which nodes the pod must have, and would rather have."""
 
-    required_during_scheduling_ignored_during_execution: RequiredNodes | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodes, ...] | None = None
 
 
 @record
-class Affinity:
-    """The part of a pod's affinity that decides which nodes are possible."""
+class AskingAffinity(Affinity):
+    """The part of a pod's affinity that is about nodes."""
 
-    node_affinity: NodeAffinity | None = None
-
-
-@record
-class PodToleration:
-    """A toleration of a pod."""
-
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
+    node_affinity: AskingNodeAffinity | None = None
 
 
 @record
-class AskingSpec(PodSpec):
+class AskingSpec(TenantSpec):
     """A pod's spec, with what decides where it can go."""
 
     containers: Annotated[tuple[Container, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
-    node_selector: dict[str, str] = Field(default_factory=dict)
-    affinity: Affinity | None = None
-    tolerations: tuple[PodToleration, ...] = ()
+    affinity: AskingAffinity | None = None
     runtime_class_name: str | None = None
     service_account_name: str = ""
 
-    @property
-    def required_terms(self) -> tuple[NodeTerm, ...] | None:
-        """Terms of which a node must match one; None where the pod states none."""
-        nodes = self.affinity.node_affinity if self.affinity else None
-        required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
-        return required.node_selector_terms if required else None
-
 
 @record
-class AskingPod(Pod):
+class AskingPod(TenantPod):
     """A pod that is being created."""
 
     spec: AskingSpec = Field(default_factory=AskingSpec)

@@ -1,7 +1,8 @@
 """Writes a pod's reservations: all cards or none.
 
 Each card is one merge patch of `state` and `reservations` on the version that the decision
-saw, so of several replicas that choose a card one wins. When one write fails, those that
+saw, so of several replicas that choose a card one wins; what reviews of this process
+choose of one card at once is one write (`lanes`). When one write fails, those that
 succeeded, or may have, are taken back, by quorum reads; where even that does not work, or the
 process dies in between, the reservations end by themselves (`unseenTTL`).
 """
@@ -23,9 +24,10 @@ from controllers.domain.lifecycle import Facts, live, project
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from controllers.runtime.plan import Merge, ref
 from webhook import metrics
+from webhook.lanes import Lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from controllers.runtime.client import Client
     from controllers.runtime.executor import Executor
@@ -69,20 +71,28 @@ class Reserver:
         devices: Store[GPUDevice],
         *,
         served: Callable[[str], bool],
+        has_room: Callable[[GPUDevice, Reservation, int, float], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Prepare; writes go into the store of devices at once. `served`: whether a request's pod is bound."""
+        """Prepare; writes go into the store of devices at once.
+
+        `served`: whether a request's pod is bound. `has_room`: whether a promise still fits on a card beside so many
+        slots that are promised in the same write, at a time.
+        """
         self._client, self._executor, self._devices = client, executor, devices
-        self._served, self._clock = served, clock
+        self._served, self._has_room, self._clock = served, has_room, clock
         self._cleaning: set[asyncio.Task[None]] = set()
+        self._lanes = Lanes(self._write, devices.get, self._refresh, self._fits)
 
     async def reserve(self, request: Request, granted: Granted, ttl: float) -> None:
         """Write all; raises the first error, after which none of them is left."""
         shares, now = granted.placement.shares, self._clock()
-        # All bodies before anything is awaited: an event that comes in between would put another's
+        # The cards before anything is awaited: an event that comes in between would put another's
         # reservation into the cache, and with its version the precondition would no longer protect it.
-        bodies = [self._promise(request, granted, share, now, ttl) for share in shares]
-        writes = [asyncio.ensure_future(self._executor.execute([body])) for body in bodies]
+        # The cache's object, not the decision's: the same in all that we read, but perhaps of a newer version.
+        cards = [self._devices.get(share.device.name) or share.device for share in shares]
+        promises = [reservation(request, granted, share, now, ttl) for share in shares]
+        writes = [self._lanes.put(card, promise) for card, promise in zip(cards, promises, strict=True)]
         try:
             results = await asyncio.gather(*writes, return_exceptions=True)
         except asyncio.CancelledError:
@@ -99,11 +109,12 @@ class Reserver:
         await asyncio.gather(*(self._refresh(name) for name in refused))
         raise next((error for _, error in errors if not isinstance(error, Conflict)), errors[0][1])
 
-    def _promise(self, request: Request, granted: Granted, share: Share, now: float, ttl: float) -> Merge:
-        # The cache's object, not the decision's: the same in all that we read, but perhaps of a newer version.
-        device = self._devices.get(share.device.name) or share.device
-        others = [entry for entry in device.status.reservations if not self._served(entry.request_id)]
-        return _merge(device, status_with(device, [*others, reservation(request, granted, share, now, ttl)], now))
+    async def _write(self, card: GPUDevice, promises: Sequence[Reservation]) -> None:
+        others = [entry for entry in card.status.reservations if not self._served(entry.request_id)]
+        await self._executor.execute([_merge(card, status_with(card, [*others, *promises], self._clock()))])
+
+    def _fits(self, card: GPUDevice, promise: Reservation, taken: int) -> bool:
+        return self._has_room(card, promise, taken, self._clock())
 
     async def _refresh(self, name: str) -> GPUDevice | None:
         """Learn what a card is now; the watch may be a moment behind."""

@@ -16,19 +16,22 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import account
 from webhook.decide import View
 from webhook.place import shelf
+from webhook.waiting import WaitingPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Namespace, Node, Pod
+    from controllers.api.kube import Namespace, Node
     from controllers.api.settings import Settings
+    from controllers.api.tenant import TenantPod
     from controllers.runtime.store import Store
     from webhook.place import Placement, Shelf
 
@@ -44,7 +47,7 @@ class Stores:
     devices: Store[GPUDevice]
     nodes: Store[Node]
     namespaces: Store[Namespace]
-    pods: Store[Pod]
+    pods: Store[TenantPod]
 
     @property
     def synced(self) -> bool:
@@ -78,6 +81,7 @@ class Snapshot:
         stores.devices.index("request", lambda device: [r.request_id for r in device.status.reservations])
         stores.pods.index("spot", _spot_of_pod)
         stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
+        self._waiting = WaitingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
         stores.devices.subscribe(self._device_changed)
         stores.pods.subscribe(self._pod_changed)
         stores.nodes.subscribe(self._node_changed)
@@ -93,6 +97,7 @@ class Snapshot:
             unseen=self._count_unseen(namespace, now),
             shelves=self._current(found, now) if found else (),
             settings=self._settings(),
+            waiting=self._waiting.of(pool, now),
         )
 
     def hold(self, request_id: str, placement: Placement) -> None:
@@ -109,6 +114,32 @@ class Snapshot:
             if not self._held[name]:
                 del self._held[name]
             self._mark(share.device)
+
+    def has_room(self, device: GPUDevice, promise: Reservation, taken: int, now: float) -> bool:
+        """Whether a promise that was chosen a moment ago still fits on the card as the caches know it now.
+
+        `taken`: slots of the card that are promised in the same write. What others of this process hold does not
+        count: they write later, and are asked the same then.
+        """
+        pool_ref, node = device.status.pool_ref, device.status.node_name or ""
+        pool = self._stores.pools.get(pool_ref.name) if pool_ref is not None else None
+        if pool is None:
+            return False
+        self._current(pool, now)
+        entry = self._shelves[pool.name].get(node)
+        if (
+            entry is None
+            or (card := next((c for c in entry.slots.cards if c.device.name == device.name), None)) is None
+        ):
+            return False
+        # Of a request for several cards, those that are not written yet need their room too.
+        missing = sum(
+            self._held.get(c.device.name, {}).get(promise.request_id, 0)
+            for c in entry.slots.cards
+            if all(shown.request_id != promise.request_id for shown in c.device.status.reservations)
+        )
+        fresh = card.device.metadata.resource_version == device.metadata.resource_version
+        return fresh and card.free >= taken + promise.slots and entry.slots.free >= taken + max(missing, promise.slots)
 
     # --- shelves ------------------------------------------------------------------------------
 
@@ -134,7 +165,7 @@ class Snapshot:
             node_name=node_name,
             devices=devices,
             pods=self._pods_of(pool.name, node_name, devices),
-            allocation=pool.spec.allocation,
+            allocation=applied(pool),
             now=now,
         )
         self._shelves[pool.name][node_name] = shelf(node, slots, self._held)
@@ -143,7 +174,7 @@ class Snapshot:
             default=inf,
         )
 
-    def _pods_of(self, pool: str, node: str, devices: list[GPUDevice]) -> list[Pod]:
+    def _pods_of(self, pool: str, node: str, devices: list[GPUDevice]) -> list[TenantPod]:
         """Pods bound to the node, and those for which something is reserved there: they may be bound elsewhere."""
         pods = self._stores.pods
         requests = {entry.request_id for device in devices for entry in device.status.reservations}
@@ -166,7 +197,7 @@ class Snapshot:
         self._mark(new)
         self._follow_unseen(old, new)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
             if pod is not None and pod.node is not None:
                 self._dirty[pod.metadata.labels.get(names.LABEL_POOL, "")].add(pod.node)
@@ -181,7 +212,7 @@ class Snapshot:
 
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
         pool = new or old
-        if pool is None or (old is not None and new is not None and old.spec.allocation == new.spec.allocation):
+        if pool is None or (old is not None and new is not None and applied(old) == applied(new)):
             return
         if new is None:
             for kept in (self._shelves, self._until, self._dirty):
@@ -229,6 +260,6 @@ def _spot_of_device(device: GPUDevice) -> list[str]:
     return [f"{status.pool_ref.name}/{status.node_name}"] if status.pool_ref and status.node_name else []
 
 
-def _spot_of_pod(pod: Pod) -> list[str]:
+def _spot_of_pod(pod: TenantPod) -> list[str]:
     pool = pod.metadata.labels.get(names.LABEL_POOL)
     return [f"{pool}/{pod.node}"] if pool and pod.node else []

@@ -269,7 +269,7 @@ class GPUPoolStatus:
     truncated: bool | None = None
     """Whether a list above was cut at 500 entries."""
     last_reconfigured: Timestamp | None = None
-    """When the pool last left Maintenance."""
+    """When the nodes were last configured anew; a change that was taken back does not count."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
     """Available, Maintenance, Misconfigured, CapacityLow."""
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.observe import ObservedOperands
-    from controllers.bootstrap.records import Operand
     from controllers.bootstrap.parts import Json
+    from controllers.bootstrap.records import Operand
 
 
 def plan(

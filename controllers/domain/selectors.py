@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain import catalogue
+from controllers.domain.catalogue.spelling import canonical_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.api.gpupool import DeviceMatch, DeviceSelector
@@ -42,10 +43,16 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 def in_ranges(index: int, ranges: tuple[str, ...]) -> bool:
     """Whether a position is in a list such as ("0", "2-3"); what cannot be read matches nothing."""
     for part in ranges:
-        low, _, high = part.partition("-")
-        if low.isdigit() and (high or low).isdigit() and int(low) <= index <= int(high or low):
+        low, _, high = (piece.strip() for piece in part.partition("-"))
+        last = high or low
+        if _is_number(low) and _is_number(last) and int(low) <= index <= int(last):
             return True
     return False
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a plain decimal number; `isdigit` alone takes ² for one."""
+    return text.isascii() and text.isdigit()
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -53,50 +60,64 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor or 0)
 
 
-def _same_product(wanted: str, device: GPUDevice) -> bool:
+def _reaches(hardware: Hardware, least: str) -> bool:
+    capability = hardware.compute_capability
+    return capability is not None and (capability.major, capability.minor) >= _version(least)
+
+
+def _same_product(wanted: str, device: GPUDevice, hardware: Hardware) -> bool:
     """A product by the driver's spelling or by the label's, without regard to case."""
-    product = (device.status.hardware.product if device.status.hardware else None) or ""
-    spellings = {product.lower(), device.metadata.labels.get(names.LABEL_PRODUCT, "").lower()} - {""}
+    spellings = {(hardware.product or "").lower(), device.metadata.labels.get(names.LABEL_PRODUCT, "").lower()} - {""}
     return wanted.lower() in spellings
 
 
-def _checks(match: DeviceMatch, device: GPUDevice, hardware: Hardware, index: int) -> list[Callable[[], bool]]:
-    """One check for each key that is given."""
-    pci = hardware.pci
-    capability = hardware.compute_capability
-    profiles = hardware.mig.profiles_supported if hardware.mig else ()
-    precisions = hardware.precision.supported if hardware.precision else ()
-    checks: dict[str, Callable[[], bool]] = {
-        "inventory_ids": lambda: device.status.inventory_id in match.inventory_ids,
-        "pci_ids": lambda: f"{pci.vendor}:{pci.device}" in [value.lower() for value in match.pci_ids],
-        "indexes": lambda: in_ranges(index, match.indexes),
-        "vendors": lambda: pci.vendor in [catalogue.vendor_id(v) or v.lower() for v in match.vendors],
-        "products": lambda: any(_same_product(product, device) for product in match.products),
-        "precisions": lambda: set(match.precisions) <= set(precisions),
-        "min_memory_mib": lambda: (hardware.memory_mib or 0) >= (match.min_memory_mib or 0),
-        "min_compute_capability": lambda: (
-            capability is not None
-            and (capability.major, capability.minor) >= _version(match.min_compute_capability or "0")
-        ),
-        "mig_profiles": lambda: bool(set(match.mig_profiles) & set(profiles)),
-        "match_labels": lambda: all(device.metadata.labels.get(k) == v for k, v in match.match_labels.items()),
-    }
-    return [check for key, check in checks.items() if getattr(match, key) not in ((), None, {})]
+def _profiles(spelled: Iterable[str]) -> set[str]:
+    """MIG profiles in one spelling: `1g.10gb.me` and `all-1g.10gb+me` are the same."""
+    return {canonical_profile(name) or name for name in spelled}
+
+
+def _lower(words: Iterable[str]) -> set[str]:
+    return {word.lower() for word in words}
+
+
+CHECKS: dict[str, Callable[[DeviceMatch, GPUDevice, Hardware, int], bool]] = {
+    "pci_ids": lambda m, _d, h, _i: f"{h.pci.vendor}:{h.pci.device}" in _lower(m.pci_ids),
+    "vendors": lambda m, _d, h, _i: h.pci.vendor in {catalogue.vendor_id(v) or v.lower() for v in m.vendors},
+    "products": lambda m, d, h, _i: any(_same_product(product, d, h) for product in m.products),
+    "precisions": lambda m, _d, h, _i: _lower(m.precisions) <= _lower(h.precision.supported if h.precision else ()),
+    "min_memory_mib": lambda m, _d, h, _i: (h.memory_mib or 0) >= (m.min_memory_mib or 0),
+    "min_compute_capability": lambda m, _d, h, _i: _reaches(h, m.min_compute_capability or "0"),
+    "mig_profiles": lambda m, _d, h, _i: (
+        not _profiles(m.mig_profiles).isdisjoint(_profiles(h.mig.profiles_supported if h.mig else ()))
+    ),
+    "inventory_ids": lambda m, d, _h, _i: d.status.inventory_id in m.inventory_ids,
+    "indexes": lambda m, _d, _h, i: in_ranges(i, m.indexes),
+    "match_labels": lambda m, d, _h, _i: all(d.metadata.labels.get(k) == v for k, v in m.match_labels.items()),
+}
+"""How each key of a DeviceMatch is checked on a card and its position on its node."""
+OWN = frozenset({"inventory_ids", "indexes", "match_labels"})
+"""Keys that look at the single card; the others look at what kind of card it is."""
+
+
+def given(match: DeviceMatch) -> tuple[str, ...]:
+    """The keys that are given; an empty one is not."""
+    return tuple(key for key in CHECKS if getattr(match, key) not in ((), None, {}))
+
+
+def has_all(match: DeviceMatch, keys: Iterable[str], device: GPUDevice, index: int) -> bool:
+    """Whether a card has what these keys ask for; one whose hardware is not known has nothing."""
+    hardware = device.status.hardware
+    return hardware is not None and all(CHECKS[key](match, device, hardware, index) for key in keys)
 
 
 def matches_device(match: DeviceMatch, device: GPUDevice, index: int) -> bool:
     """Whether a card has everything that is asked for; `index` is its position on its node."""
-    hardware = device.status.hardware
-    return hardware is not None and all(check() for check in _checks(match, device, hardware, index))
+    return has_all(match, given(match), device, index)
 
 
 def selects(selector: DeviceSelector | None, device: GPUDevice, index: int) -> bool:
-    """Whether a pool's deviceSelector takes a card. An empty `exclude` excludes nothing."""
-    if selector is None:
-        return True
-    if selector.include is not None and not matches_device(selector.include, device, index):
+    """Whether a pool's deviceSelector takes a card. An empty `include` takes all, an empty `exclude` none."""
+    include, exclude = (selector.include, selector.exclude) if selector else (None, None)
+    if include is not None and given(include) and not matches_device(include, device, index):
         return False
-    exclude = selector.exclude
-    if exclude is None or exclude == type(exclude)():
-        return True
-    return not matches_device(exclude, device, index)
+    return exclude is None or not given(exclude) or not matches_device(exclude, device, index)

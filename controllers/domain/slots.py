@@ -3,10 +3,10 @@
 The webhook places by it and the pool controller reports by it, so that a pod is never
 admitted to a slot that the pool's status does not have.
 
-A slot is taken by an allocation (what kubelet reported), by a bound pod that kubelet has not
-reported yet, or by a live reservation of a pod that is not bound. A bound pod that is not
-reported takes the cards that its annotation names, or else the first that are free: kubelet
-may decide differently, but the number is right.
+A slot is taken by an allocation (what kubelet reported), by a bound pod as far as kubelet has
+not reported it yet (cards are reported one by one), or by a live reservation of a pod that is
+not bound. What is not reported takes the cards that the pod's annotation names, or else the
+first that are free: kubelet may decide differently, but the number is right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED, is_true
+from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
+from controllers.domain.allocation import slots_under
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec
     from controllers.api.kube import Node, Pod
+    from controllers.api.meta import Condition
 
 BLOCKING = (FAULTED, IGNORED, MANAGED_DISABLED, INVENTORY_INCOMPLETE)
 """Conditions of a card that keep it from being pooled, offered and issued."""
@@ -48,8 +50,11 @@ class Card:
 
     @property
     def displaced(self) -> int:
-        """Reserved slots that kubelet gave to another pod."""
-        return min(self.reserved, max(0, self.used + self.reserved - self.slots))
+        """Slots that are used or promised beyond what the card has.
+
+        Kubelet gave a reserved slot to another pod, or the plugin offers fewer than before.
+        """
+        return max(0, self.used + self.reserved - self.slots)
 
     @property
     def unavailable(self) -> int:
@@ -68,7 +73,7 @@ class NodeSlots:
 
     @property
     def displaced(self) -> int:
-        """Reserved slots that kubelet gave to another pod: each needs another card of the node."""
+        """Slots that the cards do not have: each needs another card of the node, and the scheduler counts it there."""
         return sum(card.displaced for card in self.cards)
 
     @property
@@ -78,21 +83,27 @@ class NodeSlots:
 
 
 def slots_of(device: GPUDevice, allocation: AllocationSpec) -> int:
-    """Slots of a card under an allocation: what its plugin offers, or will offer."""
-    published = device.status.published
-    if published is not None:
-        return published.slots
-    if allocation.mode == "TimeSlice":
-        return allocation.time_slice.max_slices_per_device if allocation.time_slice else 8
-    return 1
+    """Slots of a card under the layout that its pool's nodes are configured for.
+
+    Never more than its plugin offers, nor than the layout has: a plugin that is behind may still offer the card as
+    it was before a reconfiguration, and nobody is to be admitted to what is about to go.
+    """
+    intended, published = slots_under(device, allocation), device.status.published
+    return intended if published is None else min(intended, published.slots)
+
+
+def blocked_by(device: GPUDevice) -> Condition | None:
+    """The condition that keeps the card from being pooled, offered and issued; the first where there are several."""
+    # One pass: this is asked several times for every card of a pool, and seldom true.
+    found = [c for c in device.status.conditions if c.status == "True" and c.type in BLOCKING]
+    return min(found, key=lambda c: BLOCKING.index(c.type), default=None)
 
 
 def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
     """Whether the card can be given to a new pod of the pool now."""
     status = device.status
-    blocked = any(is_true(status.conditions, kind) for kind in BLOCKING)
     return (
-        not blocked
+        blocked_by(device) is None
         and status.pool_ref is not None
         and status.pool_ref.name == pool
         and status.published is not None
@@ -107,6 +118,15 @@ def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
 def named_devices(pod: Pod) -> tuple[str, ...]:
     """The inventoryIDs that the webhook wrote on the pod."""
     return tuple(part for part in pod.metadata.annotations.get(names.DEVICES, "").split(",") if part)
+
+
+def reported(cards: Iterable[GPUDevice]) -> Counter[str]:
+    """Slots that kubelet has reported, by the uid of the pod."""
+    told: Counter[str] = Counter()
+    for card in cards:
+        for taken in card.status.allocations:
+            told[taken.pod_uid] += taken.slots
+    return told
 
 
 def account(
@@ -128,16 +148,12 @@ def account(
     bound = [pod for pod in placed if pod.node == node_name and not pod.finished]
     requests = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in placed} - {None}
     sizes = {card.name: slots_of(card, allocation) for card in cards}
-    used: Counter[str] = Counter()
-    reported: set[str] = set()
-    for card in cards:
-        for taken in card.status.allocations:
-            used[card.name] += taken.slots
-            reported.add(taken.pod_uid)
-    overflow = 0
+    used = Counter({card.name: sum(taken.slots for taken in card.status.allocations) for card in cards})
+    told, overflow = reported(cards), 0
     for pod in sorted(bound, key=lambda pod: pod.key):
-        if pod.metadata.uid not in reported:
-            overflow += _place(pod, units_of(pod, pool), cards, sizes, used)
+        lacking = units_of(pod, pool) - told[pod.metadata.uid]
+        if lacking > 0:
+            overflow += _place(pod, lacking, cards, sizes, used)
     reserved = {
         card.name: sum(r.slots for r in card.status.reservations if live(r, now) and r.request_id not in requests)
         for card in cards
@@ -153,10 +169,15 @@ def account(
 
 
 def _place(pod: Pod, units: int, cards: list[GPUDevice], sizes: dict[str, int], used: Counter[str]) -> int:
-    """Count a pod that kubelet has not reported on the likeliest cards; returns what does not fit."""
-    wanted = named_devices(pod)
-    # Kubelet cannot have given a card that was not offered.
-    for card in sorted(cards, key=lambda c: (c.status.inventory_id not in wanted, c.status.published is None)):
+    """Count what kubelet has not reported of a pod on the likeliest cards; returns what does not fit."""
+    # The webhook fills one card after the other and names them in that order.
+    wanted = {name: at for at, name in enumerate(named_devices(pod))}
+
+    def likely(card: GPUDevice) -> tuple[int, bool]:
+        # Kubelet cannot have given a card that was not offered.
+        return wanted.get(card.status.inventory_id or "", len(wanted)), card.status.published is None
+
+    for card in sorted(cards, key=likely):
         take = min(units, max(0, sizes[card.name] - used[card.name]))
         used[card.name] += take
         units -= take

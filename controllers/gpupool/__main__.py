@@ -7,15 +7,23 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from prometheus_client import REGISTRY
+
 from controllers.api import names, resources
+from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING, find, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
-from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.settings import Settings
-from controllers.gpupool import metrics, nodes, plan, reservations
-from controllers.gpupool.observe import BY_POOL, FREE, World
+from controllers.api.tenant import TenantPod
+from controllers.gpupool import metrics, plan, reservations
+from controllers.gpupool.observe import BY_NODE, BY_POOL, BY_REQUEST, FREE, World
 from controllers.gpupool.operands import AGENT_IMAGE
+from controllers.gpupool.places import POOLS_DELAY, Places
+from controllers.gpupool.queues import Queues
+from controllers.gpupool.select import claim
+from controllers.gpupool.tainting import Tainting
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply
 from controllers.runtime.process import Process, arguments, main
@@ -26,42 +34,47 @@ if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
 
 OURS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_POOL)
+POOL_WORKERS = 16
+"""Mostly they wait for the API server: a quorum list of pods takes up to 100 ms."""
+THREAD_CARDS = 1000
+"""A pool of more cards is planned beside the event loop: its plan takes longer than the loop may stand."""
 STATUS_PERIOD = 1.0
 """Seconds between two writes of one pool's status."""
-CANDIDATES_DELAY = 0.25
-"""Seconds in which changes of free cards are collected before every pool looks at them."""
 
 
 class Reconciler:
-    """The three loops over one set of caches."""
+    """The loops over one set of caches."""
 
     def __init__(self, process: Process, world: World) -> None:
         """Make the loops; `watch` connects them to the caches."""
         self._execute, self._world = process.executor.execute, world
         self._status_written: dict[str, float] = {}
-        self.pools = Controller("pools", self._pool, workers=4)
-        self.nodes = Controller("nodes", self._node, workers=8)
+        self.pools = Controller("pools", self._pool, workers=POOL_WORKERS)
+        self.nodes = Places(process, world, self.pools.add_after)
         self.cards = Controller("cards", self._card, workers=8)
+        self.queues = Queues(process, world)
+        self.tainting = Tainting(process, world)
 
     async def _pool(self, name: str) -> float | None:
         seen = self._world.pool(name)
         if seen is None:
             self._status_written.pop(name, None)
+            self.nodes.forget(name)
             metrics.forget(name)
             made = plan.orphans(self._world.without_pool(name), time.time())
             await self._execute(made.actions)
             return made.requeue_after
         due = self._status_written.get(name, float("-inf")) + STATUS_PERIOD
-        made = plan.plan(seen, time.time(), status_in=due - time.monotonic())
+        wait = due - time.monotonic()
+        if len(seen.members) > THREAD_CARDS:
+            # A pure function of frozen values: it can be anywhere, and the loop serves the others meanwhile.
+            made = await asyncio.to_thread(plan.plan, seen, time.time(), status_in=wait)
+        else:
+            made = plan.plan(seen, time.time(), status_in=wait)
         await self._execute(made.actions)
         if any(isinstance(a, Apply) and a.ref.resource is resources.GPUPOOL and a.subresource for a in made.actions):
             self._status_written[name] = time.monotonic()
-        metrics.record(seen.pool)
-        return made.requeue_after
-
-    async def _node(self, name: str) -> float | None:
-        made = nodes.plan(self._world.node(name), time.time())
-        await self._execute(made.actions)
+        metrics.record(seen.pool, len(seen.members))
         return made.requeue_after
 
     async def _card(self, name: str) -> float | None:
@@ -78,17 +91,22 @@ class Reconciler:
         world.pools.subscribe(self._pool_changed)
         world.devices.subscribe(self._device_changed)
         world.nodes.subscribe(self._node_changed)
-        world.inventories.subscribe(self._node_changed)
+        world.inventories.subscribe(self._inventory_changed)
         world.pods.subscribe(self._pod_changed)
         world.configs.subscribe(self._operand_changed)
         world.daemonsets.subscribe(self._operand_changed)
+        self.queues.watch()
+        self.tainting.watch()
+        self.nodes.start()
 
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self.pools.add_all(pool.name for pool in self._world.pools)
         self.pools.add_all(name for name in self._world.devices.index_values(BY_POOL) if name != FREE)
-        self.nodes.add_all({node.name for node in self._world.inventories})
+        self.nodes.everything()
         self.cards.add_all(device.name for device in self._world.devices)
+        self.queues.everything()
+        self.tainting.everything()
 
     def settings_changed(self, settings: Settings) -> None:
         """Follow new settings."""
@@ -101,54 +119,67 @@ class Reconciler:
             return
         self.pools.add(pool.name)
         if old is None or new is None or _stands(old) != _stands(new):
-            self.nodes.add_all({node.name for node in self._world.inventories})
-            self._candidates_changed()
+            self.nodes.everything(after=POOLS_DELAY)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         for device in (old, new):
             if device is None:
                 continue
-            self.nodes.add(device.status.node_name or "")
-            if device.status.pool_ref is not None:
-                self.pools.add(device.status.pool_ref.name)
-            else:
-                self._candidates_changed()
-            if wanted := device.metadata.annotations.get(names.ASSIGNMENT):
-                self.pools.add(wanted)
+            self.nodes.controller.add(device.status.node_name or "")
+            self.pools.add_all(_concerned(device))
         if new is not None:
             self.cards.add(new.name)
+        self._joins(old, new)
 
-    def _candidates_changed(self) -> None:
-        for pool in self._world.pools:
-            self.pools.add_after(pool.name, CANDIDATES_DELAY)
+    def _joins(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        """Note when a card came into its pool, until something has been said of its plugin."""
+        if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
+            self._world.joined.pop((new or old or GPUDevice()).name, None)
+        elif old is None or old.status.pool_ref is None:
+            self._world.joined[new.name] = time.time()
 
-    def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        name = (new or old or Node()).name
-        self.nodes.add(name)
-        members = self._world.devices.by("node", name)
-        self.pools.add_all({d.status.pool_ref.name for d in members if d.status.pool_ref})
-        if any(d.status.pool_ref is None for d in members):
-            self._candidates_changed()
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or _matters(old) != _matters(new):
+            self._place_changed((new or old or Node()).name, pools=True)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _inventory_changed(self, old: GPUNodeInventory | None, new: GPUNodeInventory | None) -> None:
+        name = (new or old or GPUNodeInventory()).name
+        # What a pool reads of it; the rest is mostly what we wrote there ourselves.
+        was, now = (is_true(i.status.conditions, READY_FOR_POOLING) if i else None for i in (old, new))
+        self._place_changed(name, pools=was != now)
+
+    def _place_changed(self, name: str, *, pools: bool) -> None:
+        self.nodes.controller.add(name)
+        if pools:
+            here = self._world.devices.by(BY_NODE, name)
+            self.pools.add_all({pool for device in here for pool in _concerned(device)})
+
+    def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
             if pod is None:
                 continue
             self.pools.add(pod.metadata.labels.get(names.LABEL_POOL, ""))
             if request := pod.metadata.annotations.get(names.REQUEST_ID):
-                self.cards.add_all(
-                    d.name
-                    for d in self._world.devices.by(BY_POOL, pod.metadata.labels.get(names.LABEL_POOL, ""))
-                    if any(r.request_id == request for r in d.status.reservations)
-                )
+                self.cards.add_all(device.name for device in self._world.devices.by(BY_REQUEST, request))
 
     def _operand_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.pools.add((new or old or Node()).metadata.labels.get(names.LABEL_POOL, ""))
 
 
+def _concerned(device: GPUDevice) -> set[str]:
+    """The pools that decide about a card: the one that it is in, and the one that it is to come into."""
+    pool = device.status.pool_ref
+    return ({pool.name} if pool is not None else set()) | {named for named in (claim(device),) if named is not None}
+
+
+def _matters(node: Node) -> tuple[object, ...]:
+    """What pools and nodes' decisions read of a Node: not what kubelet reports of its resources."""
+    return node.metadata, node.spec, node.ready
+
+
 def _stands(pool: GPUPool) -> tuple[object, ...]:
     """What other pools' and nodes' decisions read of a pool."""
-    return pool.spec, pool.metadata.deletion_timestamp
+    return pool.spec, pool.metadata.deletion_timestamp, pool.status.applied_allocation
 
 
 async def wire(process: Process) -> None:
@@ -158,11 +189,12 @@ async def wire(process: Process) -> None:
         devices=process.reflect(resources.GPUDEVICE, GPUDevice),
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
         nodes=process.reflect(resources.NODE, Node),
-        pods=process.reflect(resources.POD, Pod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
+        pods=process.reflect(resources.POD, TenantPod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
         configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OURS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
         agent_image=process.args.agent_image,
     )
+    REGISTRY.register(metrics.Reserved(world))
     reconciler = Reconciler(process, world)
     module_settings(process).subscribe(reconciler.settings_changed)
 
@@ -170,7 +202,8 @@ async def wire(process: Process) -> None:
         reconciler.watch()
         reconciler.everything()
         async with asyncio.TaskGroup() as group:
-            for controller in (reconciler.pools, reconciler.nodes, reconciler.cards):
+            loops = (reconciler.nodes.controller, reconciler.queues.controller, reconciler.tainting.controller)
+            for controller in (reconciler.pools, reconciler.cards, *loops):
                 group.create_task(controller.run(), name=controller.name)
 
     await process.run(work, lease=names.POOL_CONTROLLER, namespace=names.NAMESPACE)

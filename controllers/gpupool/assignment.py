@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, POD
-from controllers.domain.lifecycle import facts_of, live, project
-from controllers.gpupool.select import SERVED_MODES, claim, is_automatic, selected, unfit
+from controllers.domain.clock import seconds
+from controllers.domain.lifecycle import facts_of, project
+from controllers.gpupool.fence import fence
+from controllers.gpupool.select import claim, in_use, selected, serves, unfit
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -29,49 +31,56 @@ if TYPE_CHECKING:
     from controllers.gpupool.observe import ObservedPool
 
 
+CACHE_LAG = 600.0
+"""Seconds that no cache lags: a watch that is silent is begun anew after a minute or two."""
+AT_ONCE = 100
+"""Cards that one plan takes in: the lists that offer them are written after it, and none is to wait for thousands."""
+
+
 def assign(seen: ObservedPool, now: float) -> list[Action]:
-    """Take the confirmed cards in, and confirm those that the pool takes by itself."""
+    """Take the confirmed cards in; who confirms those that the pool takes by itself is `approve`."""
     pool = seen.pool
-    if pool.metadata.deletion_timestamp or pool.spec.allocation.mode not in SERVED_MODES:
+    if not serves(pool):
         return []
     limit = pool.spec.allocation.max_devices_per_node
     taken = Counter(device.status.node_name for device in seen.members)
-    checked: set[str | None] = set()
+    checks: dict[str, Action] = {}  # by node; all of them first, since they are carried out together
+    came = 0
     actions: list[Action] = []
-    for device in seen.free:
-        node = device.status.node_name
-        if limit is not None and taken[node] >= limit:
+    for device in seen.claimants:
+        node = device.status.node_name or ""
+        if (limit is not None and taken[node] >= limit) or not _takes(seen, device):
             continue
-        if not _takes(seen, device):
-            continue
-        if claim(device) == pool.name:
-            if node not in checked:
-                actions.append(_nobody_else(seen, node or ""))
-                checked.add(node)
-            actions += _take(device, pool.name, now)
-            taken[node] += 1
-        elif claim(device) is None and _is_first_automatic(seen, device):
-            actions.append(_confirm(device, pool.name))
-            taken[node] += 1
-    return actions
+        if (came := came + 1) > AT_ONCE:
+            break  # the writes of these bring the pool back for the rest
+        if node not in checks and not _is_first(seen, device, now):
+            checks[node] = _nobody_else(seen, node)
+        actions += _take(device, pool.name, now)
+        taken[node] += 1
+    return [*checks.values(), *actions]
 
 
 def release(seen: ObservedPool, now: float) -> list[Action]:
     """Let go of the cards that nobody wants in the pool any more and nobody uses."""
+    checks: dict[str, Action] = {}  # by node, and first, as above
     actions: list[Action] = []
-    for device in seen.members:
-        if not is_wanted(seen, device) and is_fenced(seen, device, now):
+    leaving = [device for device in seen.members if not is_wanted(seen, device)]
+    around = fence(seen, now) if leaving else None
+    for device in leaving:
+        if around is not None and around.is_clear(device):
             status = {
                 "poolRef": None,
                 "state": project(replace(facts_of(device, now), pooled=False)),
             }
             message = f"The card left pool {seen.pool.name}."
+            node = device.status.node_name or ""
+            if node not in checks:
+                checks[node] = _still_bound(seen, device)
             actions += [
-                _still_bound(seen, device),
                 _status(device, status),
                 Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message),
             ]
-    return actions
+    return [*checks.values(), *actions]
 
 
 def is_wanted(seen: ObservedPool, device: GPUDevice) -> bool:
@@ -80,18 +89,8 @@ def is_wanted(seen: ObservedPool, device: GPUDevice) -> bool:
 
 
 def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:
-    """Whether the node's plugin is to offer a member."""
+    """Whether the node's plugin is to offer a member, as far as the card goes: a pool in Maintenance offers none."""
     return is_wanted(seen, device) and unfit(device, seen.facts(device.status.node_name)) is None
-
-
-def is_fenced(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
-    """Whether nobody can be using, or be about to use, a card that is off the allowed list."""
-    status = device.status
-    if status.published is not None or status.allocations:
-        return False
-    if any(live(reservation, now) for reservation in status.reservations):
-        return False
-    return not _unreported(seen, device)
 
 
 def _takes(seen: ObservedPool, device: GPUDevice) -> bool:
@@ -99,27 +98,8 @@ def _takes(seen: ObservedPool, device: GPUDevice) -> bool:
     return (
         unfit(device, facts) is None
         and device.metadata.deletion_timestamp is None
-        # A plugin that has not withdrawn the card yet still offers it for another pool.
-        and device.status.published is None
-        and not device.status.allocations
-        # An object that was deleted by hand comes back empty while its card still serves a pod.
-        and device.status.inventory_id not in seen.held
+        and not in_use(device, seen.held)
         and selected(seen.pool, device, facts, seen.positions.get(device.name, 0))
-    )
-
-
-def _is_first_automatic(seen: ObservedPool, device: GPUDevice) -> bool:
-    """Whether the pool takes the card by itself, and is the oldest that does."""
-    if not is_automatic(seen.pool, device, seen.settings):
-        return False
-    age = (seen.pool.metadata.creation_timestamp, seen.pool.name)
-    facts, position = seen.facts(device.status.node_name), seen.positions.get(device.name, 0)
-    return not any(
-        is_automatic(rival, device, seen.settings) and selected(rival, device, facts, position)
-        for rival in seen.rivals
-        if (rival.metadata.creation_timestamp, rival.name) < age
-        and rival.metadata.deletion_timestamp is None
-        and rival.spec.allocation.mode in SERVED_MODES
     )
 
 
@@ -132,22 +112,8 @@ def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
     return [_status(device, status), Note(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message)]
 
 
-def _confirm(device: GPUDevice, pool: str) -> Merge:
-    body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
-    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body)
-
-
 def _status(device: GPUDevice, status: Mapping[str, object]) -> Merge:
     return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, "status")
-
-
-def _unreported(seen: ObservedPool, device: GPUDevice) -> bool:
-    """Whether a pod is bound to the card's node whose cards kubelet has not told yet."""
-    reported = {a.pod_uid for d in seen.members for a in d.status.allocations}
-    return any(
-        pod.node == device.status.node_name and not pod.finished and pod.metadata.uid not in reported
-        for pod in seen.pods
-    )
 
 
 def _still_bound(seen: ObservedPool, device: GPUDevice) -> Expect:
@@ -155,6 +121,20 @@ def _still_bound(seen: ObservedPool, device: GPUDevice) -> Expect:
     node = device.status.node_name or ""
     known = frozenset(pod.key for pod in seen.pods if pod.node == node)
     return _bound(node, known, f"{names.LABEL_POOL}={seen.pool.name}")
+
+
+def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
+    """Whether no earlier object of this card can have been given to a pod that the cache does not know yet.
+
+    Only an object that was deleted and made anew hides that: a card leaves a pool after a quorum read of its
+    node's pods. One as old as its node's record is the first, and what was before one that is older than any
+    cache lags is known. The read it saves takes 100 ms, and seconds where much is written: the API server
+    answers it once its cache has caught up with etcd.
+    """
+    made, inventory = device.metadata.creation_timestamp, seen.facts(device.status.node_name).inventory
+    if not made or inventory is None:
+        return False
+    return made <= inventory.metadata.creation_timestamp or now - seconds(made) > CACHE_LAG
 
 
 def _nobody_else(seen: ObservedPool, node: str) -> Expect:

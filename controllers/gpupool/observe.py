@@ -11,16 +11,25 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
 from controllers.domain.slots import named_devices
+from controllers.gpupool.candidates import Candidates, candidates_on
+from controllers.gpupool.select import claim
+from controllers.gpupool.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.gpupool import Candidate
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+    from controllers.api.tenant import TenantPod
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
+BY_CLAIM = "claim"
+"""Cards in no pool by the pool that their annotation names."""
+UNBOUND = "unbound"
+"""Pods by pool that are on no node and have not ended."""
 FREE = ""
 """Index value of cards that are in no pool."""
 
@@ -31,15 +40,17 @@ class NodeFacts:
 
     node: Node | None
     inventory: GPUNodeInventory | None
+    ready: bool = field(init=False)
+    """Whether its free cards may be pooled and offered."""
 
-    @property
-    def ready(self) -> bool:
-        """Whether its free cards may be pooled and offered."""
-        return (
+    def __post_init__(self) -> None:
+        """Look once: it is asked for each card."""
+        ready = (
             self.node is not None
             and self.inventory is not None
             and is_true(self.inventory.status.conditions, READY_FOR_POOLING)
         )
+        object.__setattr__(self, "ready", ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +60,11 @@ class ObservedPool:
     pool: GPUPool
     members: tuple[GPUDevice, ...]
     """Cards whose poolRef is the pool."""
-    free: tuple[GPUDevice, ...]
-    """Cards in no pool, of the whole cluster."""
+    claimants: tuple[GPUDevice, ...]
+    """Cards in no pool whose annotation names this one."""
     nodes: Mapping[str, NodeFacts]
     positions: Mapping[str, int]
-    """Place of each card (by name) among its node's, by address."""
+    """Place of each claimant (by name) among its node's cards, by address."""
     pods: tuple[Pod, ...]
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
@@ -62,8 +73,12 @@ class ObservedPool:
     bound: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Bound pods of all pools by node, as far as a free card there claims to come in."""
     agent_image: str = ""
-    rivals: tuple[GPUPool, ...] = ()
-    """The other pools, oldest first."""
+    cards_on: Mapping[str, int] = field(default_factory=dict)
+    """Cards of each of the pool's nodes, in any pool or none."""
+    candidates: tuple[Candidate, ...] | None = None
+    """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
+    joined: Mapping[str, float] = field(default_factory=dict)
+    """When cards (by name) came in whose plugins have yet to offer them, where that was seen; in epoch seconds."""
     settings: Settings = field(default_factory=Settings)
 
     def facts(self, node: str | None) -> NodeFacts:
@@ -81,7 +96,30 @@ class ObservedNode:
     """Its cards, by address."""
     pools: tuple[GPUPool, ...]
     """All pools, oldest first."""
+    takers: Mapping[str, tuple[GPUPool, ...]] = field(default_factory=dict)
+    """The pools whose selectors mean a free card, oldest first, by the card's name."""
+    held: frozenset[str] = frozenset()
+    """Cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
     settings: Settings = field(default_factory=Settings)
+    _by_name: dict[str, GPUPool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Order the pools by name, too."""
+        object.__setattr__(self, "_by_name", {pool.name: pool for pool in self.pools})
+
+    @property
+    def by_name(self) -> Mapping[str, GPUPool]:
+        """All pools by name."""
+        return self._by_name
+
+    @property
+    def free(self) -> list[GPUDevice]:
+        """Its cards in no pool."""
+        return [device for device in self.devices if device.status.pool_ref is None]
+
+    def members_of(self, pool: str) -> int:
+        """Its cards in a pool."""
+        return sum(1 for d in self.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +142,28 @@ class World:
     devices: Store[GPUDevice]
     inventories: Store[GPUNodeInventory]
     nodes: Store[Node]
-    pods: Store[Pod]
+    pods: Store[TenantPod]
     configs: Store[ConfigMap]
     daemonsets: Store[DaemonSet]
     settings: Settings = field(default_factory=Settings)
     agent_image: str = ""
+    candidates: Candidates = field(default_factory=Candidates, init=False)
+    joined: dict[str, float] = field(default_factory=dict, init=False)
+    """When cards came into their pools, while nothing has been said of their plugins."""
+    _selection: Selection | None = field(default=None, init=False)
+    _stale: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
+        self.pools.subscribe(self._pools_changed)
+        self.devices.index(BY_CLAIM, _claims)
+        self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, lambda d: (d.status.pool_ref.name if d.status.pool_ref else FREE,))
         self.pods.index(BY_POOL, lambda p: (p.metadata.labels.get(names.LABEL_POOL, ""),))
+        self.pods.index(
+            UNBOUND, lambda p: [] if p.node or p.finished else [p.metadata.labels.get(names.LABEL_POOL, "")]
+        )
         self.pods.index(BY_NODE, lambda p: [p.node] if p.node else [])
         self.pods.index(BY_NAMESPACE, lambda p: [p.metadata.namespace or ""])
         self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
@@ -123,23 +172,30 @@ class World:
     def _facts(self, node: str) -> NodeFacts:
         return NodeFacts(self.nodes.get(node), self.inventories.get(node))
 
-    def _by_age(self) -> list[GPUPool]:
-        return sorted(self.pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name))
+    def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
+        self._stale = True
+
+    @property
+    def selection(self) -> Selection:
+        """All pools, prepared for judging cards."""
+        if self._selection is None or self._stale:
+            self._selection, self._stale = Selection(self.pools, self._selection), False
+        return self._selection
 
     def pool(self, name: str) -> ObservedPool | None:
         """The view of a pool; None where there is no such pool."""
         pool = self.pools.get(name)
         if pool is None:
             return None
-        members, free = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_POOL, FREE))
-        nodes = {d.status.node_name or "" for d in (*members, *free)}
-        positions = {d.name: at for node in nodes for at, d in enumerate(self.devices.by(BY_NODE, node))}
-        coming = {d.status.node_name or "" for d in free if d.metadata.annotations.get(names.ASSIGNMENT) == name}
+        members, claimants = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_CLAIM, name))
+        coming = {d.status.node_name or "" for d in claimants}
+        homes = {d.status.node_name or "" for d in members}
+        positions = {d.name: at for node in coming for at, d in enumerate(self.devices.by(BY_NODE, node))}
         return ObservedPool(
             pool=pool,
             members=members,
-            free=free,
-            nodes={node: self._facts(node) for node in nodes},
+            claimants=claimants,
+            nodes={node: self._facts(node) for node in homes | coming},
             positions=positions,
             pods=tuple(self.pods.by(BY_POOL, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
@@ -147,7 +203,9 @@ class World:
             held=frozenset(card for node in coming for card in self._held(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
-            rivals=tuple(rival for rival in self._by_age() if rival.name != name),
+            cards_on={node: len(self.devices.by(BY_NODE, node)) for node in homes},
+            candidates=self.candidates.of(name),
+            joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},
             settings=self.settings,
         )
 
@@ -159,7 +217,7 @@ class World:
         return ObservedPool(
             pool=gone,
             members=members,
-            free=(),
+            claimants=(),
             nodes={node: self._facts(node) for node in nodes},
             positions={},
             pods=tuple(self.pods.by(BY_POOL, name)),
@@ -173,8 +231,22 @@ class World:
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""
-        devices = tuple(self.devices.by(BY_NODE, name))
-        return ObservedNode(name, self._facts(name), devices, tuple(self._by_age()), self.settings)
+        devices, facts = tuple(self.devices.by(BY_NODE, name)), self._facts(name)
+        selection = self.selection
+        free = any(device.status.pool_ref is None for device in devices)
+        return ObservedNode(
+            name=name,
+            facts=facts,
+            devices=devices,
+            pools=selection.pools,
+            takers=selection.takers(devices, facts.node.metadata.labels if facts.node else {}),
+            held=frozenset(self._held(name)) if free else frozenset(),
+            settings=self.settings,
+        )
+
+    def look(self, seen: ObservedNode) -> set[str]:
+        """Take over a node's candidates; returns the pools whose lists change by it."""
+        return self.candidates.put(seen.name, candidates_on(seen))
 
     def card(self, name: str) -> ObservedCard | None:
         """The view of a card; None where there is no such card."""
@@ -186,3 +258,8 @@ class World:
         namespaces = {r.namespace for r in device.status.reservations}
         known = {name: frozenset(pod.key for pod in self.pods.by(BY_NAMESPACE, name)) for name in namespaces}
         return ObservedCard(device, pods, known, self.settings)
+
+
+def _claims(device: GPUDevice) -> tuple[str, ...]:
+    named = claim(device) if device.status.pool_ref is None else None
+    return (named,) if named is not None else ()

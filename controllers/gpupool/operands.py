@@ -13,13 +13,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain.allocation import applied, slots_under
+from controllers.domain.offer import offer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec, GPUPool
     from controllers.api.kube import ConfigMap
+    from controllers.domain.offer import Offer
 
 SHARD_CARDS = 1000
 AGENT_IMAGE = "registry.local/gpu-control-plane/nodeagent:dev"
@@ -28,15 +31,10 @@ PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES_DIR = "/var/lib/kubelet/pod-resources"
 
 
-def settings_text(pool: str, allocation: AllocationSpec) -> str:
-    """The plugin's settings; the same for every card of an Exclusive pool."""
-    settings = {"mode": allocation.mode, "pool": pool, "resource": names.resource_name(pool), "slots": 1}
-    return json.dumps(settings, sort_keys=True)
-
-
-def config_version(settings: str) -> str:
-    """What a card's plugin acknowledges: the hash of the settings that concern the card."""
-    return hashlib.sha256(settings.encode()).hexdigest()[:16]
+def offer(pool: str, allocation: AllocationSpec, cards: Iterable[GPUDevice]) -> Offer:
+    """The plugins' settings, for the cards that they are to offer."""
+    slots = {card.status.inventory_id or "": slots_under(card, allocation) for card in cards}
+    return offer_of(pool, allocation, slots)
 
 
 def labels(pool: str) -> dict[str, str]:
@@ -80,7 +78,7 @@ def configmaps(pool: GPUPool, offered: list[GPUDevice], known: Mapping[str, Conf
 
     A card leaves a ConfigMap only once another one lists it, or when it is not to be offered at all.
     """
-    settings = settings_text(pool.name, pool.spec.allocation)
+    settings = offer(pool.name, applied(pool), offered).text()
     meta = {"labels": labels(pool.name), "ownerReferences": owner(pool)}
     wanted, made = allowed_lists(pool.name, offered), {}
     home = {card: name for name, cards in wanted.items() for card in cards}

@@ -6,23 +6,49 @@ before nodes are told to run them; the finalizer is the first thing and goes las
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.conditions import CONFIGURED, condition, find
+from controllers.api.conditions import (
+    CAPACITY_LOW,
+    CONFIGURED,
+    MAINTENANCE,
+    MISCONFIGURED,
+    NUMBERS,
+    Finding,
+    condition,
+    find,
+    is_true,
+)
 from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
+from controllers.domain.allocation import spelled
 from controllers.domain.clock import stamp
 from controllers.gpupool import operands
-from controllers.gpupool.assignment import assign, is_offered, release
-from controllers.gpupool.select import SERVED_MODES
+from controllers.gpupool.assignment import assign, release
+from controllers.gpupool.fence import nobody_else_bound
+from controllers.gpupool.free import own_status
+from controllers.gpupool.maintenance import judge, look_again, offers, retry
+from controllers.gpupool.select import is_automatic
 from controllers.gpupool.status import pool_status
-from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Plan, Ref, ref
+from controllers.runtime.drift import is_as_built, is_as_written
+from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import GPUDevice
-    from controllers.api.meta import KubeObject
+    from controllers.api.gpudevice import GPUDevice, Published
+    from controllers.api.gpupool import GPUPoolStatus
+    from controllers.api.kube import DaemonSet
+    from controllers.api.meta import Condition, KubeObject
+    from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import ObservedPool
+
+
+AWAITING_PLUGIN = "AwaitingPlugin"
+SAID_AT_ONCE = 100
+"""Cards of which one plan writes what they say: a card that is to come in does not wait for thousands of those."""
+PLUGIN_PATIENCE = 5.0
+"""Seconds that a card's plugin has to offer it before the card says that it does not."""
 
 
 def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
@@ -34,13 +60,22 @@ def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
         return draft.done()
     if names.FINALIZER_POOL not in seen.pool.metadata.finalizers and not deleting:
         draft.add(_finalizer(seen, [names.FINALIZER_POOL]))
+    standing = judge(seen, now)
+    draft.add(*_resume(seen, standing))
+    said = _turn(seen, standing, now)
+    draft.add(*said)
     draft.add(*assign(seen, now))
-    draft.add(*_offer(seen))
+    draft.add(*_offer(seen, standing))
     leaving = release(seen, now)
     draft.add(*leaving)
     gone = {action.ref.name for action in leaving if isinstance(action, Merge)}
-    draft.add(*_configured(seen, gone, now))
-    _say(draft, seen, now, status_in)
+    draft.add(*_configured(seen, standing, gone, now, draft))
+    if standing.phase == "Applying":
+        draft.add(*_apply(seen, standing, now))
+    elif not said:
+        _say(draft, seen, standing, now, status_in)
+    if (overdue := look_again(seen, standing, now)) is not None:
+        draft.look_again(overdue)
     return draft.done()
 
 
@@ -56,26 +91,83 @@ def _finalizer(seen: ObservedPool, wanted: list[str]) -> Apply:
     return Apply(ref(GPUPOOL, seen.pool), {"metadata": {"finalizers": wanted}})
 
 
-def _offer(seen: ObservedPool) -> list[Action]:
-    """The plugin's ConfigMaps and DaemonSet, where they differ from what they should be."""
-    if seen.pool.spec.allocation.mode not in SERVED_MODES and seen.daemonset is None:
+def _resume(seen: ObservedPool, standing: Standing) -> list[Action]:
+    """Obey a person who says that what failed can be tried again; the word is taken off once it has been obeyed."""
+    pool = seen.pool
+    if pool.metadata.annotations.get(names.RESUME) != "true":
         return []
-    offered = [device for device in seen.members if is_offered(seen, device)]
+    actions: list[Action] = []
+    if standing.phase == "Halted":
+        actions += retry(seen, standing)
+    body = {"metadata": {"annotations": {names.RESUME: None}}}
+    actions.append(Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, body))
+    if standing.phase == "Halted":
+        message = "What failed is tried again, as the annotation asked."
+        actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RESUMED, message))
+    return actions
+
+
+def _turn(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
+    """The status at once, and first of all, where it closes or opens the pool: the webhook goes by it."""
+    told = seen.pool.status.conditions
+    turns = {
+        MAINTENANCE: standing.maintenance != is_true(told, MAINTENANCE),
+        MISCONFIGURED: standing.misconfigured != is_true(told, MISCONFIGURED),
+    }
+    if standing.phase in ("Applying", "Deleting") or not any(turns.values()):
+        return []
+    status = pool_status(seen, standing, now)
+    actions: list[Action] = [_status(seen, status)]
+    events = {MAINTENANCE: names.EVENT_MAINTENANCE, MISCONFIGURED: names.EVENT_MISCONFIGURED}
+    for kind, turned in turns.items():
+        if turned and is_true(status.conditions, kind) and (found := find(status.conditions, kind)) is not None:
+            actions.append(Note(ref(GPUPOOL, seen.pool), "Warning", events[kind], found.message))
+    return actions
+
+
+def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
+    """The nodes are clear: from now on all goes by what the spec asks for, and cards are offered again."""
+    pool = seen.pool
+    when = stamp(now) if standing.known else pool.status.last_reconfigured
+    status = replace(pool.status, applied_allocation=standing.wanted, last_reconfigured=when)
+    then = replace(seen, pool=replace(pool, status=status))
+    actions: list[Action] = [nobody_else_bound(seen)] if seen.members else []
+    actions.append(_status(seen, pool_status(then, judge(then, now), now)))
+    if standing.known:
+        message = f"The pool went from {spelled(standing.applied)} to {spelled(standing.wanted)}."
+        actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))
+    return actions
+
+
+def _offer(seen: ObservedPool, standing: Standing) -> list[Action]:
+    """The plugin's ConfigMaps and DaemonSet, where they differ from what they should be."""
+    if not standing.known and seen.daemonset is None:
+        return []  # its mode is not served, or is written down as applied in a moment
+    if standing.phase == "Applying":
+        return []  # lists are written anew once it is
+    offered = [device for device in seen.members if offers(seen, standing, device)]
     known = {config.name: config for config in seen.configs}
     wanted = operands.configmaps(seen.pool, offered, known)
     actions: list[Action] = [
         Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)
         for name, body in wanted.items()
-        if name not in known or known[name].data != body["data"] or not _is_ours(known[name], seen)
+        if name not in known or not is_as_written(known[name], body) or not _is_ours(known[name], seen)
     ]
     actions += [Delete(ref(CONFIGMAP, config)) for name, config in known.items() if name not in wanted]
     daemonset = operands.daemonset(seen.pool, seen.agent_image)
     current = seen.daemonset
-    annotations = current.metadata.annotations if current else {}
-    stale = annotations.get(names.SPEC_HASH) != daemonset["metadata"]["annotations"][names.SPEC_HASH]
-    if stale or current is None or not _is_ours(current, seen):
+    if current is None or not (_is_leaving(current) or _is_good(current, daemonset, seen)):
         actions.append(Apply(Ref(DAEMONSET, names.plugin_object(seen.pool.name), names.NAMESPACE), daemonset))
     return actions
+
+
+def _is_leaving(operand: KubeObject) -> bool:
+    """Whether somebody has deleted it: it is made anew once it is gone."""
+    return operand.metadata.deletion_timestamp is not None
+
+
+def _is_good(found: DaemonSet, wanted: dict[str, Any], seen: ObservedPool) -> bool:
+    return is_as_built(found.metadata, found.spec, wanted) and _is_ours(found, seen)
 
 
 def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
@@ -83,35 +175,56 @@ def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
     return [owner.uid for owner in operand.metadata.owner_references] == [seen.pool.metadata.uid]
 
 
-def _configured(seen: ObservedPool, gone: set[str], now: float) -> list[Action]:
+def _configured(seen: ObservedPool, standing: Standing, gone: set[str], now: float, draft: Draft) -> list[Action]:
     """The condition Configured of the pool's cards: published matches wanted."""
-    version = operands.config_version(operands.settings_text(seen.pool.name, seen.pool.spec.allocation))
+    settings = operands.offer(seen.pool.name, standing.applied, seen.members)
     actions: list[Action] = []
     for device in seen.members:
         if device.name in gone:
-            continue  # `reservations` takes the condition off a card that is in no pool
-        status, reason, message = _agreement(seen, device, version)
+            continue  # `free` says what a card that is in no pool says
+        offered = offers(seen, standing, device)
+        found = _agreement(device, settings.of(device.status.inventory_id or "") if offered else None)
+        known, automatic = find(device.status.conditions, CONFIGURED), is_automatic(seen.pool, device, seen.settings)
+        if known is not None and _says(known, found) and device.status.auto_attach == automatic:
+            continue
+        left = seen.joined.get(device.name, float("-inf")) + PLUGIN_PATIENCE - now
+        if known is None and found.reason == AWAITING_PLUGIN and left > 0:
+            draft.look_again(left)  # mostly it is offered by then, and that is all there is to say
+            continue
+        if len(actions) >= SAID_AT_ONCE:
+            draft.look_again(0.0)
+            break
+        existing = device.status.conditions
         wanted = condition(
-            device.status.conditions, CONFIGURED, status=status, reason=reason, message=message, now=stamp(now)
+            existing, CONFIGURED, status=found.status, reason=found.reason, message=found.message, now=stamp(now)
         )
-        if find(device.status.conditions, CONFIGURED) != wanted:
-            body = {"status": {"conditions": [to_json(wanted)]}}
-            actions.append(Apply(ref(GPUDEVICE, device), body, "status"))
+        actions.append(Apply(ref(GPUDEVICE, device), own_status(wanted, auto_attach=automatic), "status"))
     return actions
 
 
-def _agreement(seen: ObservedPool, device: GPUDevice, version: str) -> tuple[bool, str, str]:
+def _says(known: Condition, found: Finding) -> bool:
+    status = NUMBERS.get(known.status) == found.status
+    return status and known.reason == found.reason and known.message == found.message
+
+
+def _agreement(device: GPUDevice, wanted: Published | None) -> Finding:
+    """What Configured is to say; `wanted` None where the card is not to be offered."""
     published, node = device.status.published, device.status.node_name
-    if not is_offered(seen, device):
+    if wanted is None:
         if published is None:
-            return True, "Withdrawn", "The card is not to be offered, and is not."
-        return False, "AwaitingWithdrawal", f"The device plugin on {node} has yet to withdraw the card."
+            return Finding(True, "Withdrawn", "The card is not to be offered, and is not.")
+        return Finding(False, "AwaitingWithdrawal", f"The device plugin on {node} has yet to withdraw the card.")
     if published is None:
-        return False, "AwaitingPlugin", f"The device plugin on {node} has yet to offer the card."
-    if published.pool != seen.pool.name or published.config_version != version:
-        found = f"pool {published.pool}, settings {published.config_version}"
-        return False, "SettingsDiffer", f"The device plugin on {node} offers {found}; {version} is expected."
-    return True, "Published", f"The device plugin on {node} offers the card as {names.resource_name(seen.pool.name)}."
+        return Finding(False, AWAITING_PLUGIN, f"The device plugin on {node} has yet to offer the card.")
+    if published != wanted:
+        found, expected = _spelled(published), _spelled(wanted)
+        return Finding(False, "SettingsDiffer", f"The device plugin on {node} offers {found}; {expected} is expected.")
+    resource = names.resource_name(wanted.pool)
+    return Finding(True, "Published", f"The device plugin on {node} offers the card as {resource}.")
+
+
+def _spelled(offer: Published) -> str:
+    return f"pool {offer.pool}, settings {offer.config_version}, slots {offer.slots}"
 
 
 def _remove(seen: ObservedPool) -> list[Action]:
@@ -124,13 +237,22 @@ def _remove(seen: ObservedPool) -> list[Action]:
     return actions
 
 
-def _say(draft: Draft, seen: ObservedPool, now: float, status_in: float) -> None:
+def _say(draft: Draft, seen: ObservedPool, standing: Standing, now: float, status_in: float) -> None:
     """The status, at most once in a while: a burst of pods costs one write, not one each."""
-    wanted = pool_status(seen, now)
-    if wanted == seen.pool.status:
-        return
     if status_in > 0:
-        draft.look_again(status_in)
-        return
-    body: dict[str, Any] = {"status": to_json(wanted)}
-    draft.add(Apply(ref(GPUPOOL, seen.pool), body, "status"))
+        draft.look_again(status_in)  # not even made: counting thousands of cards for each pod would cost more
+    elif (wanted := pool_status(seen, standing, now)) != seen.pool.status:
+        draft.add(_status(seen, wanted), *_runs_low(seen, wanted))
+
+
+def _runs_low(seen: ObservedPool, status: GPUPoolStatus) -> list[Note]:
+    """The event of a pool that comes to have few slots left, beside the write that says so."""
+    found = find(status.conditions, CAPACITY_LOW)
+    if found is None or found.status != "True" or is_true(seen.pool.status.conditions, CAPACITY_LOW):
+        return []
+    message = f"{found.message} Add cards to the pool, or wait for pods to end; nothing is refused for this alone."
+    return [Note(ref(GPUPOOL, seen.pool), "Warning", names.EVENT_CAPACITY_LOW, message)]
+
+
+def _status(seen: ObservedPool, status: GPUPoolStatus) -> Apply:
+    return Apply(ref(GPUPOOL, seen.pool), {"status": to_json(status)}, "status")

@@ -4,6 +4,8 @@ made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod 
   │ 15 s without it     │ 2 min unbound, or the pod is gone
   ▼                     ▼
 ended                 ended (GPUReservationExpired where the time ran out)
+
+A pod that outlives its reservation keeps waiting; `controllers.gpupool.waiting` reserves for it anew.
 """
 
 from __future__ import annotations
@@ -12,12 +14,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import CONFIGURED, find
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import facts_of, live, project
-from controllers.runtime.plan import Apply, Draft, Expect, Merge, Note, Plan, ref
+from controllers.runtime.plan import Draft, Expect, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Reservation
@@ -57,8 +58,6 @@ def plan(seen: ObservedCard, now: float) -> Plan:
         about = ref(GPUDEVICE, device)
         draft.add(Merge(about, device.metadata.resource_version, {"status": status}, "status"))
         draft.add(*(Note(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _sentence(r)) for r in expired))
-    if device.status.pool_ref is None and find(device.status.conditions, CONFIGURED) is not None:
-        draft.add(Apply(ref(GPUDEVICE, device), {"status": {"conditions": []}}, "status"))
     return draft.done()
 
 
@@ -96,5 +95,5 @@ def _sentence(reservation: Reservation) -> str:
         )
     return (
         f"The card was held for pod {pod}, which was not bound in time: see `kubectl describe pod` there."
-        " The card is free again; the pod keeps waiting."
+        " The pod keeps waiting, before newcomers, and gets another reservation in its turn."
     )

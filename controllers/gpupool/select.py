@@ -1,23 +1,20 @@
-"""Which cards a pool may take, which it takes by itself, and why a card waits."""
+"""Which cards a pool may take, and which it takes by itself. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import find, is_true
 from controllers.domain.selectors import matches, selects
-from controllers.domain.slots import BLOCKING
+from controllers.domain.slots import blocked_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.settings import Settings
     from controllers.gpupool.observe import NodeFacts
 
-SERVED_MODES = ("Exclusive",)
+SERVED_MODES = ("Exclusive", "TimeSlice")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
 
 
@@ -27,12 +24,15 @@ def selected(pool: GPUPool, device: GPUDevice, facts: NodeFacts, position: int) 
     return matches(pool.spec.node_selector, labels) and selects(pool.spec.device_selector, device, position)
 
 
+def serves(pool: GPUPool) -> bool:
+    """Whether the pool takes cards at all."""
+    return pool.metadata.deletion_timestamp is None and pool.spec.allocation.mode in SERVED_MODES
+
+
 def unfit(device: GPUDevice, facts: NodeFacts) -> str | None:
     """Why the card cannot be pooled now, whatever the pool; None when it can."""
-    for kind in BLOCKING:
-        if is_true(device.status.conditions, kind):
-            condition = find(device.status.conditions, kind)
-            return f"{kind}: {condition.message if condition else ''}"
+    if (blocked := blocked_by(device)) is not None:
+        return f"{blocked.type}: {blocked.message}"
     if device.status.hardware is None:
         return "its hardware is not known yet"
     if not facts.ready:
@@ -57,11 +57,15 @@ def is_automatic(pool: GPUPool, device: GPUDevice, settings: Settings) -> bool:
     return approval.mode == "Automatic"
 
 
-def has_room(pool: GPUPool, devices: Iterable[GPUDevice]) -> bool:
-    """Whether the pool may take another of a node's cards; `devices` are all of the node."""
-    limit = pool.spec.allocation.max_devices_per_node
-    taken = sum(1 for d in devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool.name)
-    return limit is None or taken < limit
+def in_use(device: GPUDevice, held: frozenset[str]) -> bool:
+    """Whether a card in no pool may still serve a pod. `held`: cards that bound pods of the node were given."""
+    return (
+        # A plugin that has not withdrawn the card yet still offers it for another pool.
+        device.status.published is not None
+        or bool(device.status.allocations)
+        # An object that was deleted by hand comes back empty while its card still serves a pod.
+        or device.status.inventory_id in held
+    )
 
 
 def hint(pool: str) -> str:

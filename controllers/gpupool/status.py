@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.gpupool import Candidate, CandidatePool, Capacity, GPUPoolStatus, PoolDevice, PoolNode
-from controllers.domain.capacity import capacity, is_low
+from controllers.api.gpupool import Candidate, Capacity, GPUPoolStatus, PoolDevice, PoolNode
+from controllers.domain.capacity import capacity
 from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, account
-from controllers.gpupool.assignment import is_offered, is_wanted
-from controllers.gpupool.select import SERVED_MODES, claim, hint, is_automatic, selected, unfit
+from controllers.gpupool.assignment import is_wanted
+from controllers.gpupool.findings import findings
+from controllers.gpupool.maintenance import offers
+from controllers.gpupool.select import is_automatic, unfit
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Pod
     from controllers.api.meta import Condition
+    from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import ObservedPool
 
 
-def pool_status(seen: ObservedPool, now: float) -> GPUPoolStatus:
+def pool_status(seen: ObservedPool, standing: Standing, now: float) -> GPUPoolStatus:
     """The status as it should be."""
-    slots, allocation = node_slots(seen, now), seen.pool.spec.allocation
-    total = capacity(slots, allocation)
-    devices = [_device(seen, device, now) for device in seen.members]
-    nodes, candidates = _nodes(seen, slots), _candidates(seen)
-    served = allocation.mode in SERVED_MODES
+    slots = node_slots(seen, standing, now)
+    total = capacity(slots, standing.applied)
+    devices = [_device(seen, device, now) for device in seen.members[: names.LIST_MAX]]
+    nodes, (candidates, more) = _nodes(seen, standing, slots), _candidates(seen)
     return GPUPoolStatus(
         capacity=total,
-        applied_allocation=allocation if served else seen.pool.status.applied_allocation,
+        applied_allocation=standing.applied if standing.known else None,
         nodes=tuple(nodes[: names.LIST_MAX]),
-        devices=tuple(devices[: names.LIST_MAX]),
+        devices=tuple(devices),
         candidates=tuple(candidates[: names.LIST_MAX]),
-        truncated=max(len(nodes), len(devices), len(candidates)) > names.LIST_MAX or None,
-        conditions=_conditions(seen, total, now),
+        truncated=max(len(nodes), len(seen.members)) > names.LIST_MAX or more or None,
+        last_reconfigured=seen.pool.status.last_reconfigured,
+        conditions=_conditions(seen, standing, total, now),
     )
 
 
-def node_slots(seen: ObservedPool, now: float) -> list[NodeSlots]:
+def node_slots(seen: ObservedPool, standing: Standing, now: float) -> list[NodeSlots]:
     """The pool's slots, node by node."""
     cards: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in seen.members:
@@ -59,7 +62,7 @@ def node_slots(seen: ObservedPool, now: float) -> list[NodeSlots]:
             node_name=node,
             devices=cards[node],
             pods=pods[node],
-            allocation=seen.pool.spec.allocation,
+            allocation=standing.applied,
             now=now,
         )
         for node in sorted(cards)
@@ -77,29 +80,37 @@ def _device(seen: ObservedPool, device: GPUDevice, now: float) -> PoolDevice:
     )
 
 
-def _nodes(seen: ObservedPool, slots: list[NodeSlots]) -> list[PoolNode]:
-    everywhere: dict[str, int] = defaultdict(int)
-    for device in (*seen.members, *seen.free):
-        everywhere[device.status.node_name or ""] += 1
+def _nodes(seen: ObservedPool, standing: Standing, slots: list[NodeSlots]) -> list[PoolNode]:
     made = []
     for node in slots:
-        problem = _problem(seen, node)
+        failed = standing.built.failed.get(node.node)
+        problem = failed or _problem(seen, standing, node)
         made.append(
             PoolNode(
                 name=node.node,
-                total_devices=everywhere[node.node],
+                total_devices=seen.cards_on.get(node.node, 0),
                 assigned_devices=len(node.cards),
                 slots=sum(card.slots for card in node.cards),
                 used=sum(card.used for card in node.cards) + node.overflow,
-                health="Healthy" if problem is None else "Degraded",
+                health="Misconfigured" if failed else "Healthy" if problem is None else "Degraded",
                 last_event=problem,
             )
         )
     return made
 
 
-def _problem(seen: ObservedPool, node: NodeSlots) -> str | None:
+def _candidates(seen: ObservedPool) -> tuple[tuple[Candidate, ...], bool]:
+    """The candidates, and whether there are more; what was said of them stands while not all nodes are known."""
+    said = seen.pool.status
+    if seen.candidates is None:
+        return said.candidates, bool(said.truncated) and len(said.candidates) == names.LIST_MAX
+    return seen.candidates, len(seen.candidates) > names.LIST_MAX
+
+
+def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | None:
     """The first thing that keeps a card of the node from being offered."""
+    if standing.maintenance:
+        return "the pool is in Maintenance and offers no card"
     for card in node.cards:
         if not is_wanted(seen, card.device):
             return f"{card.device.status.inventory_id} is leaving the pool"
@@ -110,60 +121,18 @@ def _problem(seen: ObservedPool, node: NodeSlots) -> str | None:
     return None
 
 
-def _candidates(seen: ObservedPool) -> list[Candidate]:
-    """Ready cards in no pool that this pool's selectors mean and nobody has decided about."""
-    pool, made = seen.pool, []
-    limit = pool.spec.allocation.max_devices_per_node
-    taken = Counter(device.status.node_name for device in seen.members)
-    for device in seen.free:
-        facts = seen.facts(device.status.node_name)
-        if claim(device) is not None or unfit(device, facts) is not None:
-            continue
-        if limit is not None and taken[device.status.node_name] >= limit:
-            continue
-        if selected(pool, device, facts, seen.positions.get(device.name, 0)):
-            automatic = is_automatic(pool, device, seen.settings)
-            entry = CandidatePool(
-                pool=pool.name,
-                reason="AwaitingApproval",
-                auto_approved=automatic,
-                annotation_hint=hint(pool.name),
-            )
-            made.append(Candidate(name=device.name, pools=(entry,)))
-    return made
-
-
-def _conditions(seen: ObservedPool, total: Capacity, now: float) -> tuple[Condition, ...]:
-    pool, at = seen.pool, stamp(now)
-    existing, generation = pool.status.conditions, pool.metadata.generation
-
-    def say(kind: str, status: bool, reason: str, message: str) -> Condition:
-        return kinds.condition(
-            existing, kind, status=status, reason=reason, message=message, now=at, generation=generation
+def _conditions(seen: ObservedPool, standing: Standing, total: Capacity, now: float) -> tuple[Condition, ...]:
+    offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
+    found = findings(seen, standing, total, offered)
+    return tuple(
+        kinds.condition(
+            seen.pool.status.conditions,
+            kind,
+            status=finding.status,
+            reason=finding.reason,
+            message=finding.message,
+            now=stamp(now),
+            generation=seen.pool.metadata.generation,
         )
-
-    mode = pool.spec.allocation.mode
-    served = mode in SERVED_MODES
-    offered = sum(1 for device in seen.members if is_offered(seen, device) and device.status.published)
-    if offered:
-        available = say(kinds.AVAILABLE, True, "CardsOffered", f"{offered} of {len(seen.members)} cards are offered.")
-    elif seen.members:
-        message = f"{len(seen.members)} cards are in the pool and none is offered yet; status.nodes says why."
-        available = say(kinds.AVAILABLE, False, "WaitingForPlugin", message)
-    else:
-        message = f"No card is in the pool. Confirm candidates: kubectl annotate gpudevice <card> {hint(pool.name)}"
-        available = say(kinds.AVAILABLE, False, "NoCards", message)
-    misconfigured = say(kinds.MISCONFIGURED, False, "AsExpected", "The pool is served as it is written.")
-    if not served:
-        message = (
-            f"spec.allocation.mode is {mode}; this version of the module hands out {', '.join(SERVED_MODES)} only."
-        )
-        misconfigured = say(kinds.MISCONFIGURED, True, "ModeNotServed", message)
-    low = is_low(total)
-    counted = f"{total.available} of {total.total} slots are available."
-    return (
-        available,
-        say(kinds.MAINTENANCE, False, "AsExpected", "The nodes are configured as the pool is written."),
-        misconfigured,
-        say(kinds.CAPACITY_LOW, low, "BelowTenPercent" if low else "Enough", counted),
+        for kind, finding in found.items()
     )

@@ -6,8 +6,6 @@ has published: whoever is second waits until the first has withdrawn it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names as api
 from controllers.api.gpudevice import Published
 from controllers.api.kube import ConfigMap
+from controllers.domain import offer as offers
 from controllers.domain.request import whole
 
 if TYPE_CHECKING:
@@ -26,13 +25,8 @@ if TYPE_CHECKING:
 class Offer:
     """What a pool's ConfigMaps say; `settings` None where they cannot be read."""
 
-    settings: Published | None
+    settings: offers.Offer | None
     allowed: frozenset[str]
-
-
-def version(settings: str) -> str:
-    """The acknowledgement of a settings text."""
-    return hashlib.sha256(settings.encode()).hexdigest()[:16]
 
 
 def pool_of(configmap: ConfigMap) -> str:
@@ -51,21 +45,11 @@ def offer(pool: str, configmaps: Iterable[ConfigMap]) -> Offer | None:
         return None
     lines = (line for c in mine.values() for line in c.data.get(api.ALLOWED_DEVICES, "").splitlines())
     text = mine[base].data.get(api.PLUGIN_SETTINGS, "")
-    return Offer(_settings(pool, text), frozenset(line.strip() for line in lines if line.strip()))
+    return Offer(offers.read(pool, text), frozenset(line.strip() for line in lines if line.strip()))
 
 
 def _is_shard(name: str, base: str) -> bool:
     return name.startswith(base + ".") and name.removeprefix(base + ".").isdigit()
-
-
-def _settings(pool: str, text: str) -> Published | None:
-    try:
-        settings = json.loads(text)
-        slots, fits = settings["slots"], settings["pool"] == pool
-        readable = fits and settings["resource"] == api.resource_name(pool) and isinstance(slots, int) and slots >= 0
-    except (ValueError, KeyError, TypeError):
-        return None
-    return Published(pool=pool, config_version=version(text), slots=slots) if readable else None
 
 
 def published(
@@ -90,11 +74,16 @@ def published(
             wanted[device.name] = now
         elif now is not None:
             same = listed.get(now.pool)
-            wanted[device.name] = None if same is None else same.settings or now
+            wanted[device.name] = None if same is None else _of(same, device) or now
         else:
-            first = min((pool for pool, offer in listed.items() if offer.settings is not None), default=None)
-            wanted[device.name] = listed[first].settings if first is not None else None
+            readable = (offer for _, offer in sorted(listed.items()) if offer.settings is not None)
+            wanted[device.name] = next((_of(offer, device) for offer in readable), None)
     return wanted
+
+
+def _of(offer: Offer, device: GPUDevice) -> Published | None:
+    """What a plugin offers of a card that its list names."""
+    return offer.settings.of(device.status.inventory_id or "") if offer.settings is not None else None
 
 
 def allocatable(wanted: Mapping[str, Published | None], pools: Iterable[str]) -> dict[str, int]:

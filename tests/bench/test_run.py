@@ -30,6 +30,11 @@ TINY = Sizes(
     monitored_nodes=9,
     monitored_seconds=2.0,
     last_repeats=2,
+    pooled_nodes=8,
+    pools=4,
+    annotations_a_second=10.0,
+    annotations=4,
+    burst_cards=12,
     pool_nodes=5,
     warm_up=0.3,
     review_rounds=1,
@@ -45,7 +50,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, webhook, pod"),
+        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, pod"),
     ],
 )
 def test_wrong_usage(
@@ -88,7 +93,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, monitoring, webhook, pod):
+    for theme in (coldstart, change, large, monitoring, pools, webhook, pod):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -157,6 +162,21 @@ def monitoring(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert min(took["exporter"]) > max(took["validator"]), "three scrapes are waited for besides"
     assert rows["writes in 2 s"]["verdict"] == "met"
     assert rows["peak RSS"]["verdict"] == "info", "the budget is for 1,000 nodes"
+
+
+def pools(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    series, burst, large = raw["series"], raw["burst"], raw["large"]
+    assert series["latency"]["count"] == 4
+    assert 0 < series["latency"]["least"] <= series["latency"]["p99"] < 30
+    assert 0 < series["floor"]["p50"] < 30
+    assert (burst["cards"], burst["nodes"], burst["pools"]) == (12, 2, 2)
+    assert burst["writes"]["GPUDevice"] == 12, "the card's pool, and nothing else"
+    assert burst["writes"]["GPUNodeInventory"] == 2
+    # Half of the nodes, less the first card of each of them, and the second of those that were annotated.
+    assert large["cards"] == 4 * 8 - 4 - 2
+    assert large["writes"]["GPUDevice"] == 3 * large["cards"], "approved, taken, and no plugin that offers it"
+    assert raw["quiet_writes"] == 0
+    assert rows["writes of GPUDevices for one card"]["unit"] == ""
 
 
 def webhook(raw: dict[str, Any], rows: dict[str, Any]) -> None:

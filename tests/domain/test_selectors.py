@@ -53,6 +53,13 @@ BARE = adapter(GPUDevice).validate_python({"metadata": {"name": "x"}})
         ({"minComputeCapability": "10"}, False),
         ({"migProfiles": ["2g.20gb", "7g.80gb"]}, True),
         ({"migProfiles": ["7g.80gb"]}, False),
+        ({"migProfiles": ["all-2g.20gb"]}, True),
+        ({"migProfiles": ["2g.20gb.me"]}, False),
+        ({"migProfiles": ["no profile"]}, False),
+        ({"precisions": ["FP8"]}, True),
+        ({"indexes": [" 0 - 1 "]}, True),
+        ({"indexes": ["2-0"]}, False),
+        ({"indexes": ["\u00b9"]}, False),
         ({"matchLabels": {"rack": "7"}}, True),
         ({"vendors": ["nvidia"], "matchLabels": {"rack": "8"}}, False),
     ],
@@ -71,6 +78,13 @@ def test_exclude_wins_and_an_empty_one_excludes_nothing() -> None:
     assert selects(excluding({"products": ["other"]}), CARD, 0)
     assert selects(excluding({}), CARD, 0)
     assert selects(None, CARD, 0)
+
+
+def test_exclude_leaves_out_only_what_has_everything_that_it_says() -> None:
+    both = {"products": ["NVIDIA H100 80GB HBM3"], "indexes": ["2-3"]}
+    selector = adapter(DeviceSelector).validate_python({"include": {"vendors": ["nvidia"]}, "exclude": both})
+
+    assert [selects(selector, CARD, index) for index in range(5)] == [True, True, False, False, True]
 
 
 def test_a_card_without_hardware_matches_no_include() -> None:

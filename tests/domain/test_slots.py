@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -9,9 +10,9 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.gpupool import AllocationSpec
+from controllers.api.gpupool import AllocationSpec, TimeSlice
 from controllers.api.kube import Node, Pod
-from controllers.api.record import adapter
+from controllers.api.record import adapter, to_json
 from controllers.domain.capacity import capacity
 from controllers.domain.clock import stamp_exact
 from controllers.domain.slots import NodeSlots, account
@@ -141,3 +142,72 @@ def test_a_reservation_whose_pod_was_bound_to_another_node_counts_no_more() -> N
     made = count([card(0, reserved="r")], [pod("u", "r", node="elsewhere")])
 
     assert [(c.used, c.reserved) for c in made.cards] == [(0, 0)]
+
+
+SHARED = AllocationSpec(mode="TimeSlice", time_slice=TimeSlice(max_slices_per_device=4))
+
+
+def shared(cards: list[GPUDevice], pods: list[Pod] = (), allocation: AllocationSpec = SHARED) -> NodeSlots:
+    return account("a", node=NODE, node_name="n", devices=cards, pods=pods, allocation=allocation, now=NOW)
+
+
+def offered(number: int, slots: int, **status: Any) -> GPUDevice:
+    made = card(number)
+    fields = to_json(made.status) | {"published": {"pool": "a", "configVersion": "v", "slots": slots}} | status
+    return replace(made, status=adapter(GPUDevice).validate_python({"status": fields}).status)
+
+
+def taken(uid: str, slots: int) -> dict[str, Any]:
+    return {"podUID": uid, "namespace": "d", "pod": uid, "container": "c", "slots": slots}
+
+
+def test_several_pods_share_a_card_up_to_its_slots() -> None:
+    made = shared([offered(0, 4, allocations=[taken("u", 1), taken("v", 2)])], [pod("u", "r"), pod("v", "s", 2)])
+
+    assert [(c.slots, c.used, c.free) for c in made.cards] == [(4, 3, 1)]
+
+
+def test_a_pod_that_is_reported_on_one_card_still_takes_its_slots_of_the_next() -> None:
+    """Kubelet gave all at once; the cards are reported one by one."""
+    made = shared([offered(0, 4, allocations=[taken("u", 4)]), offered(1, 4)], [pod("u", "r", 6, devices="n-0,n-1")])
+
+    assert [c.used for c in made.cards] == [4, 2]
+    assert made.free == 2
+
+
+def test_what_is_not_reported_fills_the_cards_in_the_order_of_the_annotation() -> None:
+    made = shared([offered(0, 4), offered(1, 4)], [pod("u", "r", 5, devices="n-1,n-0")])
+
+    assert [c.used for c in made.cards] == [1, 4]
+
+
+def test_a_card_has_no_more_slots_than_it_offers_and_no_more_than_it_should() -> None:
+    assert [c.slots for c in shared([offered(0, 8), offered(1, 2), card(2, published=False)]).cards] == [4, 2, 4]
+    assert [c.slots for c in shared([offered(0, 8)], allocation=AllocationSpec()).cards] == [1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5), st.integers(0, 4), st.booleans()), max_size=5),
+    st.lists(
+        st.tuples(st.sampled_from(["u", "v", "w"]), st.integers(1, 9)), max_size=4, unique_by=lambda pair: pair[0]
+    ),
+)
+def test_the_parts_of_shared_cards_add_up_too(cards: list[Any], pods: list[Any]) -> None:
+    def promised(slots: int) -> list[dict[str, Any]]:
+        entry = {"requestID": "x", "namespace": "d", "pod": "x", "slots": slots}
+        times = {"since": stamp_exact(NOW), "expiresAt": stamp_exact(NOW + 9)}
+        return [entry | times] if slots else []
+
+    devices = [
+        offered(at, slots, allocations=[taken("u", used)] if used else [], reservations=promised(kept))
+        if there
+        else card(at, published=False)
+        for at, (slots, used, kept, there) in enumerate(cards)
+    ]
+    made = shared(devices, [pod(uid, f"r-{uid}", units) for uid, units in pods])
+    total = capacity([made], SHARED)
+    parts = total.used + total.reserved + total.unavailable
+
+    assert parts + total.available == total.total or (total.available == 0 and parts > total.total)
+    assert 0 <= made.free <= max(0, total.total - total.used - total.reserved)
+    assert total.used >= sum(units for _, units in pods if devices)

@@ -234,11 +234,18 @@ def test_the_pool_says_what_each_card_is_and_when_few_are_left() -> None:
 
 def test_the_status_is_written_at_most_once_in_a_while() -> None:
     made = cluster(a={})
+    made.settle()  # what is applied is told at once
+    made.now += 1.0
+    made.annotate(CARD, "a")
+    for _ in range(2):
+        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.plugin()
     view = made.view().pool("a")
     assert view is not None
 
     def writes_status(wait: float) -> bool:
-        return any(isinstance(a, Apply) and a.subresource for a in plan.plan(view, made.now, status_in=wait).actions)
+        found = [a for a in plan.plan(view, made.now, status_in=wait).actions if isinstance(a, Apply)]
+        return any(a.ref.resource is resources.GPUPOOL and a.subresource for a in found)
 
     assert writes_status(0.0)
     assert not writes_status(0.4)

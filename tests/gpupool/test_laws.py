@@ -13,11 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Node
 from controllers.domain.clock import stamp_exact
 from tests.gpupool.world import Cluster
 from tests.tools.model import ConflictError
 
 POOLS = ("a", "b")
+THEIRS = {"key": "theirs", "effect": "NoSchedule"}
 CARDS = [f"n{n}-0000-{c:02x}-00-0" for n in (1, 2) for c in (0,)]
 
 
@@ -127,6 +129,21 @@ class Pools(RuleBasedStateMachine):
         self.cluster.objects["Node", node]["metadata"]["labels"][names.pool_node_label("a")] = "true"
         self.cluster._touch(("Node", node))
 
+    @rule(pool=st.sampled_from(POOLS), wanted=st.booleans())
+    def taint(self, pool: str, wanted: bool) -> None:
+        """A pool's administrator wants its nodes tainted, or no longer."""
+        if (obj := self.cluster.objects.get(("GPUPool", pool))) is not None:
+            taints = [{"key": f"gpu-{pool}", "value": "", "effect": "NoSchedule"}] if wanted else []
+            obj["spec"] = {**obj["spec"], "scheduling": {"taints": taints}}
+            self.cluster._touch(("GPUPool", pool))
+
+    @rule(node=st.sampled_from(["n1", "n2"]))
+    def cordon(self, node: str) -> None:
+        """Somebody else taints a node."""
+        spec = self.cluster.objects["Node", node].setdefault("spec", {})
+        spec["taints"] = [*(t for t in spec.get("taints") or [] if t["key"] != "theirs"), THEIRS]
+        self.cluster._touch(("Node", node))
+
     @rule()
     def plugins(self) -> None:
         self.cluster.plugin()
@@ -158,13 +175,26 @@ class Pools(RuleBasedStateMachine):
                 assert device.status.published is None, "a card in no pool is offered"
                 fit = cluster.fit(device.name) and not cluster.bound_to(device.status.node_name)
                 assert not fit or claimed not in cluster.pools(), "a fit card that was confirmed is in no pool"
-            assert not device.status.reservations, "a reservation outlived every deadline"
+            waiting = {pod.metadata.annotations[names.REQUEST_ID] for pod in cluster.waiting()}
+            held = {reservation.request_id for reservation in device.status.reservations}
+            assert held <= waiting, "a reservation outlived every deadline, and nobody waits for its card"
+        for node in self.cluster.all(resources.NODE, Node):
+            self.taints_at_rest(cluster, node.name)
         alive = cluster.pools()
         for kind, key in cluster.objects:
             if kind in ("ConfigMap", "DaemonSet"):
                 assert key.removeprefix(f"{names.NAMESPACE}/gpu-device-plugin-") in alive, (
                     f"{kind} {key} was left behind"
                 )
+
+    def taints_at_rest(self, cluster: Cluster, node: str) -> None:
+        """Somebody else's taint stays; ours are there for pools that have cards on the node."""
+        before = self.cluster.objects["Node", node].get("spec", {}).get("taints") or []
+        after = cluster.objects["Node", node].get("spec", {}).get("taints") or []
+        assert (THEIRS in after) == (THEIRS in before)
+        devices = [d for d in cluster.all(resources.GPUDEVICE, GPUDevice) if d.status.node_name == node]
+        here = {f"gpu-{d.status.pool_ref.name}" for d in devices if d.status.pool_ref}
+        assert {taint["key"] for taint in after if taint != THEIRS} <= here
 
     @invariant()
     def a_card_has_one_owner(self) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from controllers.api import names, resources
-from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudevice import GPUDevice, Published
 from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.gpupool import GPUPool
+from controllers.api.gpupool import AllocationSpec, GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
-from controllers.gpupool import nodes, operands, plan, reservations
+from controllers.api.tenant import TenantPod
+from controllers.domain import offer
+from controllers.domain.allocation import applied, slots_under
+from controllers.domain.lifecycle import live
+from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.observe import World
 from controllers.runtime.plan import Plan
 from controllers.runtime.store import Store
@@ -21,7 +26,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "devices": (resources.GPUDEVICE, GPUDevice),
     "inventories": (resources.GPUNODEINVENTORY, GPUNodeInventory),
     "nodes": (resources.NODE, Node),
-    "pods": (resources.POD, Pod),
+    "pods": (resources.POD, TenantPod),
     "configs": (resources.CONFIGMAP, ConfigMap),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }
@@ -46,12 +51,20 @@ class Cluster(Model):
                 assert pod.metadata.labels[names.LABEL_POOL] in pools, f"{pod.name}'s card was taken away under it"
         for device in devices:
             published, pool = device.status.published, device.status.pool_ref
-            assert len(device.status.reservations) <= 1
+            self._check_slots(device)
             if device.status.reservations or device.status.allocations:
                 assert pool is not None, f"{device.name} lost its pool while it was promised or in use"
             if published is not None:
                 assert pool is not None, f"{device.name} left its pool while its plugin still offers it"
                 assert published.pool == pool.name, f"{device.name} is in {pool.name}, offered for {published.pool}"
+
+    def _check_slots(self, device: GPUDevice) -> None:
+        """Nobody is promised a slot that the card does not have."""
+        ref = device.status.pool_ref
+        stored = self.objects.get(("GPUPool", ref.name)) if ref else None
+        layout = applied(adapter(GPUPool).validate_python(stored)) if stored else AllocationSpec()
+        promised = sum(r.slots for r in device.status.reservations if live(r, self.now))
+        assert promised <= slots_under(device, layout), f"{device.name} is promised to more pods than it has slots"
 
     def view(self) -> World:
         stores = {}
@@ -59,7 +72,11 @@ class Cluster(Model):
             store: Store[Any] = Store(resource.kind)
             store.replace([obj for obj in self.all(resource, record) if obj.key not in self.hidden], 1)
             stores[name] = store
-        return World(**stores, settings=self.settings)
+        world = World(**stores, settings=self.settings)
+        for node in world.inventories:
+            world.look(world.node(node.name))
+        world.candidates.complete = True
+        return world
 
     def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
         self.put(resources.NODE, {"metadata": {"name": name, "labels": {}}, "status": {"conditions": [READY]}})
@@ -138,22 +155,26 @@ class Cluster(Model):
     def bound_to(self, node: str | None) -> bool:
         return any(pod.node == node for pod in self.all(resources.POD, Pod))
 
+    def waiting(self) -> list[Pod]:
+        return [pod for pod in self.all(resources.POD, Pod) if pod.node is None]
+
     def plugin(self) -> None:
         """Every node's plugin does what its pool's ConfigMap says: withdraw first, then offer."""
         for config in self.all(resources.CONFIGMAP, ConfigMap):
             pool = config.metadata.labels.get(names.LABEL_POOL, "")
             allowed = set(config.data.get(names.ALLOWED_DEVICES, "").split("\n"))
-            version = operands.config_version(config.data.get(names.PLUGIN_SETTINGS, ""))
+            settings = offer.read(pool, config.data.get(names.PLUGIN_SETTINGS, ""))
             for device in self.all(resources.GPUDEVICE, GPUDevice):
-                self._publish(device, pool, device.status.inventory_id in allowed, version)
+                card = device.status.inventory_id or ""
+                self._publish(device, pool, settings.of(card) if settings and card in allowed else None)
 
-    def _publish(self, device: GPUDevice, pool: str, wanted: bool, version: str) -> None:
+    def _publish(self, device: GPUDevice, pool: str, wanted: Published | None) -> None:
         published, key = device.status.published, ("GPUDevice", device.name)
-        if published is not None and published.pool == pool and not wanted:
+        if published is not None and published.pool == pool and wanted is None:
             del self.objects[key]["status"]["published"]
             self._touch(key)
-        elif wanted and published is None:
-            self.objects[key]["status"]["published"] = {"pool": pool, "configVersion": version, "slots": 1}
+        elif wanted is not None and published != wanted and (published is None or published.pool == pool):
+            self.objects[key]["status"]["published"] = to_json(wanted)
             self._touch(key)
 
     def plans(self) -> list[Plan]:
@@ -169,7 +190,7 @@ class Cluster(Model):
         for device in self.all(resources.GPUDEVICE, GPUDevice):
             if (card := self.view().card(device.name)) is not None:
                 made.append(reservations.plan(card, self.now))
-        return made
+        return made + [self._plan(*key) for key in self._keys() if key[0] in ("Node", "Queue")]
 
     def settle(self, rounds: int = 12) -> None:
         """Let planners and plugins work until nobody wants anything."""
@@ -190,8 +211,9 @@ class Cluster(Model):
         raise AssertionError(f"it does not settle; still wanted: {left}")
 
     def _keys(self) -> list[tuple[str, str]]:
-        kinds = ("GPUPool", "GPUNodeInventory", "GPUDevice")
-        return sorted((kind, name) for kind, name in self.objects if kind in kinds)
+        kinds = ("GPUPool", "GPUNodeInventory", "GPUDevice", "Node")
+        queues = [("Queue", name) for kind, name in self.objects if kind == "GPUPool"]
+        return sorted([*queues, *(key for key in self.objects if key[0] in kinds)])
 
     def _plan(self, kind: str, name: str) -> Plan:
         world = self.view()
@@ -200,6 +222,12 @@ class Cluster(Model):
             return plan.plan(seen, self.now) if seen else Plan()
         if kind == "GPUNodeInventory":
             return nodes.plan(world.node(name), self.now)
+        if kind == "Queue":
+            queue = waiting.observe(world, name, {})
+            return waiting.plan(queue, self.now).plan if queue else Plan()
+        if kind == "Node":
+            place = taints.observe(world, name, self.now)
+            return taints.plan(place) if place else Plan()
         card = world.card(name)
         return reservations.plan(card, self.now) if card else Plan()
 

@@ -220,6 +220,21 @@ async def test_expect_stops_a_plan_that_a_lagging_cache_made(executor: Executor,
     assert "new" in await space.all()
 
 
+async def test_each_of_several_reads_together_can_end_the_plan(executor: Executor, space: Space, refer: Any) -> None:
+    await space.put("known", v="1")
+    good, bad = (Expect(CONFIGMAP, frozenset(keys), space.name) for keys in ([f"{space.name}/known"], []))
+    write = Apply(refer("new"), {"data": {}})
+
+    for reads in ([bad, good, good], [good, bad, good], [good] * 20 + [bad]):
+        with pytest.raises(Retry):
+            await executor.execute([*reads, write])
+        assert "new" not in await space.all()
+    # One that stands between writes is read between them.
+    with pytest.raises(Retry):
+        await executor.execute([good, write, good])
+    assert "new" in await space.all()
+
+
 @pytest.mark.parametrize("status", [409, 429, 500, 503, 504])
 @pytest.mark.parametrize("failing", [0, 1, 2])
 async def test_a_failed_write_ends_the_plan_there(

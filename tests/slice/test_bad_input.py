@@ -158,7 +158,7 @@ async def test_pods_that_ask_wrongly_are_told_why(people: People) -> None:
 
 
 async def test_a_pool_of_a_mode_that_is_not_served_says_so(people: People) -> None:
-    await people.pool("shared", allocation={"mode": "TimeSlice"})
+    await people.pool("shared", allocation={"mode": "MIG", "migProfile": "1g.10gb"})
 
     def reason() -> str:
         pool = people.view.pools.get("shared")

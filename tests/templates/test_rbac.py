@@ -38,7 +38,7 @@ MAY = {
         ("watch", GPU, "gpupools", "", ANYWHERE, ""),
     ],
     "gpupool-controller": [
-        ("update", "", "nodes", "", ANYWHERE, "x"),
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
         ("patch", GPU, "gpupools", "", ANYWHERE, "x"),
         ("patch", GPU, "gpupools", "status", ANYWHERE, "x"),

@@ -9,8 +9,9 @@ import pytest
 from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
+from controllers.domain import fits
 from tests.webhook import world
-from webhook import access, fits, validate
+from webhook import access, validate
 from webhook.decide import View, decide
 from webhook.records import AskingSpec
 from webhook.verdict import Ask, Denied, Granted

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controllers.domain.fits import Wants
 from tests.webhook import world
 from webhook import place
-from webhook.fits import Wants
 from webhook.place import Rules
 from webhook.verdict import Ask
 

@@ -42,8 +42,10 @@ class Written:
 def reserver(caches: Any, written: Written) -> Reserver:
     unused: Any = None
     executor: Any = written
-    snapshot = world.snapshot(caches)
-    return Reserver(unused, executor, caches.devices, served=snapshot.is_bound, clock=lambda: world.NOW)
+    made = world.snapshot(caches)
+    return Reserver(
+        unused, executor, caches.devices, served=made.is_bound, has_room=made.has_room, clock=lambda: world.NOW
+    )
 
 
 async def test_a_reservation_is_conditional_on_what_was_seen() -> None:

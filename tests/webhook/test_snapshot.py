@@ -22,7 +22,7 @@ def summary(shelves: tuple[Shelf, ...]) -> dict[str, Any]:
     }
 
 
-def fresh(stores: Stores, now: float) -> dict[str, Any]:
+def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any]:
     """What a snapshot says that learned of everything just now."""
     copy = world.stores()
     snapshot = world.snapshot(copy)
@@ -34,7 +34,8 @@ def fresh(stores: Stores, now: float) -> dict[str, Any]:
     ):
         for item in source:
             target.saw(item)  # type: ignore[attr-defined]
-    return summary(snapshot.view("a", "team", now).shelves)
+    seen = snapshot.view("a", "team", now)
+    return summary(seen.shelves), seen.waiting
 
 
 def versioned(item: Any, version: int) -> Any:
@@ -75,7 +76,8 @@ def test_what_is_kept_is_what_would_be_made_anew(script: list[Any]) -> None:
         stores.devices.saw(versioned(world.device(name, 0), version))
     for version, step in enumerate(script, 10):
         now = _play(stores, step, version, now)
-        assert summary(snapshot.view("a", "team", now).shelves) == fresh(stores, now)
+        seen = snapshot.view("a", "team", now)
+        assert (summary(seen.shelves), seen.waiting) == fresh(stores, now)
 
 
 def _play(stores: Stores, step: Any, version: int, now: float) -> float:

@@ -9,10 +9,11 @@ import orjson
 
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.gpupool import GPUPool
-from controllers.api.kube import Namespace, Node, Pod
+from controllers.api.gpupool import AllocationSpec, GPUPool, TimeSlice
+from controllers.api.kube import Namespace, Node
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
+from controllers.api.tenant import TenantPod as Pod
 from controllers.domain.clock import stamp_exact
 from controllers.domain.slots import account
 from controllers.runtime.store import Store
@@ -122,9 +123,9 @@ def request_of(obj: Any, **changes: Any) -> review.Request:
 def shelf_of(the_node: Node | None, cards: list[GPUDevice], pods: list[Pod] | None = None, **held: Any) -> Shelf:
     """A node's shelf."""
     name = the_node.name if the_node else "gone"
-    slots = account(
-        POOL, node=the_node, node_name=name, devices=cards, pods=pods or [], allocation=pool().spec.allocation, now=NOW
-    )
+    # Cards have as many slots as they offer.
+    shared = AllocationSpec(mode="TimeSlice", time_slice=TimeSlice(max_slices_per_device=64))
+    slots = account(POOL, node=the_node, node_name=name, devices=cards, pods=pods or [], allocation=shared, now=NOW)
     return shelf(the_node, slots, held)
 
 

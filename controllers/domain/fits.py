@@ -1,4 +1,4 @@
-"""Which nodes a pod can go to, as far as simple matching tells; the scheduler has the last word. Pure.
+"""Which nodes a pod can go to, as far as simple matching tells; the scheduler has the last word.
 
 Judged: a fixed nodeName, nodeSelector, required node affinity (labels and metadata.name), and
 taints that keep pods away. Not judged: other resources, volumes, pod affinity, spread.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import Taint, Toleration
     from controllers.api.kube import Node, NodeTaint
-    from webhook.records import AskingSpec, Expression, NodeTerm, PodToleration
+    from controllers.api.tenant import Expression, NodeTerm, PodToleration, TenantSpec
 
 REPELLING = ("NoSchedule", "NoExecute")
 
@@ -31,7 +31,7 @@ class Wants:
     tolerations: tuple[PodToleration | Toleration, ...]
 
     @classmethod
-    def of(cls, spec: AskingSpec, added: Iterable[Toleration]) -> Wants:
+    def of(cls, spec: TenantSpec, added: Iterable[Toleration] = ()) -> Wants:
         """What the pod demands, with the tolerations that the pool adds."""
         return cls(spec.node_name, spec.node_selector, spec.required_terms, (*spec.tolerations, *added))
 

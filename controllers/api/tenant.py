@@ -1,0 +1,87 @@
+"""Pods that ask for cards, with what decides on which nodes they can run: records of the fields used."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from controllers.api.kube import Pod, PodSpec
+from controllers.api.record import record
+
+
+@record
+class Expression:
+    """One expression about a node's labels or fields; an operator that we do not know never matches."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@record
+class NodeTerm:
+    """Expressions that must all hold; none at all matches no node."""
+
+    match_expressions: tuple[Expression, ...] = ()
+    match_fields: tuple[Expression, ...] = ()
+
+
+@record
+class RequiredNodes:
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+@record
+class NodeAffinity:
+    """Which nodes the pod must have."""
+
+    required_during_scheduling_ignored_during_execution: RequiredNodes | None = None
+
+
+@record
+class Affinity:
+    """The part of a pod's affinity that decides which nodes are possible."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+@record
+class PodToleration:
+    """A toleration of a pod."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+@record
+class SchedulingGate:
+    """Something that has to happen before the scheduler looks at the pod."""
+
+    name: str = ""
+
+
+@record
+class TenantSpec(PodSpec):
+    """A pod's spec, with what decides where it can go."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[PodToleration, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+    @property
+    def required_terms(self) -> tuple[NodeTerm, ...] | None:
+        """Terms of which a node must match one; None where the pod states none."""
+        nodes = self.affinity.node_affinity if self.affinity else None
+        required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
+        return required.node_selector_terms if required else None
+
+
+@record
+class TenantPod(Pod):
+    """A pod that asks for cards."""
+
+    spec: TenantSpec = Field(default_factory=TenantSpec)

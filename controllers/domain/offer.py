@@ -1,0 +1,88 @@
+"""The settings of a pool's device plugins, as its ConfigMap carries them, and what concerns one card of them. Pure.
+
+`slots` is what most cards of the pool have; `cards` lists those that have another number (in mode MIG boards of one
+pool may differ). What a plugin acknowledges in `published.configVersion` is the hash of what concerns that card, so a
+neighbour's number changes nothing there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names
+from controllers.api.gpudevice import Published
+from controllers.domain.allocation import slots_under
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.gpupool import AllocationSpec
+
+VERSION_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the plugins of a pool are to offer."""
+
+    pool: str
+    mode: str
+    slots: int
+    """Slots of a card that `cards` does not name."""
+    profile: str | None = None
+    """MIG profile, as the pool spells it; None in other modes."""
+    cards: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Slots of the cards (by inventoryID) that have another number."""
+
+    def text(self) -> str:
+        """The settings as the ConfigMap carries them; the same offer always gives the same text."""
+        more = {"cards": dict(self.cards)} if self.cards else {}
+        return json.dumps(_concerning(self.pool, self.mode, self.profile, self.slots) | more, sort_keys=True)
+
+    def of(self, inventory_id: str) -> Published:
+        """What a plugin publishes for a card that its list allows."""
+        return _published(self.pool, self.mode, self.profile, self.cards.get(inventory_id, self.slots))
+
+
+def offer_of(pool: str, allocation: AllocationSpec, slots: Mapping[str, int]) -> Offer:
+    """The offer of a pool. `slots`: of each of its cards, by inventoryID."""
+    counted = Counter(slots.values())
+    # The most frequent number; of two as frequent the larger, so that the order of cards does not matter.
+    usual = max(counted, key=lambda number: (counted[number], number), default=slots_under(None, allocation))
+    others = {card: number for card, number in sorted(slots.items()) if number != usual}
+    return Offer(pool, allocation.mode, usual, allocation.mig_profile, MappingProxyType(others))
+
+
+def read(pool: str, text: str) -> Offer | None:
+    """The offer that a ConfigMap of a pool carries; None where it cannot be read or is another pool's."""
+    try:
+        found = json.loads(text)
+        cards = dict(found.get("cards", {}))
+        readable = (
+            found["pool"] == pool
+            and found["resource"] == names.resource_name(pool)
+            and all(type(slots) is int and slots >= 0 for slots in (found["slots"], *cards.values()))
+        )
+        made = Offer(pool, found["mode"], found["slots"], found.get("profile"), MappingProxyType(cards))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return made if readable else None
+
+
+@lru_cache(maxsize=4096)
+def _published(pool: str, mode: str, profile: str | None, slots: int) -> Published:
+    """The same for all cards of a pool that have so many slots."""
+    concerning = json.dumps(_concerning(pool, mode, profile, slots), sort_keys=True)
+    version = hashlib.sha256(concerning.encode()).hexdigest()[:VERSION_LENGTH]
+    return Published(pool=pool, config_version=version, slots=slots)
+
+
+def _concerning(pool: str, mode: str, profile: str | None, slots: int) -> dict[str, Any]:
+    chosen = {"profile": profile} if profile is not None else {}
+    return {"mode": mode, "pool": pool, "resource": names.resource_name(pool), "slots": slots} | chosen

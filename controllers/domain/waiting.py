@@ -1,0 +1,133 @@
+"""Pods that outlived their reservation and still wait for their cards (design §6).
+
+Such a pod comes before newcomers: the pool controller reserves for it anew, and until then
+the webhook leaves aside what it could use. Both take the same pods, and nodes in the same
+order, from here.
+
+A pod younger than the time that an unseen reservation has is not looked at: it has one, of
+which a cache may not have heard. Nor is one with a scheduling gate: its turn is not now, and
+a card held for it would idle for as long as somebody likes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.clock import seconds
+from controllers.domain.fits import Wants, fits
+from controllers.domain.lifecycle import live
+from controllers.domain.request import units_of
+from controllers.domain.slots import named_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.gpudevice import Reservation
+    from controllers.api.kube import Node
+    from controllers.api.tenant import TenantPod
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What an unbound pod needs."""
+
+    request_id: str
+    namespace: str
+    pod: str
+    created: str
+    units: int
+    devices: frozenset[str]
+    """InventoryIDs of the cards that the webhook chose for it."""
+    wants: Wants
+
+    @property
+    def age(self) -> tuple[str, str, str]:
+        """The order of waiting pods: oldest first, then by name."""
+        return self.created, self.namespace, self.pod
+
+    @property
+    def home(self) -> str:
+        """The node of those cards; a PCI address has no dash."""
+        return min(self.devices, default="").rpartition("-")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A node of the pool."""
+
+    node: Node
+    free: int
+    total: int
+
+
+def waiting(pod: TenantPod, pool: str) -> Waiting | None:
+    """What a pod of the pool waits for; None where it waits for nothing that we could give."""
+    meta, request = pod.metadata, pod.metadata.annotations.get(names.REQUEST_ID)
+    if pod.node is not None or pod.finished or meta.deletion_timestamp or pod.spec.scheduling_gates or not request:
+        return None
+    units = units_of(pod, pool)
+    if units == 0:
+        return None
+    return Waiting(
+        request_id=request,
+        namespace=meta.namespace or "",
+        pod=meta.name,
+        created=meta.creation_timestamp,
+        units=units,
+        devices=frozenset(named_devices(pod)),
+        wants=Wants.of(pod.spec),
+    )
+
+
+def waits_from(pod: Waiting, reservations: Iterable[Reservation], now: float, unseen_ttl: float) -> float:
+    """Since when, or from when on, nothing holds what the pod needs; seconds since the epoch."""
+    try:
+        grown = seconds(pod.created) + unseen_ttl
+    except ValueError:
+        grown = now
+    held = [r for r in reservations if r.request_id == pod.request_id and live(r, now)]
+    if sum(reservation.slots for reservation in held) < pod.units:
+        return grown
+    return max(grown, min(seconds(reservation.expires_at) for reservation in held))
+
+
+class Rooms:
+    """What is free on a pool's nodes, less what pods that wait take of it one after another."""
+
+    def __init__(self, rooms: Iterable[Room]) -> None:
+        """Sort the nodes: the emptiest first."""
+        self._rooms = {room.node.name: room for room in rooms if room.free > 0}
+        self._order = sorted((-room.free, name) for name, room in self._rooms.items())
+
+    def __bool__(self) -> bool:
+        """Whether anything is left."""
+        return bool(self._order)
+
+    def take(self, pod: Waiting) -> Room | None:
+        """The node on which the pod's demand counts, as it was before; None where the pod can go to none.
+
+        One with enough free slots comes first: that of the pod's own cards, which the scheduler still
+        prefers, else the emptiest. Where none has enough, what is free on the emptiest is taken, or
+        small pods would keep one that needs many cards waiting for ever.
+        """
+        home = self._rooms.get(pod.home)
+        if home is not None and home.free >= pod.units and fits(pod.wants, home.node):
+            return self._take(home, pod.units)
+        for _, name in self._order:
+            room = self._rooms[name]
+            if room.total >= pod.units and fits(pod.wants, room.node):
+                return self._take(room, pod.units)
+        return None
+
+    def _take(self, room: Room, units: int) -> Room:
+        name = room.node.name
+        del self._order[bisect_left(self._order, (-room.free, name))]
+        if room.free > units:
+            self._rooms[name] = left = replace(room, free=room.free - units)
+            insort(self._order, (-left.free, name))
+        else:
+            del self._rooms[name]
+        return room

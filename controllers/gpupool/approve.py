@@ -1,0 +1,68 @@
+"""Cards that pools take by themselves: the controller writes the annotation for them. Pure.
+
+The oldest pool that takes a card so and has room on its node gets it. A card that a person
+has annotated is never touched, and what is written is the same annotation, so that from
+there on both ways are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.resources import GPUDEVICE
+from controllers.gpupool.select import claim, in_use, is_automatic, serves, unfit
+from controllers.runtime.plan import Merge, ref
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+    from controllers.gpupool.observe import ObservedNode
+
+
+def approvals(seen: ObservedNode) -> list[Merge]:
+    """The annotations to be written, on the versions that were read."""
+    made = []
+    taken = Counter(taking(seen))
+    for device in seen.free:
+        if claim(device) is not None or not _can_come(seen, device):
+            continue
+        pool = _first(seen, device, taken)
+        if pool is not None:
+            taken[pool] += 1
+            body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
+            made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body))
+    return made
+
+
+def taking(seen: ObservedNode) -> Counter[str]:
+    """Cards of the node that each pool has, or is about to take by their annotation."""
+    taken = Counter(d.status.pool_ref.name for d in seen.devices if d.status.pool_ref is not None)
+    for device in seen.free:
+        named = claim(device)
+        if named is not None and any(pool.name == named for pool in seen.takers.get(device.name, ())):
+            taken[named] += 1
+    return taken
+
+
+def has_room(pool: GPUPool, taken: Counter[str]) -> bool:
+    """Whether the pool may take another of the node's cards."""
+    limit = pool.spec.allocation.max_devices_per_node
+    return limit is None or taken[pool.name] < limit
+
+
+def _can_come(seen: ObservedNode, device: GPUDevice) -> bool:
+    return (
+        device.metadata.deletion_timestamp is None
+        and unfit(device, seen.facts) is None
+        and not in_use(device, seen.held)
+    )
+
+
+def _first(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
+    """The oldest pool with room that takes the card by itself."""
+    for pool in seen.takers.get(device.name, ()):
+        if serves(pool) and has_room(pool, taken) and is_automatic(pool, device, seen.settings):
+            return pool.name
+    return None

@@ -1,0 +1,77 @@
+"""The fence (design §6): who uses a pool's cards, or is about to, whatever is done about it. Pure.
+
+A card is clear when its plugin has acknowledged that it does not offer it, kubelet reports nobody on it, nobody is
+promised it, and no pod is bound to its node of which kubelet has yet to tell the cards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.resources import POD
+from controllers.domain.lifecycle import live
+from controllers.domain.request import units_of
+from controllers.domain.slots import reported
+from controllers.runtime.plan import Expect
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.gpupool.observe import ObservedPool
+
+BOUND = f"spec.nodeName!=,{names.TENANT_PODS}"
+"""Field selector for pods that have a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A pool's users, counted once for all its cards."""
+
+    unreported: frozenset[str]
+    """Nodes with a bound pod of which kubelet has not told all cards."""
+    now: float
+
+    def is_clear(self, device: GPUDevice) -> bool:
+        """Whether nobody can be using, or be about to use, a card that is off the allowed list."""
+        status = device.status
+        return (
+            status.published is None
+            and not status.allocations
+            and not any(live(reservation, self.now) for reservation in status.reservations)
+            and status.node_name not in self.unreported
+        )
+
+
+def fence(seen: ObservedPool, now: float) -> Fence:
+    """The fence around a pool's cards."""
+    told = reported(seen.members)
+    return Fence(
+        frozenset(
+            pod.node
+            for pod in seen.pods
+            # Cards are reported one by one: a pod may hold one more than kubelet's report shows yet.
+            if pod.node and not pod.finished and told[pod.metadata.uid] < max(1, units_of(pod, seen.pool.name))
+        ),
+        now,
+    )
+
+
+def holders(seen: ObservedPool, now: float) -> tuple[str, ...]:
+    """Every pod (namespace/name) that holds a card of the pool or is promised one, sorted."""
+    bound = {pod.key for pod in seen.pods if pod.node and not pod.finished}
+    placed = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.pods if pod.node or pod.finished}
+    serving = {f"{a.namespace}/{a.pod}" for card in seen.members for a in card.status.allocations}
+    promised = {
+        f"{promise.namespace}/{promise.pod}"
+        for card in seen.members
+        for promise in card.status.reservations
+        if live(promise, now) and promise.request_id not in placed
+    }
+    return tuple(sorted(bound | serving | promised))
+
+
+def nobody_else_bound(seen: ObservedPool) -> Expect:
+    """The quorum must know of no other bound pod of the pool, on any node, than the cache does."""
+    known = frozenset(pod.key for pod in seen.pods if pod.node)
+    return Expect(POD, known, labels=f"{names.LABEL_POOL}={seen.pool.name}", fields=BOUND)

@@ -1,0 +1,105 @@
+"""What the conditions of a pool say: found, expected, and what to do. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, MAINTENANCE, MISCONFIGURED, Finding
+from controllers.domain.allocation import spelled
+from controllers.domain.capacity import is_low
+from controllers.gpupool.select import SERVED_MODES, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.gpupool import Capacity
+    from controllers.gpupool.maintenance import Standing
+    from controllers.gpupool.observe import ObservedPool
+
+NAMED = 5
+"""So many pods, cards or nodes are named; the rest is a number."""
+
+
+def findings(seen: ObservedPool, standing: Standing, total: Capacity, offered: int) -> dict[str, Finding]:
+    """Every condition of a pool by its type. `offered`: its cards that plugins offer as they should."""
+    return {
+        AVAILABLE: _available(seen, standing, offered),
+        MAINTENANCE: _maintenance(seen, standing),
+        MISCONFIGURED: _misconfigured(seen, standing),
+        CAPACITY_LOW: _capacity_low(total),
+    }
+
+
+def _available(seen: ObservedPool, standing: Standing, offered: int) -> Finding:
+    members = len(seen.members)
+    if offered:
+        return Finding(True, "CardsOffered", f"{offered} of {members} cards are offered.")
+    if members and standing.maintenance:
+        return Finding(False, "InMaintenance", f"{members} cards are in the pool; condition Maintenance says why.")
+    if members:
+        message = f"{members} cards are in the pool and none is offered yet; status.nodes says why."
+        return Finding(False, "WaitingForPlugin", message)
+    to_do = f"Confirm candidates: kubectl annotate gpudevice <card> {hint(seen.pool.name)}"
+    return Finding(False, "NoCards", f"No card is in the pool. {to_do}")
+
+
+def _maintenance(seen: ObservedPool, standing: Standing) -> Finding:
+    if not standing.maintenance:
+        return Finding(False, "AsExpected", f"The nodes are configured for {spelled(standing.applied)}.")
+    if standing.phase == "Halted":
+        return Finding(True, "LayoutFailed", _failures(seen, standing))
+    goal = f"spec.allocation asks for {spelled(standing.wanted)}; nodes are configured for {spelled(standing.applied)}."
+    if standing.phase == "Rebuilding":
+        return Finding(True, "Rebuilding", f"{goal} Nodes at work: {some(standing.built.pending) or 'none yet'}.")
+    if standing.phase == "Applying":
+        return Finding(True, "Applying", f"{goal} Nobody uses a card; they are about to be offered anew.")
+    return _draining(seen, standing, goal)
+
+
+def _draining(seen: ObservedPool, standing: Standing, goal: str) -> Finding:
+    """Who is waited for: pods before plugins, since only people can do something about them."""
+    pods, cards = standing.holders, standing.offered
+    told = [goal]
+    if pods:
+        told.append(f"Waiting for pods that hold cards or are promised some ({len(pods)}): {some(pods)}.")
+    if cards:
+        told.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {some(cards)}.")
+    what = "Pods" if pods else "Plugins"
+    if not standing.overdue:
+        return Finding(True, f"WaitingFor{what}", " ".join(told))
+    told.append(f"That takes longer than maintenance.deadline ({seen.settings.maintenance.deadline:g} s).")
+    told.append(f"Nothing is killed: end what is in the way, or set the spec back to {spelled(standing.applied)}.")
+    return Finding(True, f"{what}Overdue", " ".join(told))
+
+
+def _misconfigured(seen: ObservedPool, standing: Standing) -> Finding:
+    if standing.phase == "Halted":
+        return Finding(True, "LayoutFailed", _failures(seen, standing))
+    if standing.phase == "NotServed":
+        mode, served = seen.pool.spec.allocation.mode, ", ".join(SERVED_MODES)
+        now = f" Pods that run stay; the nodes go on as {spelled(standing.applied)}." if standing.known else ""
+        message = f"spec.allocation.mode is {mode}; this version of the module hands out {served} only.{now}"
+        return Finding(True, "ModeNotServed", message)
+    return Finding(False, "AsExpected", "The pool is served as it is written.")
+
+
+def _failures(seen: ObservedPool, standing: Standing) -> str:
+    failed = standing.built.failed
+    told = "; ".join(f"{node}: {why}" for node, why in sorted(failed.items())[:NAMED])
+    again = f"kubectl annotate gpupool {seen.pool.name} {names.RESUME}=true"
+    asked = f"{spelled(standing.wanted)} did not come true on {len(failed)} nodes ({told})."
+    return f"{asked} Mend them and try again: {again}; or change spec.allocation."
+
+
+def _capacity_low(total: Capacity) -> Finding:
+    low = is_low(total)
+    counted = f"{total.available} of {total.total} slots are available."
+    return Finding(low, "BelowTenPercent" if low else "Enough", counted)
+
+
+def some(items: Iterable[str]) -> str:
+    """The first few, and how many more there are."""
+    all_items = list(items)
+    rest = len(all_items) - NAMED
+    return ", ".join(all_items[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

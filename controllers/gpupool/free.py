@@ -1,0 +1,91 @@
+"""Cards in no pool: what they say of themselves, and the end of annotations that name no pool. Pure.
+
+`autoAttach` and the condition Configured are one apply, for a card in a pool (see `plan`) as
+for a free one: an apply with one alone would take the other away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names
+from controllers.api.conditions import CONFIGURED, condition, find
+from controllers.api.record import to_json
+from controllers.api.resources import GPUDEVICE, GPUPOOL
+from controllers.domain.clock import seconds, stamp
+from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
+from controllers.gpupool.select import claim, is_automatic, serves
+from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.meta import Condition
+    from controllers.gpupool.observe import ObservedNode
+
+
+def own_status(configured: Condition | None, *, auto_attach: bool | None) -> dict[str, Any]:
+    """Everything that this process applies of a card's status."""
+    status: dict[str, Any] = {"conditions": [to_json(configured)] if configured is not None else []}
+    if auto_attach is not None:
+        status["autoAttach"] = auto_attach
+    return {"status": status}
+
+
+def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
+    """What a free card has to say and does not yet; the event goes with the write, so it comes once."""
+    known, wanted = find(device.status.conditions, CONFIGURED), _mismatch(seen, device, now)
+    if device.status.inventory_id is None:
+        return []  # inventory has yet to fill it in
+    if wanted is None and claim(device) is not None:
+        return []  # it is about to come in, and its pool will say all of it
+    automatic = any(
+        serves(pool) and is_automatic(pool, device, seen.settings) for pool in seen.takers.get(device.name, ())
+    )
+    if wanted == known and automatic == bool(device.status.auto_attach):
+        return []
+    about = ref(GPUDEVICE, device)
+    actions: list[Action] = []
+    if wanted is not None and (known is None or known.message != wanted.message):
+        actions.append(Note(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
+    actions.append(Apply(about, own_status(wanted, auto_attach=automatic or None), "status"))
+    return actions
+
+
+def dangles_for(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
+    """Seconds until the card's annotation may go because there is no such pool; None where it is not so."""
+    known = find(device.status.conditions, CONFIGURED)
+    if known is None or known.reason != POOL_UNKNOWN or known != _mismatch(seen, device, now):
+        return None
+    return seconds(known.last_transition_time) + seen.settings.pools.dangling_after - now
+
+
+def forget(device: GPUDevice) -> list[Action]:
+    """Remove an annotation that names no pool, once a quorum read confirms that there is none."""
+    named, about = claim(device), ref(GPUDEVICE, device)
+    message = (
+        f"There has been no GPUPool {named} for a while, so the annotation {names.ASSIGNMENT}={named} was removed."
+        " Annotate the card again once there is a pool for it."
+    )
+    body = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
+    return [
+        Expect(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
+        Merge(about, device.metadata.resource_version, body),
+        Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
+    ]
+
+
+def _mismatch(seen: ObservedNode, device: GPUDevice, now: float) -> Condition | None:
+    """The condition of a card whose annotation is not followed.
+
+    Where the pool is unknown, so is the condition's status: its time then tells since when that
+    pool is missing, and a restart of this process does not begin the wait anew.
+    """
+    found = obstacle(seen, device)
+    if found is None:
+        return None
+    existing = device.status.conditions
+    if found.reason == POOL_UNKNOWN:
+        known = find(existing, CONFIGURED)
+        existing = existing if known is not None and known.message == found.message else ()
+    status = None if found.reason == POOL_UNKNOWN else False
+    return condition(existing, CONFIGURED, status=status, reason=found.reason, message=found.message, now=stamp(now))

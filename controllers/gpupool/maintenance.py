@@ -1,0 +1,216 @@
+"""Where a pool stands between what its spec asks for and what its nodes are configured for (design §6). Pure.
+
+A change takes every card off the allowed lists, waits until the plugins have withdrawn them and nobody uses or awaits
+one, has the nodes rebuilt where the mode needs that, and only then becomes `status.appliedAllocation`; from then on the
+cards are offered anew. Until then everything else goes by what is applied. All of it is decided from what is there, so
+a controller that dies goes on where it was, a spec that is put back ends the change, and of two changes the newer wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from controllers.api.conditions import FAULTED, INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
+from controllers.domain.allocation import applied, is_applied, wanted
+from controllers.domain.clock import seconds
+from controllers.domain.poolcycle import DOES, PoolFacts, phase_of
+from controllers.gpupool.assignment import is_offered
+from controllers.gpupool.fence import holders
+from controllers.gpupool.operands import cards_in, offer
+from controllers.gpupool.select import SERVED_MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import AllocationSpec, Mode
+    from controllers.domain.poolcycle import Phase
+    from controllers.gpupool.observe import ObservedPool
+    from controllers.runtime.plan import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """How far the nodes are with the layout that the spec asks for."""
+
+    done: bool = True
+    """Every node reports it; a pool without cards has nothing to report."""
+    pending: tuple[str, ...] = ()
+    """Nodes that are at it."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Nodes where it did not come true or has drifted since, each with what went wrong."""
+
+
+class Builder(Protocol):
+    """What a mode needs of the nodes beside settings of the plugin."""
+
+    def built(self, seen: ObservedPool, layout: AllocationSpec) -> Built:
+        """How far the nodes are with a layout of this builder's mode, or with leaving it."""
+
+    def is_ready(self, device: GPUDevice, layout: AllocationSpec) -> bool:
+        """Whether a card is as the applied layout wants it, so that it can be offered: one may come in later."""
+
+    def retry(self, seen: ObservedPool) -> tuple[Action, ...]:
+        """Writes that make the nodes try again where they failed; a person asks for it."""
+
+
+class Nothing:
+    """Nothing has to be built: the plugin follows its settings."""
+
+    def built(self, _seen: ObservedPool, _layout: AllocationSpec) -> Built:
+        """All is there at once."""
+        return Built()
+
+    def is_ready(self, _device: GPUDevice, _layout: AllocationSpec) -> bool:
+        """Every card is."""
+        return True
+
+    def retry(self, _seen: ObservedPool) -> tuple[Action, ...]:
+        """Nothing can have failed."""
+        return ()
+
+
+BUILDERS: dict[Mode, Builder] = {"Exclusive": Nothing(), "TimeSlice": Nothing()}
+"""One for each mode that this version hands out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a pool stands."""
+
+    phase: Phase
+    applied: AllocationSpec
+    """What the nodes are configured for."""
+    wanted: AllocationSpec
+    """What the spec asks for."""
+    known: bool
+    """Whether the pool's status has told what is applied: nothing is offered before."""
+    offered: tuple[str, ...] = ()
+    """Cards (inventoryIDs) whose plugin has yet to withdraw them."""
+    holders: tuple[str, ...] = ()
+    """Pods (namespace/name) that hold a card or are promised one."""
+    built: Built = field(default_factory=Built)
+    since: float | None = None
+    """When Maintenance began; None outside it."""
+    overdue: bool = False
+    """Whether the pods have had their time."""
+
+    @property
+    def offers(self) -> bool:
+        """Whether cards are on the allowed lists."""
+        return self.known and DOES[self.phase].offers
+
+    @property
+    def maintenance(self) -> bool:
+        """Whether condition Maintenance holds."""
+        return DOES[self.phase].maintenance
+
+    @property
+    def misconfigured(self) -> bool:
+        """Whether condition Misconfigured holds."""
+        return DOES[self.phase].misconfigured
+
+
+def judge(seen: ObservedPool, now: float) -> Standing:
+    """Where a pool stands now."""
+    pool = seen.pool
+    facts = PoolFacts(
+        deleting=pool.metadata.deletion_timestamp is not None,
+        served=pool.spec.allocation.mode in SERVED_MODES,
+        changed=not is_applied(pool),
+    )
+    standing = Standing(phase_of(facts), applied(pool), wanted(pool), pool.status.applied_allocation is not None)
+    if facts.deleting or not facts.served:
+        return standing
+    built = _built(seen)
+    facts = replace(facts, failed=bool(built.failed), built=built.done)
+    if not facts.changed and not facts.failed:
+        return standing
+    offered, using = _still_offered(seen), holders(seen, now)
+    if not standing.known and offered and _as_wanted(seen):
+        offered, using = (), ()  # a status that was lost: what the cards say is what was applied
+    facts = replace(facts, drained=not offered and not using)
+    began = _since(seen)
+    deadline = began + seen.settings.maintenance.deadline if began is not None else None
+    return replace(
+        standing,
+        phase=phase_of(facts),
+        offered=offered,
+        holders=using,
+        built=built,
+        since=began,
+        overdue=deadline is not None and now >= deadline,
+    )
+
+
+def offers(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
+    """Whether the node's plugin is to offer a member now."""
+    if not standing.offers or not is_offered(seen, device):
+        return False
+    return all(builder.is_ready(device, standing.applied) for builder in _builders(standing.applied))
+
+
+def look_again(seen: ObservedPool, standing: Standing, now: float) -> float | None:
+    """Seconds until the pods' time is over; None where they have no such time, or it is."""
+    if standing.phase != "Draining" or standing.overdue:
+        return None
+    began = standing.since if standing.since is not None else now
+    return max(0.05, began + seen.settings.maintenance.deadline - now)
+
+
+def retry(seen: ObservedPool, standing: Standing) -> list[Action]:
+    """Writes that make the nodes try again what failed there."""
+    return [action for builder in _builders(standing.wanted, standing.applied) for action in builder.retry(seen)]
+
+
+def _builders(*layouts: AllocationSpec) -> list[Builder]:
+    """Whoever has to build some of these layouts, or to take them away."""
+    return [BUILDERS[mode] for mode in dict.fromkeys(each.mode for each in layouts) if mode in BUILDERS]
+
+
+def _built(seen: ObservedPool) -> Built:
+    """How far the nodes are, by the mode that they are to have and by the one that they leave."""
+    layout = wanted(seen.pool)
+    found = [builder.built(seen, layout) for builder in _builders(layout, applied(seen.pool))]
+    return Built(
+        all(each.done for each in found),
+        tuple(node for each in found for node in each.pending),
+        {node: why for each in found for node, why in each.failed.items()},
+    )
+
+
+def _still_offered(seen: ObservedPool) -> tuple[str, ...]:
+    """Cards that a plugin offers, or is told to offer by a list that we have yet to rewrite."""
+    listed = frozenset(card for config in seen.configs for card in cards_in(config))
+    found = (device for device in seen.members if _may_be_offered(seen, device, listed))
+    return tuple(sorted(device.status.inventory_id or device.name for device in found))
+
+
+def _may_be_offered(seen: ObservedPool, device: GPUDevice, listed: frozenset[str]) -> bool:
+    if device.status.inventory_id in listed:
+        return True
+    if device.status.published is None:
+        return False
+    # Nobody can withdraw a card in the name of a node that is away, nor has to for one that is lost: no new pod
+    # comes to them, and who is there already is among the holders.
+    node = seen.facts(device.status.node_name).node
+    gone = any(is_true(device.status.conditions, kind) for kind in (FAULTED, INVENTORY_INCOMPLETE))
+    return node is not None and node.ready and not gone
+
+
+def _as_wanted(seen: ObservedPool) -> bool:
+    """Whether every card that is offered is offered as the spec asks."""
+    offered = [device for device in seen.members if device.status.published is not None]
+    settings = offer(seen.pool.name, wanted(seen.pool), offered)
+    return all(device.status.published == settings.of(device.status.inventory_id or "") for device in offered)
+
+
+def _since(seen: ObservedPool) -> float | None:
+    told = find(seen.pool.status.conditions, MAINTENANCE)
+    if told is None or told.status != "True":
+        return None
+    try:
+        return seconds(told.last_transition_time)
+    except ValueError:
+        return None

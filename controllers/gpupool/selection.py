@@ -1,0 +1,51 @@
+"""Which pools' selectors mean which cards of a node, oldest pool first. Pure.
+
+A cluster has many cards and pools, and few kinds of cards: what a selector says of a kind is
+judged once (`domain.kinds`), so that a node costs microseconds for each of its pools.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.domain.kinds import Chooser, kind_of
+from controllers.domain.selectors import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+
+
+class Selection:
+    """All pools, prepared; a successor takes over what is still true."""
+
+    __slots__ = ("choosers", "pools")
+
+    def __init__(self, pools: Iterable[GPUPool], before: Selection | None = None) -> None:
+        """Sort the pools by age. `before`: the selection of the same pools before one of them changed."""
+        self.pools = tuple(sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name)))
+        known = {pool.name: (pool, chooser) for pool, chooser in before.choosers} if before else {}
+        self.choosers: list[tuple[GPUPool, Chooser]] = []
+        for pool in self.pools:
+            old, chooser = known.get(pool.name, (None, None))
+            if old is None or chooser is None or not _same_selector(old, pool):
+                chooser = Chooser(pool.spec.device_selector)
+            self.choosers.append((pool, chooser))
+
+    def takers(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, tuple[GPUPool, ...]]:
+        """For each free card (by name), the pools that mean it; `devices` are all of the node, by address."""
+        if all(device.status.pool_ref is not None for device in devices):
+            return {}
+        here = [(pool, chooser) for pool, chooser in self.choosers if matches(pool.spec.node_selector, labels)]
+        found = {}
+        for position, device in enumerate(devices):
+            if device.status.pool_ref is None:
+                kind = kind_of(device)
+                found[device.name] = tuple(pool for pool, chooser in here if chooser.takes(device, position, kind))
+        return found
+
+
+def _same_selector(old: GPUPool, new: GPUPool) -> bool:
+    return old is new or old.spec.device_selector == new.spec.device_selector

@@ -1,0 +1,235 @@
+"""New reservations for pods that outlived theirs (design §6): oldest first, all cards or none. Pure.
+
+Turns: each waiting pod is reserved for once, oldest first, before any is a second time; then
+the one whose turn is longest ago comes first. A turn lasts the reservation's TTL, and nobody
+has another before it is over. So a pod that the scheduler cannot place, for a reason that is
+not ours, holds cards for one TTL in each round and keeps none of the others waiting for ever;
+nor can it make us write more often. Turns live in the process: after a restart the round
+begins anew, which costs the others one TTL at most.
+
+A pod of several cards is reserved for card by card; where that ends half-way, the next plan
+takes back what is there and begins again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
+from controllers.api.gpudevice import Reservation
+from controllers.api.record import to_json
+from controllers.api.resources import GPUDEVICE
+from controllers.domain.allocation import applied, is_applied
+from controllers.domain.clock import stamp_exact
+from controllers.domain.lifecycle import facts_of, live, project
+from controllers.domain.slots import account, slots_of
+from controllers.domain.waiting import Room, Rooms, Waiting, waiting, waits_from
+from controllers.gpupool.observe import BY_POOL, UNBOUND
+from controllers.runtime.plan import Draft, Merge, Plan, ref
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+    from controllers.api.kube import Node
+    from controllers.api.tenant import TenantPod
+    from controllers.domain.slots import Card, NodeSlots
+    from controllers.gpupool.observe import World
+
+GRACE = 0.05
+"""Seconds added to a deadline, so that it has passed when the key comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedQueue:
+    """A pool's cards, and the pods that may wait for them."""
+
+    pool: GPUPool
+    unbound: tuple[TenantPod, ...]
+    """Pods of the pool that are on no node and have not ended."""
+    members: tuple[GPUDevice, ...]
+    nodes: Mapping[str, Node]
+    bound: tuple[TenantPod, ...] = ()
+    """The pool's pods that are on a node."""
+    turns: Mapping[str, float] = field(default_factory=dict)
+    """When a request was last reserved for anew, in seconds since the epoch."""
+    reservation_ttl: float = 120.0
+    unseen_ttl: float = 15.0
+
+
+def observe(world: World, name: str, turns: Mapping[str, float]) -> ObservedQueue | None:
+    """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
+    pool, unbound = world.pools.get(name), world.pods.by(UNBOUND, name)
+    if pool is None or not unbound:
+        return None
+    members = world.devices.by(BY_POOL, name)
+    found = {node: world.nodes.get(node) for node in {device.status.node_name or "" for device in members}}
+    return ObservedQueue(
+        pool=pool,
+        unbound=tuple(unbound),
+        members=tuple(members),
+        nodes={name: node for name, node in found.items() if node is not None},
+        bound=tuple(pod for pod in world.pods.by(BY_POOL, name) if pod.node is not None),
+        turns=turns,
+        reservation_ttl=world.settings.admission.reservation_ttl,
+        unseen_ttl=world.settings.admission.unseen_ttl,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What to write, and whose turn it is with that."""
+
+    plan: Plan
+    served: tuple[str, ...] = ()
+
+
+def plan(seen: ObservedQueue, now: float) -> Turns:
+    """Plan for the pods of one pool."""
+    draft = Draft()
+    if not _gives(seen.pool):
+        return Turns(draft.done())
+    queue = _queue(seen, draft, now)
+    if not queue:
+        return Turns(draft.done())
+    if remains := _remains(seen, queue, now):
+        draft.add(*remains)
+        return Turns(draft.done())
+    served = _reserve(seen, queue, draft, now)
+    return Turns(draft.done(), tuple(served))
+
+
+def _gives(pool: GPUPool) -> bool:
+    """Whether the pool promises cards now; Maintenance waits until none is promised."""
+    told = pool.status.conditions
+    changes = pool.status.applied_allocation is not None and not is_applied(pool)
+    closed = changes or is_true(told, MAINTENANCE) or is_true(told, MISCONFIGURED)
+    return pool.metadata.deletion_timestamp is None and not closed
+
+
+def _queue(seen: ObservedQueue, draft: Draft, now: float) -> list[Waiting]:
+    """The pods that wait without a reservation, in the order of their turns."""
+    held: dict[str, list[Reservation]] = {}
+    for reservation in chain.from_iterable(device.status.reservations for device in seen.members):
+        held.setdefault(reservation.request_id, []).append(reservation)
+    queue: list[Waiting] = []
+    for pod in seen.unbound:
+        if (found := waiting(pod, seen.pool.name)) is None:
+            continue
+        since = waits_from(found, held.get(found.request_id, ()), now, seen.unseen_ttl)
+        if found.request_id in seen.turns:
+            since = max(since, seen.turns[found.request_id] + seen.reservation_ttl)
+        if since <= now:
+            queue.append(found)
+        else:
+            draft.look_again(since - now + GRACE)
+    return sorted(queue, key=lambda pod: (seen.turns.get(pod.request_id, 0.0), pod.age))
+
+
+def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:
+    """Take back what is reserved for only a part of a pod's demand."""
+    requests = {pod.request_id for pod in queue}
+    return [
+        _write(device, [r for r in device.status.reservations if r.request_id not in requests], now)
+        for device in seen.members
+        if any(r.request_id in requests and live(r, now) for r in device.status.reservations)
+    ]
+
+
+def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> list[str]:
+    """Reserve for whom there is room; returns their requests."""
+    nodes = _slots(seen, now)
+    rooms = Rooms(Room(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
+    written: set[str] = set()
+    served: list[str] = []
+    for pod in queue:
+        room = rooms.take(pod)
+        if room is None or room.free < pod.units:
+            continue
+        # A card is written once in a plan: its next version is known only afterwards.
+        shares = _shares(pod, nodes[room.node.name], written)
+        if shares is None:
+            continue
+        for device, slots in shares:
+            entry = _reservation(pod, slots, now, seen.reservation_ttl)
+            draft.add(_write(device, [*device.status.reservations, entry], now))
+            written.add(device.name)
+        served.append(pod.request_id)
+    return served
+
+
+def _slots(seen: ObservedQueue, now: float) -> dict[str, NodeSlots]:
+    """The nodes on which something may be free."""
+    cards: dict[str, list[GPUDevice]] = defaultdict(list)
+    for device in seen.members:
+        cards[device.status.node_name or ""].append(device)
+    pods: dict[str, list[TenantPod]] = defaultdict(list)
+    promised = {r.request_id: d.status.node_name or "" for d in seen.members for r in d.status.reservations}
+    for pod in seen.bound:
+        pods[pod.node or ""].append(pod)
+        elsewhere = promised.get(pod.metadata.annotations.get(names.REQUEST_ID, ""), pod.node)
+        if elsewhere != pod.node:
+            pods[elsewhere or ""].append(pod)  # nothing is reserved for it there any more
+    return {
+        name: account(
+            seen.pool.name,
+            node=seen.nodes[name],
+            node_name=name,
+            devices=devices,
+            pods=pods[name],
+            allocation=applied(seen.pool),
+            now=now,
+        )
+        for name, devices in cards.items()
+        if name in seen.nodes and any(_may_be_free(seen, device) for device in devices)
+    }
+
+
+def _may_be_free(seen: ObservedQueue, device: GPUDevice) -> bool:
+    """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
+    status = device.status
+    taken = sum(a.slots for a in status.allocations) + sum(r.slots for r in status.reservations)
+    return taken < slots_of(device, applied(seen.pool))
+
+
+def _shares(pod: Waiting, slots: NodeSlots, written: Container[str]) -> list[tuple[GPUDevice, int]] | None:
+    """Cards of a node for the pod, its own first; None where the node's cards are not enough."""
+
+    def order(card: Card) -> tuple[bool, int, str]:
+        return card.device.status.inventory_id not in pod.devices, -card.free, card.device.name
+
+    need, shares = pod.units, []
+    for card in sorted(slots.cards, key=order):
+        # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
+        told = card.reserved == sum(r.slots for r in card.device.status.reservations)
+        if need and card.free and told and card.device.name not in written:
+            take = min(need, card.free)
+            shares.append((card.device, take))
+            need -= take
+    return shares if need == 0 else None
+
+
+def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservation:
+    return Reservation(
+        request_id=pod.request_id,
+        namespace=pod.namespace,
+        pod=pod.pod,
+        slots=slots,
+        since=stamp_exact(now),
+        expires_at=stamp_exact(now + ttl),
+        seen=True,
+    )
+
+
+def _write(device: GPUDevice, reservations: list[Reservation], now: float) -> Merge:
+    reserved = any(live(reservation, now) for reservation in reservations)
+    status = {
+        "state": project(replace(facts_of(device, now), reserved=reserved)),
+        "reservations": [to_json(reservation) for reservation in reservations],
+    }
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, "status")

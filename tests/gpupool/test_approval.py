@@ -1,0 +1,465 @@
+"""Who takes a card, what an annotation that cannot be followed is told, and when one goes by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.conditions import find
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.settings import parse_settings
+from controllers.domain.clock import seconds
+from controllers.gpupool import assignment, nodes, plan
+from controllers.runtime.plan import Expect, Merge, Note, Plan
+from tests.gpupool.world import Cluster
+from tests.tools.model import ConflictError
+
+CARD = "n1-0000-00-00-0"
+AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
+DAY = 86_400.0
+
+
+def cluster(cards: int = 1, **pools: dict[str, Any]) -> Cluster:
+    made = Cluster()
+    made.node("n1", cards)
+    for name, spec in pools.items():
+        made.pool(name, **spec)
+    return made
+
+
+def card(made: Cluster, name: str = CARD) -> GPUDevice:
+    found: GPUDevice = next(d for d in made.all(resources.GPUDEVICE, GPUDevice) if d.name == name)
+    return found
+
+
+def pool_of(made: Cluster, name: str = CARD) -> str | None:
+    found = card(made, name).status.pool_ref
+    return found.name if found else None
+
+
+def configured(made: Cluster) -> tuple[str, str] | None:
+    found = [c for c in card(made).status.conditions if c.type == "Configured"]
+    return (found[0].status, found[0].reason) if found else None
+
+
+def condition(made: Cluster, kind: str) -> None:
+    entry = {"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    made.objects["GPUDevice", CARD]["status"].setdefault("conditions", []).append(entry)
+    made._touch(("GPUDevice", CARD))
+
+
+def node_plan(made: Cluster) -> Plan:
+    return nodes.plan(made.view().node("n1"), made.now)
+
+
+def told(plan: Plan, reason: str) -> list[str]:
+    return [action.message for action in plan.actions if isinstance(action, Note) and action.reason == reason]
+
+
+def pending(made: Cluster) -> list[tuple[str | None, str]]:
+    (inventory,) = made.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
+    return [(entry.pool, entry.reason) for entry in inventory.status.pools.pending]
+
+
+def candidates(made: Cluster, pool: str = "a") -> list[tuple[str, str]]:
+    found = next(p for p in made.all(resources.GPUPOOL, GPUPool) if p.name == pool)
+    return [(candidate.name, how.reason) for candidate in found.status.candidates for how in candidate.pools]
+
+
+OUT = {"deviceSelector": {"include": {"vendors": ["amd"]}}}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "spec", "reason", "waits"),
+    [
+        (lambda c: condition(c, "Faulted"), {}, "Faulted", []),
+        (lambda c: condition(c, "Ignored"), {}, "Ignored", [("a", "Declined")]),
+        (lambda c: condition(c, "ManagedDisabled"), {}, "ManagedDisabled", []),
+        (lambda c: condition(c, "InventoryIncomplete"), {}, "InventoryIncomplete", []),
+        (lambda c: c.unready("n1"), {}, "NodeNotReady", []),
+        (lambda c: c.objects["GPUDevice", CARD]["status"].pop("hardware"), {}, "HardwareUnknown", []),
+        (lambda _: None, OUT, "OutOfSelector", [("a", "OutOfSelector")]),
+        (lambda _: None, {"nodeSelector": {"matchLabels": {"x": "y"}}}, "OutOfSelector", [("a", "OutOfSelector")]),
+        (lambda c: c.pod_holds(CARD), {}, "StillInUse", []),
+    ],
+)
+def test_an_annotation_that_cannot_be_followed_says_why_once(
+    spoil: Any, spec: dict[str, Any], reason: str, waits: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster, "pod_holds", pod_holds, raising=False)
+    made = cluster(a=spec)
+    spoil(made)
+    made.annotate(CARD, "a")
+
+    (message,) = told(node_plan(made), names.EVENT_ANNOTATION_MISMATCH)
+    made.settle()
+
+    assert f"{names.ASSIGNMENT}=a is not followed: " in message
+    assert pool_of(made) is None
+    assert configured(made) == ("False", reason)
+    assert pending(made) == waits
+    assert candidates(made) == [(CARD, reason)]
+    made.now += DAY
+    assert node_plan(made).actions == ()  # neither an event nor a write while nothing changes
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
+
+
+def pod_holds(made: Cluster, name: str) -> None:
+    made.pod("p", "b", "r", node="n1", phase="Running")
+    made.objects["Pod", "default/p"]["metadata"]["annotations"][names.DEVICES] = card(made, name).status.inventory_id
+
+
+def test_of_a_card_that_inventory_has_yet_to_fill_in_nothing_is_said() -> None:
+    made = cluster(a={})
+    made.objects["GPUDevice", CARD]["status"] = {"nodeName": "n1"}
+    made.annotate(CARD, "a")
+
+    found = node_plan(made)
+
+    assert told(found, names.EVENT_ANNOTATION_MISMATCH) == []
+    assert not [write for write in found.writes if write.ref.resource is resources.GPUDEVICE]
+
+
+def test_what_kept_a_card_out_is_forgotten_when_it_comes_in() -> None:
+    made = cluster(a={})
+    made.unready("n1")
+    made.annotate(CARD, "a")
+    made.settle()
+    assert configured(made) == ("False", "NodeNotReady")
+
+    made.unready("n1", ready=True)
+    made.settle()
+
+    assert pool_of(made) == "a"
+    assert configured(made) == ("True", "Published")
+    assert candidates(made) == []
+
+
+def test_a_card_beyond_what_a_pool_may_have_of_a_node_stays_out_and_says_so() -> None:
+    made = cluster(2, a={"allocation": {"maxDevicesPerNode": 1}})
+    other = "n1-0000-01-00-0"
+    made.annotate(other, "a")
+    made.settle()
+    made.annotate(CARD, "a")
+    made.settle()
+
+    assert (pool_of(made), pool_of(made, other)) == (None, "a")
+    assert configured(made) == ("False", "NodeFull")
+    assert pending(made) == [("a", "OutOfSelector")]
+
+
+def test_an_older_pool_that_is_full_leaves_the_card_to_the_next() -> None:
+    first = AUTOMATIC | {"allocation": {"maxDevicesPerNode": 1}}
+    made = cluster(2, a=first, b=AUTOMATIC)
+    made.settle()
+
+    assert [pool_of(made), pool_of(made, "n1-0000-01-00-0")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("hindrance", ["Ignored", "Faulted"])
+def test_an_automatic_pool_confirms_no_card_that_cannot_come(hindrance: str) -> None:
+    made = cluster(a=AUTOMATIC)
+    condition(made, hindrance)
+    made.settle()
+
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+    assert pending(made) == ([(None, "Declined")] if hindrance == "Ignored" else [])
+
+
+def test_in_an_automatic_pool_a_removed_annotation_comes_back_and_ignore_withdraws() -> None:
+    made = cluster(a=AUTOMATIC)
+    made.settle()
+    made.annotate(CARD, None)
+    made.settle()
+    assert pool_of(made) == "a"
+
+    made.annotate(CARD, None)
+    condition(made, "Ignored")
+    made.settle()
+    assert pool_of(made) is None
+
+
+@pytest.mark.parametrize(
+    ("pools", "settings", "expected"),
+    [
+        ({"a": {}}, {}, None),
+        ({"a": AUTOMATIC}, {}, True),
+        ({"a": {}, "b": AUTOMATIC}, {}, True),
+        ({"a": AUTOMATIC | OUT}, {}, None),
+        ({"a": {}}, {"deviceApproval": {"mode": "Automatic"}}, True),
+    ],
+)
+def test_a_free_card_says_whether_a_pool_takes_it_by_itself(
+    pools: dict[str, Any], settings: dict[str, Any], expected: bool | None
+) -> None:
+    made = cluster(**pools)
+    made.settings = parse_settings(settings)
+    made.unready("n1")  # so that it stays free
+    made.settle()
+
+    assert card(made).status.auto_attach is expected
+
+
+def test_autoattach_and_configured_do_not_take_each_other_away() -> None:
+    made = cluster(a=AUTOMATIC)
+    made.settle()
+    assert (card(made).status.auto_attach, configured(made)) == (True, ("True", "Published"))
+
+    made.objects["GPUPool", "a"]["spec"] = {}
+    made._touch(("GPUPool", "a"))
+    made.settle()
+    assert (card(made).status.auto_attach, configured(made)) == (False, ("True", "Published"))
+
+    made.annotate(CARD, None)
+    made.settle()
+    assert (pool_of(made), configured(made)) == (None, None)
+
+
+def dangling(after: float = 600.0) -> Cluster:
+    made = cluster()
+    made.settings = parse_settings({"pools": {"danglingAfter": f"{after:g}s"}})
+    made.annotate(CARD, "absent")
+    made.settle()
+    return made
+
+
+def test_an_annotation_that_names_no_pool_goes_after_ten_minutes() -> None:
+    made = dangling()
+    assert configured(made) == ("Unknown", "PoolUnknown")
+    made.now += 599.0
+    plan = node_plan(made)
+    assert plan.actions == ()
+    assert plan.requeue_after == pytest.approx(1.0)
+
+    made.now += 1.0
+    plan = node_plan(made)
+    made.settle()
+
+    assert "absent" in told(plan, names.EVENT_ANNOTATION_REMOVED)[0]
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+    assert configured(made) is None
+
+
+def test_the_time_counts_from_when_this_pool_is_missing() -> None:
+    """Neither from an older trouble of the card, nor from another pool's absence."""
+    made = cluster(a={})
+    made.unready("n1")
+    made.annotate(CARD, "a")
+    made.settle()
+    made.now += 3600.0
+    made.delete_pool("a")
+    made.settle()
+    assert node_plan(made).requeue_after == pytest.approx(600.0)
+
+    made.now += 500.0
+    made.annotate(CARD, "another")
+    made.settle()
+    assert node_plan(made).requeue_after == pytest.approx(600.0)
+
+
+def test_it_stays_where_the_quorum_knows_the_pool() -> None:
+    made = dangling()
+    made.now += 601.0
+    plan = node_plan(made)
+    made.pool("absent")
+
+    with pytest.raises(ConflictError):
+        made.execute(plan.actions, names.MANAGER_POOL)
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "absent"
+
+
+def test_it_stays_where_somebody_has_annotated_the_card_anew() -> None:
+    made = dangling()
+    made.now += 601.0
+    plan = node_plan(made)
+    made.annotate(CARD, "other")
+
+    with pytest.raises(ConflictError):
+        made.execute(plan.actions, names.MANAGER_POOL)
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "other"
+
+
+def test_a_pool_that_comes_back_in_time_gets_its_cards_back_under_its_own_operands() -> None:
+    made = cluster(a={})
+    made.annotate(CARD, "a")
+    made.settle()
+    old = made.objects["GPUPool", "a"]["metadata"]["uid"]
+    made.delete_pool("a")
+    made.settle()
+    assert configured(made) == ("Unknown", "PoolUnknown")
+
+    made.now += 50.0
+    made.pool("a")
+    made.settle()
+
+    assert pool_of(made) == "a"
+    uid = made.objects["GPUPool", "a"]["metadata"]["uid"]
+    assert uid != old
+    owners = {
+        owner["uid"]
+        for (kind, _), obj in made.objects.items()
+        if kind in ("ConfigMap", "DaemonSet")
+        for owner in obj["metadata"]["ownerReferences"]
+    }
+    assert owners == {uid}
+    made.now += DAY
+    made.settle()
+    assert pool_of(made) == "a"
+
+
+def test_a_ready_node_without_a_pool_is_told_once_and_again_after_it_had_one() -> None:
+    made = cluster(a=OUT)
+
+    def events() -> list[str]:
+        return told(node_plan(made), names.EVENT_NODE_WITHOUT_POOL)
+
+    assert len(events()) == 1
+    made.settle()
+    assert events() == []
+
+    made.card("n1", 1)
+    assert node_plan(made).writes  # another card waits for the same reason
+    assert events() == []
+    made.pool("b")
+    made.settle()
+    assert events() == []
+    made.delete_pool("b")
+    assert len(events()) == 1
+
+
+def test_cards_of_several_kinds_on_one_node_go_to_the_pools_that_mean_them() -> None:
+    def larger(memory: int) -> dict[str, Any]:
+        return AUTOMATIC | {"deviceSelector": {"include": {"minMemoryMiB": memory}}}
+
+    made = cluster(3, a=larger(100_000), b=larger(50_000))
+    for number, memory in enumerate((40_000, 80_000, 140_000)):
+        made.objects["GPUDevice", f"n1-0000-{number:02x}-00-0"]["status"]["hardware"]["memoryMiB"] = memory
+    made.settle()
+
+    assert [pool_of(made, f"n1-0000-{number:02x}-00-0") for number in range(3)] == [None, "b", "a"]
+
+
+def test_a_changed_selector_counts_at_once_and_evicts_nobody() -> None:
+    made = cluster(2, a={"deviceSelector": {"include": {"indexes": ["0"]}}})
+    made.annotate(CARD, "a")
+    world = made.view()
+    assert [pool.name for pool in world.node("n1").takers[CARD]] == ["a"]
+    made.settle()
+
+    changed = made.objects["GPUPool", "a"]
+    changed["spec"] = {"deviceSelector": {"include": {"indexes": ["1"]}}}
+    made._touch(("GPUPool", "a"))
+    world.pools.replace(made.all(resources.GPUPOOL, GPUPool), world.pools.observed + 1)
+    assert world.node("n1").takers[CARD] == ()  # nothing remembered of the selector before
+    made.settle()
+
+    assert pool_of(made) == "a"
+    assert candidates(made) == [("n1-0000-01-00-0", "AwaitingApproval")]
+
+
+def test_what_is_only_said_waits_and_what_is_done_does_not() -> None:
+    made = cluster(2, a=AUTOMATIC, b=OUT)
+    made.objects["GPUDevice", CARD]["metadata"]["annotations"][names.ASSIGNMENT] = "b"
+    made._touch(("GPUDevice", CARD))
+
+    plan = nodes.plan(made.view().node("n1"), made.now, status_in=0.3)
+
+    (write,) = plan.writes
+    assert isinstance(write, Merge)
+    assert write.body == {"metadata": {"annotations": {names.ASSIGNMENT: "a"}}}
+    assert plan.requeue_after == pytest.approx(0.3)
+
+
+def test_a_pool_that_runs_low_is_told_once() -> None:
+    made = cluster(a=AUTOMATIC)
+    made.settle()
+    made.pod("p", "a", "r", node="n1", phase="Running")
+
+    def events() -> list[str]:
+        return told(made._plan("GPUPool", "a"), names.EVENT_CAPACITY_LOW)
+
+    assert len(events()) == 1
+    made.settle()
+    assert events() == []
+
+
+def test_a_pool_says_nothing_of_candidates_before_every_node_has_been_looked_at() -> None:
+    made = cluster(a={})
+    made.settle()
+    assert candidates(made) == [(CARD, "AwaitingApproval")]
+
+    view = made.view()
+    view.candidates.complete = False
+    seen = view.pool("a")
+
+    assert seen is not None
+    assert seen.candidates is None
+    assert plan.plan(seen, made.now).writes == ()
+
+
+def test_long_lists_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "LIST_MAX", 3)
+    made = Cluster()
+    for number in range(4):
+        made.node(f"n{number}", 2)
+    made.pool("a")
+    made.settle()
+    (pool,) = made.all(resources.GPUPOOL, GPUPool)
+    assert [c.name for c in pool.status.candidates] == ["n0-0000-00-00-0", "n0-0000-01-00-0", "n1-0000-00-00-0"]
+    assert pool.status.truncated
+
+    for device in made.all(resources.GPUDEVICE, GPUDevice):
+        made.annotate(device.name, "a")
+    made.settle()
+    (pool,) = made.all(resources.GPUPOOL, GPUPool)
+    assert (len(pool.status.nodes), len(pool.status.devices), len(pool.status.candidates)) == (3, 3, 0)
+    assert pool.status.truncated
+    assert pool.status.capacity.total == 8
+
+
+def test_many_cards_come_in_part_by_part_and_lists_follow_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assignment, "AT_ONCE", 2)
+    monkeypatch.setattr(plan, "SAID_AT_ONCE", 2)
+    made = cluster(5, a={})
+    made.settle()
+    for device in made.all(resources.GPUDEVICE, GPUDevice):
+        made.annotate(device.name, "a")
+
+    listed = []
+    for _ in range(4):
+        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+        text = made.objects["ConfigMap", f"{names.NAMESPACE}/{names.plugin_object('a')}"]["data"][names.ALLOWED_DEVICES]
+        listed.append(len(text.split()))
+    assert listed == [0, 2, 4, 5]
+
+    made.settle()
+    assert all(find(d.status.conditions, "Configured") for d in made.all(resources.GPUDEVICE, GPUDevice))
+
+
+@pytest.mark.parametrize(
+    ("card_made", "node_made", "age", "checked"),
+    [
+        ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", 10.0, True),  # made anew, or plugged in
+        ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", 601.0, False),  # every cache knows what was before
+        ("2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z", 10.0, False),  # there was nothing before
+        ("", "2026-01-01T00:00:00Z", 601.0, True),
+    ],
+)
+def test_the_quorum_is_asked_for_pods_where_the_card_may_have_been_another_objects(
+    card_made: str, node_made: str, age: float, checked: bool
+) -> None:
+    made = cluster(a={})
+    made.settle()
+    made.objects["GPUDevice", CARD]["metadata"]["creationTimestamp"] = card_made
+    made.objects["GPUNodeInventory", "n1"]["metadata"]["creationTimestamp"] = node_made
+    made.annotate(CARD, "a")
+    made.now = seconds("2026-01-02T00:00:00Z" if card_made else node_made) + age
+
+    actions = made._plan("GPUPool", "a").actions
+
+    assert any(isinstance(action, Merge) for action in actions)
+    assert any(isinstance(action, Expect) for action in actions) is checked

@@ -1,0 +1,148 @@
+"""What somebody edits or deletes of a pool's operands is put back; what they add beside ours stays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.gpupool import GPUPool
+from controllers.api.record import adapter
+from controllers.api.settings import parse_settings
+from controllers.gpupool import operands
+from controllers.runtime.plan import Apply, Delete
+from tests.gpupool.world import Cluster
+
+NAME = names.plugin_object("a")
+DAEMONSET = ("DaemonSet", f"{names.NAMESPACE}/{NAME}")
+CONFIGMAP = ("ConfigMap", f"{names.NAMESPACE}/{NAME}")
+CARD = "n1-0000-00-00-0"
+
+
+def served() -> Cluster:
+    made = Cluster()
+    made.node("n1", 1)
+    made.pool("a")
+    made.annotate(CARD, "a")
+    made.settle()
+    return made
+
+
+def template(obj: Any) -> Any:
+    return obj["spec"]["template"]["spec"]
+
+
+def container(obj: Any) -> Any:
+    return template(obj)["containers"][0]
+
+
+EDITS: dict[str, Callable[[Any], None]] = {
+    "another pool's socket": lambda o: container(o)["args"].__setitem__(2, "b"),
+    "another flag": lambda o: container(o)["args"].append("--socket=/tmp/x.sock"),
+    "another folder of kubelet": lambda o: template(o)["volumes"][0]["hostPath"].__setitem__("path", "/elsewhere"),
+    "another place of it": lambda o: container(o)["volumeMounts"][0].__setitem__("mountPath", "/elsewhere"),
+    "another node's name": lambda o: container(o)["env"][0].__setitem__("valueFrom", {"fieldRef": {"fieldPath": "x"}}),
+    "another image": lambda o: container(o).__setitem__("image", "elsewhere/image"),
+    "more rights": lambda o: container(o)["securityContext"].__setitem__("allowPrivilegeEscalation", True),
+    "fewer nodes": lambda o: template(o)["nodeSelector"].__setitem__("x", "y"),
+    "other nodes": lambda o: template(o).__setitem__("nodeSelector", {"x": "y"}),
+    "another account": lambda o: template(o).__setitem__("serviceAccountName", "default"),
+    "the checksum": lambda o: o["metadata"]["annotations"].__setitem__(names.SPEC_HASH, "0"),
+    "no checksum": lambda o: o["metadata"]["annotations"].pop(names.SPEC_HASH),
+    "a label": lambda o: o["metadata"]["labels"].__setitem__(names.LABEL_MODULE, "x"),
+    "its owner": lambda o: o["metadata"].__setitem__("ownerReferences", []),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_what_somebody_edits_in_the_daemonset_is_put_back(edit: Callable[[Any], None]) -> None:
+    made = served()
+    before = copy.deepcopy(made.objects[DAEMONSET]["spec"])
+    edit(made.objects[DAEMONSET])
+    made._touch(DAEMONSET)
+    made.settle()
+
+    assert made.objects[DAEMONSET]["spec"] == before
+    wanted = operands.daemonset(*arguments(made))
+    assert made.objects[DAEMONSET]["metadata"]["annotations"] == wanted["metadata"]["annotations"]
+
+
+def arguments(made: Cluster) -> tuple[GPUPool, str]:
+    return next(iter(made.all(resources.GPUPOOL, GPUPool))), ""
+
+
+@pytest.mark.parametrize("key", [names.ALLOWED_DEVICES, names.PLUGIN_SETTINGS])
+@pytest.mark.parametrize("value", ["another", None])
+def test_what_somebody_edits_in_the_list_is_put_back(key: str, value: str | None) -> None:
+    made = served()
+    data = made.objects[CONFIGMAP]["data"]
+    before = dict(data)
+    if value is None:
+        del data[key]
+    else:
+        data[key] = value
+    made._touch(CONFIGMAP)
+    made.settle()
+
+    assert made.objects[CONFIGMAP]["data"] == before
+
+
+@pytest.mark.parametrize("key", [DAEMONSET, CONFIGMAP], ids=["DaemonSet", "ConfigMap"])
+def test_what_somebody_deletes_is_made_anew(key: tuple[str, str]) -> None:
+    made = served()
+    del made.objects[key]
+    made.settle()
+
+    assert key in made.objects
+
+
+def test_what_somebody_adds_beside_ours_stays_and_is_not_written_about_for_ever() -> None:
+    made = served()
+    container(made.objects[DAEMONSET])["env"].append({"name": "DEBUG", "value": "1"})
+    made.objects[DAEMONSET]["metadata"]["annotations"]["example.com/note"] = "x"
+    made.objects[CONFIGMAP]["data"]["note"] = "x"
+    for key in (DAEMONSET, CONFIGMAP):
+        made._touch(key)
+
+    assert not [a for a in made._plan("GPUPool", "a").writes if isinstance(a, (Apply, Delete))]
+
+
+def test_a_daemonset_that_is_being_deleted_is_waited_for() -> None:
+    made = served()
+    made.objects[DAEMONSET]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    container(made.objects[DAEMONSET])["image"] = "elsewhere/image"
+    made._touch(DAEMONSET)
+    assert not made._plan("GPUPool", "a").writes
+
+    del made.objects[DAEMONSET]
+    made.settle()
+    assert DAEMONSET in made.objects
+
+
+def everything_set() -> Any:
+    parts = {"enabled": True, "args": ["--socket=/tmp/x.sock"], "env": [{"name": "SOCKET", "value": "x"}]}
+    component = dict.fromkeys(("toolkit", "gfd", "dcgm", "dcgmExporter"), parts)
+    return parse_settings({"bootstrap": component, "admission": {"runtimeClassName": "x"}})
+
+
+def test_no_setting_reaches_the_socket_nor_kubelets_folders() -> None:
+    plain, settings = served(), everything_set()
+    other = served()
+    other.settings = settings
+    other.settle()
+
+    assert other.objects[DAEMONSET]["spec"] == plain.objects[DAEMONSET]["spec"]
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "TimeSlice"}, {"mode": "MIG", "migProfile": "1g.10gb"}])
+def test_no_pool_reaches_the_socket_nor_kubelets_folders(mode: dict[str, str]) -> None:
+    body = {"metadata": {"name": "a", "uid": "u"}, "spec": {"allocation": mode, "resource": {"name": "x"}}}
+    made = operands.daemonset(adapter(GPUPool).validate_python(body), "image")
+
+    assert container(made)["args"] == ["device-plugin", "--pool", "a"]
+    mounts = {m["mountPath"] for m in container(made)["volumeMounts"]}
+    assert mounts == {"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources", "/sys"}
+    assert {v["hostPath"]["path"] for v in template(made)["volumes"]} == mounts

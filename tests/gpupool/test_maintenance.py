@@ -1,0 +1,497 @@
+"""Maintenance: a pool is reconfigured only when nobody uses it, and whoever uses it is never hurt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import conditions as kinds
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import GPUPool, GPUPoolStatus
+from controllers.api.kube import ConfigMap
+from controllers.api.settings import parse_settings
+from controllers.domain.clock import stamp_exact
+from controllers.gpupool import maintenance
+from controllers.gpupool.maintenance import Built
+from controllers.gpupool.select import SERVED_MODES
+from controllers.runtime.plan import Action, Apply, Note, Ref
+from tests.gpupool.world import Cluster
+from tests.tools.model import ConflictError
+
+CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
+SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
+
+
+def pooled(**allocation: Any) -> Cluster:
+    """A pool of two offered cards."""
+    made = Cluster()
+    made.node("n1", 2)
+    made.pool("a", allocation=allocation or {"mode": "Exclusive"})
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    return made
+
+
+def ask(made: Cluster, allocation: dict[str, Any]) -> None:
+    """The administrator changes the spec."""
+    pool = made.objects["GPUPool", "a"]
+    pool["spec"]["allocation"] = allocation
+    pool["metadata"]["generation"] = pool["metadata"].get("generation", 1) + 1
+    made._touch(("GPUPool", "a"))
+
+
+def status(made: Cluster) -> GPUPoolStatus:
+    (pool,) = made.all(resources.GPUPOOL, GPUPool)
+    return pool.status
+
+
+def told(made: Cluster, kind: str = kinds.MAINTENANCE) -> tuple[str, str]:
+    found = kinds.find(status(made).conditions, kind)
+    assert found is not None
+    return found.status, found.reason
+
+
+def message(made: Cluster) -> str:
+    found = kinds.find(status(made).conditions, kinds.MAINTENANCE)
+    assert found is not None
+    return found.message
+
+
+def applied(made: Cluster) -> tuple[str, int | None]:
+    found = status(made).applied_allocation
+    assert found is not None
+    return found.mode, found.time_slice.max_slices_per_device if found.time_slice else None
+
+
+def published(made: Cluster) -> list[int | None]:
+    return [d.status.published.slots if d.status.published else None for d in made.all(resources.GPUDEVICE, GPUDevice)]
+
+
+def allocate(made: Cluster, card: str, uid: str, slots: int = 1) -> None:
+    """Kubelet reports a container on a card."""
+    entry = {"podUID": uid, "namespace": "default", "pod": f"p-{uid}", "container": "c", "slots": slots}
+    made.objects["GPUDevice", card]["status"].setdefault("allocations", []).append(entry)
+    made._touch(("GPUDevice", card))
+
+
+def end(made: Cluster, card: str) -> None:
+    del made.objects["GPUDevice", card]["status"]["allocations"]
+    made._touch(("GPUDevice", card))
+
+
+def promise(made: Cluster, card: str, request: str = "r", seconds: float = 15.0) -> None:
+    entry = {"requestID": request, "namespace": "default", "pod": "late", "slots": 1, "seen": False}
+    entry |= {"since": stamp_exact(made.now), "expiresAt": stamp_exact(made.now + seconds)}
+    made.objects["GPUDevice", card]["status"].setdefault("reservations", []).append(entry)
+    made._touch(("GPUDevice", card))
+
+
+def notes(actions: tuple[Action, ...]) -> list[str]:
+    return [action.reason for action in actions if isinstance(action, Note)]
+
+
+def test_a_timesliced_pool_counts_slots() -> None:
+    made = pooled(**SHARED)
+    promise(made, CARDS[0])
+    allocate(made, CARDS[0], "u", 2)
+    made.settle()
+
+    capacity = status(made).capacity
+    assert capacity is not None
+    found = (capacity.unit, capacity.total, capacity.used, capacity.reserved, capacity.available)
+    assert found == ("timeslice", 8, 2, 1, 5)
+    (node,) = status(made).nodes
+    assert (node.slots, node.used) == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("block", "slots"), [({}, 8), ({"timeSlice": {}}, 8), ({"timeSlice": {"maxSlicesPerDevice": 2}}, 2)]
+)
+def test_a_timesliced_card_has_eight_slots_unless_told(block: dict[str, Any], slots: int) -> None:
+    made = pooled(mode="TimeSlice", **block)
+
+    assert published(made) == [slots, slots]
+    assert applied(made) == ("TimeSlice", slots)
+
+
+def test_an_idle_pool_is_reconfigured_at_once() -> None:
+    made = pooled()
+    ask(made, SHARED)
+    made.settle()
+
+    assert applied(made) == ("TimeSlice", 4)
+    assert told(made) == ("False", "AsExpected")
+    assert published(made) == [4, 4]
+    assert status(made).last_reconfigured is not None
+
+
+def test_a_new_pool_is_not_reconfigured() -> None:
+    made = pooled(**SHARED)
+
+    assert status(made).last_reconfigured is None
+    assert applied(made) == ("TimeSlice", 4)
+
+
+def test_a_change_of_what_does_not_concern_nodes_changes_nothing() -> None:
+    made = pooled()
+    ask(
+        made,
+        {"mode": "Exclusive", "maxDevicesPerNode": 7, "timeSlice": {"maxSlicesPerDevice": 3}, "migProfile": "1g.10gb"},
+    )
+    made.settle()
+
+    assert told(made) == ("False", "AsExpected")
+    assert published(made) == [1, 1]
+    assert status(made).last_reconfigured is None
+
+
+def test_a_running_pod_keeps_its_card_until_it_ends() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, SHARED)
+    first = made._plan("GPUPool", "a").actions
+    made.settle()
+
+    assert names.EVENT_MAINTENANCE in notes(first)
+    assert told(made) == ("True", "WaitingForPods")
+    assert "default/p-u" in message(made)
+    assert applied(made) == ("Exclusive", None)
+    assert published(made) == [None, None]
+    capacity = status(made).capacity
+    assert capacity is not None
+    assert status(made).nodes[0].last_event == "the pool is in Maintenance and offers no card"
+    assert (capacity.unit, capacity.total, capacity.used, capacity.unavailable, capacity.available) == (
+        "card",
+        2,
+        1,
+        1,
+        0,
+    )
+
+    end(made, CARDS[0])
+    last = made._plan("GPUPool", "a").actions
+    made.settle()
+    assert names.EVENT_RECONFIGURED in notes(last)
+    assert (applied(made), told(made), published(made)) == (("TimeSlice", 4), ("False", "AsExpected"), [4, 4])
+
+
+def test_what_was_promised_before_the_condition_is_waited_for() -> None:
+    """A pod that the webhook admitted between the change and the condition keeps its card."""
+    made = pooled()
+    ask(made, SHARED)
+    promise(made, CARDS[1])
+    made.settle()
+
+    assert told(made) == ("True", "WaitingForPods")
+    assert "default/late" in message(made)
+    made.pod("late", "a", "r", node="n1")
+    made.settle()
+    assert applied(made) == ("Exclusive", None)
+
+    made.drop(resources.POD, "default/late")
+    made.settle()
+    assert applied(made) == ("TimeSlice", 4)
+
+
+def test_a_pod_that_the_cache_does_not_know_yet_is_not_overtaken() -> None:
+    made = pooled()
+    ask(made, SHARED)
+    made.pod("p", "a", "r", node="n1")
+    made.hidden = frozenset({"default/p"})
+    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.plugin()
+    with pytest.raises(ConflictError):
+        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+
+    assert applied(made) == ("Exclusive", None)
+
+
+def test_a_pod_without_a_node_does_not_block() -> None:
+    """It waits, and will be given a slot of the new kind."""
+    made = pooled()
+    made.pod("waiting", "a", "r")
+    ask(made, SHARED)
+    made.settle()
+
+    assert applied(made) == ("TimeSlice", 4)
+
+
+def test_a_pod_that_kubelet_has_reported_on_one_of_its_two_cards_holds_both() -> None:
+    made = pooled()
+    made.pod("p", "a", "r", node="n1")
+    pod = made.objects["Pod", "default/p"]
+    pod["spec"]["containers"][0]["resources"]["limits"] = {names.resource_name("a"): "2"}
+    allocate(made, CARDS[0], pod["metadata"]["uid"])
+    made.annotate(CARDS[1], None)
+    made.settle()
+    assert [d.status.pool_ref is not None for d in made.all(resources.GPUDEVICE, GPUDevice)] == [True, True]
+
+    allocate(made, CARDS[1], pod["metadata"]["uid"])
+    made.drop(resources.POD, "default/p")
+    for card in CARDS:
+        end(made, card)
+    made.settle()
+    assert [d.status.pool_ref is not None for d in made.all(resources.GPUDEVICE, GPUDevice)] == [True, False]
+
+
+def test_putting_the_old_spec_back_ends_it_at_once_and_reconfigures_nothing() -> None:
+    made = pooled()
+    before = [d.status.published for d in made.all(resources.GPUDEVICE, GPUDevice)]
+    allocate(made, CARDS[0], "u")
+    ask(made, SHARED)
+    made.settle()
+    ask(made, {"mode": "Exclusive"})
+    made.settle()
+
+    assert told(made) == ("False", "AsExpected")
+    assert [d.status.published for d in made.all(resources.GPUDEVICE, GPUDevice)] == before
+    assert status(made).last_reconfigured is None
+
+
+def test_of_two_changes_the_newer_wins() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, SHARED)
+    made.settle()
+    ask(made, {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 2}})
+    made.settle()
+    assert "2 slots a card" in message(made)
+
+    end(made, CARDS[0])
+    made.settle()
+    assert applied(made) == ("TimeSlice", 2)
+
+
+def test_a_pod_that_never_ends_is_named_and_left_alone() -> None:
+    made = pooled()
+    made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
+    allocate(made, CARDS[0], "u")
+    ask(made, SHARED)
+    made.settle()
+    assert made._plan("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
+    made.now += 601
+    made.settle()
+
+    assert told(made) == ("True", "PodsOverdue")
+    assert "default/p-u" in message(made)
+    assert "set the spec back to Exclusive" in message(made)
+    assert made._plan("GPUPool", "a").requeue_after is None
+    end(made, CARDS[0])
+    made.settle()
+    assert applied(made) == ("TimeSlice", 4)
+
+
+def test_a_plugin_that_never_withdraws_is_named() -> None:
+    made = pooled()
+    made.plugin = lambda: None  # type: ignore[method-assign]
+    ask(made, SHARED)
+    made.settle()
+    assert told(made) == ("True", "WaitingForPlugins")
+
+    made.now += 3601
+    made.settle()
+    assert told(made) == ("True", "PluginsOverdue")
+    assert "n1-0000:00:00.0" in message(made)
+
+
+@pytest.mark.parametrize("why", ["node away", "node gone", "card faulted", "card lost"])
+def test_what_cannot_withdraw_a_card_does_not_block(why: str) -> None:
+    made = pooled()
+    made.plugin = lambda: None  # type: ignore[method-assign]
+    match why:
+        case "node away":
+            made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+            made._touch(("Node", "n1"))
+        case "node gone":
+            made.drop(resources.NODE, "n1")
+        case _:
+            kind = "Faulted" if why == "card faulted" else "InventoryIncomplete"
+            for card in CARDS:
+                entry = {"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "t"}
+                made.objects["GPUDevice", card]["status"].setdefault("conditions", []).append(entry)
+                made._touch(("GPUDevice", card))
+    ask(made, SHARED)
+    made.settle()
+
+    assert applied(made) == ("TimeSlice", 4)
+
+
+def test_a_lost_card_with_a_pod_on_it_is_waited_for() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    made.fault(CARDS[0])
+    ask(made, SHARED)
+    made.settle()
+
+    assert told(made) == ("True", "WaitingForPods")
+
+
+def test_an_offer_that_is_behind_gives_no_more_than_the_new_layout_has() -> None:
+    """A plugin that was away still offers eight slots of a card of which one is given out by now."""
+    made = pooled(mode="TimeSlice")
+    made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    made._touch(("Node", "n1"))
+    made.plugin = lambda: None  # type: ignore[method-assign]
+    ask(made, {"mode": "Exclusive"})
+    made.settle()
+
+    capacity = status(made).capacity
+    assert capacity is not None
+    assert (capacity.unit, capacity.total) == ("card", 2)
+
+
+def test_a_mode_that_is_not_served_leaves_the_pool_as_it_is() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, {"mode": "MIG", "migProfile": "1g.10gb"})
+    first = made._plan("GPUPool", "a").actions
+    made.settle()
+
+    assert names.EVENT_MISCONFIGURED in notes(first)
+    assert told(made, kinds.MISCONFIGURED) == ("True", "ModeNotServed")
+    assert told(made) == ("False", "AsExpected")
+    assert (applied(made), published(made)) == (("Exclusive", None), [1, 1])
+
+
+def test_a_status_that_was_lost_is_read_from_what_the_cards_say() -> None:
+    made = pooled(**SHARED)
+    allocate(made, CARDS[0], "u")
+    made.objects["GPUPool", "a"]["status"] = {}
+    made._touch(("GPUPool", "a"))
+    before = [c.data for c in made.all(resources.CONFIGMAP, ConfigMap)]
+    made.settle()
+
+    assert applied(made) == ("TimeSlice", 4)
+    assert told(made) == ("False", "AsExpected")
+    assert [c.data for c in made.all(resources.CONFIGMAP, ConfigMap)] == before
+
+
+def test_a_pool_that_is_deleted_in_the_middle_goes() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, SHARED)
+    made.settle()
+    made.delete_pool("a")
+    made.settle()
+    assert made.pools() == {"a"}
+
+    end(made, CARDS[0])
+    made.settle()
+    assert made.pools() == set()
+
+
+@pytest.mark.parametrize("stop", range(16))
+def test_a_controller_that_dies_after_any_write_goes_on(stop: int) -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, SHARED)
+    left = stop
+    for round_ in range(8):
+        for key in made._keys():
+            before = made.writes
+            made.execute(made._plan(*key).actions, names.MANAGER_POOL, stop_after=left)
+            left -= made.writes - before
+            made.check()
+        made.plugin()
+        if round_ == 3:
+            end(made, CARDS[0])
+    made.settle()
+
+    assert (applied(made), told(made), published(made)) == (("TimeSlice", 4), ("False", "AsExpected"), [4, 4])
+
+
+# --- what has to be built, and can fail ---------------------------------------------------------
+
+
+class Builds:
+    """A mode whose nodes have work to do."""
+
+    def __init__(self) -> None:
+        self.state = Built(done=False, pending=("n1",))
+        self.waiting: set[str] = set()
+
+    def built(self, _seen: Any, _layout: Any) -> Built:
+        return self.state
+
+    def is_ready(self, device: GPUDevice, _layout: Any) -> bool:
+        return device.name not in self.waiting
+
+    def retry(self, _seen: Any) -> tuple[Action, ...]:
+        return (Apply(Ref(resources.CONFIGMAP, "again", names.NAMESPACE), {"data": {"try": "2"}}),)
+
+
+def test_every_served_mode_has_a_builder() -> None:
+    assert set(maintenance.BUILDERS) == set(SERVED_MODES)
+
+
+def test_the_layout_is_applied_only_when_the_nodes_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, builder = pooled(), Builds()
+    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
+    ask(made, SHARED)
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+    assert "n1" in message(made)
+
+    builder.state = Built()
+    made.settle()
+    assert applied(made) == ("TimeSlice", 4)
+
+
+def test_a_layout_that_fails_halts_the_pool_until_a_person_resumes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, builder = pooled(), Builds()
+    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
+    builder.state = Built(done=False, failed={"n1": "the card needs a reboot"})
+    ask(made, SHARED)
+    made.settle()
+
+    assert told(made) == ("True", "LayoutFailed")
+    assert told(made, kinds.MISCONFIGURED) == ("True", "LayoutFailed")
+    assert f"kubectl annotate gpupool a {names.RESUME}=true" in message(made)
+    assert [(n.health, n.last_event) for n in status(made).nodes] == [("Misconfigured", "the card needs a reboot")]
+    assert published(made) == [None, None]
+
+    made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
+    made._touch(("GPUPool", "a"))
+    made.settle()
+    assert ("ConfigMap", f"{names.NAMESPACE}/again") in made.objects
+    assert names.RESUME not in made.objects["GPUPool", "a"]["metadata"]["annotations"]
+
+    builder.state = Built()
+    made.settle()
+    assert (applied(made), told(made, kinds.MISCONFIGURED)) == (("TimeSlice", 4), ("False", "AsExpected"))
+
+
+def test_a_layout_that_drifts_halts_a_pool_that_was_serving(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, builder = pooled(**SHARED), Builds()
+    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
+    builder.state = Built(failed={"n1": "somebody removed two instances"})
+    made.settle()
+
+    assert told(made) == ("True", "LayoutFailed")
+    assert published(made) == [None, None]
+
+
+def test_a_resume_where_nothing_failed_is_taken_off_and_does_nothing() -> None:
+    made = pooled()
+    made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
+    made._touch(("GPUPool", "a"))
+    first = made._plan("GPUPool", "a").actions
+    made.settle()
+
+    assert names.EVENT_RESUMED not in notes(first)
+    assert names.RESUME not in made.objects["GPUPool", "a"]["metadata"]["annotations"]
+
+
+def test_a_card_that_is_not_divided_yet_is_not_offered_and_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builds()
+    builder.state, builder.waiting = Built(), {CARDS[1]}
+    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
+    made = pooled(**SHARED)
+    assert (published(made), told(made)) == ([4, None], ("False", "AsExpected"))
+
+    builder.waiting = set()
+    made.settle()
+    assert published(made) == [4, 4]

@@ -1,0 +1,124 @@
+"""The loop over nodes: what settles before it is written, and how often candidates wake a pool."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.gpupool import places
+from controllers.gpupool.places import Places
+from controllers.runtime.plan import Action
+from tests.gpupool.world import KINDS, Cluster
+
+SETTLE = 0.15
+
+
+class Bench:
+    """Places over the caches of a cluster in memory, whose writes come back at once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.world = cluster, cluster.view()
+        self.written: list[str] = []
+        self.woken: list[str] = []
+        process: Any = SimpleNamespace(executor=SimpleNamespace(execute=self._execute))
+        self.places = Places(process, self.world, lambda pool, _: self.woken.append(pool))
+        self.world.candidates.complete = False
+
+    async def _execute(self, actions: tuple[Action, ...]) -> None:
+        before = self.cluster.writes
+        self.cluster.execute(actions, names.MANAGER_POOL)
+        self.written += [a.ref.resource.kind for a in actions if hasattr(a, "ref")][: self.cluster.writes - before]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """The caches learn what the cluster has."""
+        for name, (resource, record) in KINDS.items():
+            store = getattr(self.world, name)
+            store.replace(self.cluster.all(resource, record), store.observed + 1)
+
+    async def node(self, name: str) -> float | None:
+        return await self.places._reconcile(name)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(places, "SETTLE", SETTLE)
+    cluster = Cluster()
+    cluster.node("n1", 4)
+    cluster.node("n2", 1)
+    cluster.pool("a")
+    cluster.settle()
+    return Bench(cluster)
+
+
+async def test_four_cards_that_come_in_are_one_write_of_their_node(bench: Bench) -> None:
+    for device in bench.cluster.all(resources.GPUDEVICE, GPUDevice)[:4]:
+        status = bench.cluster.objects["GPUDevice", device.name]["status"]
+        status["poolRef"] = {"name": "a", "resource": names.resource_name("a")}
+        bench.cluster.annotate(device.name, "a")
+        bench.refresh()
+        again = await bench.node("n1")
+        assert again is not None
+        assert 0 < again <= SETTLE
+    assert bench.written == ["Node"]  # the label, which the plugin waits for, at once
+
+    await asyncio.sleep(SETTLE)  # the time itself is what is tested
+    assert await bench.node("n1") is None
+    assert bench.written == ["Node", "GPUNodeInventory"]
+    assert await bench.node("n1") is None
+    assert bench.written == ["Node", "GPUNodeInventory"]
+
+
+async def test_a_state_that_passes_is_not_written(bench: Bench) -> None:
+    bench.cluster.unready("n1")
+    bench.refresh()
+    assert await bench.node("n1") is not None
+    bench.cluster.unready("n1", ready=True)
+    bench.refresh()
+
+    assert await bench.node("n1") is None
+    assert bench.written == []
+
+
+async def test_lists_are_complete_when_every_node_has_been_looked_at(bench: Bench) -> None:
+    bench.places.start()
+    await bench.node("n1")
+    assert bench.world.candidates.of("a") is None
+    assert bench.woken == []
+
+    await bench.node("n2")
+    found = bench.world.candidates.of("a")
+    assert found is not None
+    assert len(found) == 5
+    assert bench.woken == ["a"]
+
+
+async def test_candidates_wake_a_pool_at_a_pace_of_their_own(bench: Bench) -> None:
+    bench.places.start()
+    for node in ("n1", "n2"):
+        await bench.node(node)
+    bench.woken.clear()
+
+    for ready in (False, True) * 3:
+        bench.cluster.unready("n1", ready=ready)
+        bench.refresh()
+        await bench.node("n1")
+
+    assert bench.woken == []  # it is to be woken already, and will see the last of them
+    bench.cluster.unready("n1")
+    bench.refresh()
+    bench.places._due["a"] -= places.CANDIDATES_DELAY  # it has been
+    await bench.node("n1")
+    assert bench.woken == ["a"]
+
+
+async def test_a_cluster_without_nodes_has_complete_lists() -> None:
+    bench = Bench(Cluster())
+    bench.places.start()
+
+    assert bench.world.candidates.of("a") == ()

@@ -1,0 +1,208 @@
+"""A pool's taints come with its first card and go with its last; what others put on a node stays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.api import names, resources
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Node
+from controllers.api.record import adapter
+from controllers.api.tenant import TenantPod
+from controllers.gpupool import taints
+from controllers.runtime.plan import Merge, Note
+from tests.tools.model import ConflictError, Model
+
+OURS = {"key": "gpu", "value": "train", "effect": "NoSchedule"}
+EVICTING = {"key": "gpu", "value": "train", "effect": "NoExecute"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+
+
+class Place(Model):
+    """One node and the pools that have cards there."""
+
+    def __init__(self, *there: dict[str, Any]) -> None:
+        super().__init__()
+        self.put(resources.NODE, {"metadata": {"name": "n1", "annotations": {}}, "spec": {"taints": list(there)}})
+        self.running: list[TenantPod] = []
+        self.coming: list[TenantPod] = []
+
+    def pool(self, name: str, *wanted: dict[str, Any], created: str = "2026-01-01T00:00:00Z") -> None:
+        meta = {"name": name, "creationTimestamp": created}
+        self.put(resources.GPUPOOL, {"metadata": meta, "spec": {"scheduling": {"taints": list(wanted)}}})
+
+    def view(self) -> taints.ObservedTaints:
+        (node,) = self.all(resources.NODE, Node)
+        pools = sorted(self.all(resources.GPUPOOL, GPUPool), key=lambda p: (p.metadata.creation_timestamp, p.name))
+        return taints.ObservedTaints(node, tuple(pools), tuple(self.running), tuple(self.coming))
+
+    def settle(self) -> list[dict[str, Any]]:
+        """Until nothing is wanted; returns the node's taints."""
+        for _ in range(3):
+            made = taints.plan(self.view())
+            if not made.writes:
+                return self.taints()
+            self.execute(made.actions, names.MANAGER_POOL)
+        raise AssertionError("it does not settle")
+
+    def taints(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.objects["Node", "n1"]["spec"].get("taints", [])
+        return found
+
+    def somebody_sets(self, *there: dict[str, Any]) -> None:
+        self.objects["Node", "n1"]["spec"]["taints"] = list(there)
+        self._touch(("Node", "n1"))
+
+    def remembered(self) -> list[dict[str, str]]:
+        text = self.objects["Node", "n1"]["metadata"].get("annotations", {}).get(names.POOL_TAINTS)
+        return json.loads(text) if text else []
+
+
+def pod(*tolerations: dict[str, Any]) -> TenantPod:
+    body = {"metadata": {"name": "p", "namespace": "team"}, "spec": {"tolerations": list(tolerations)}}
+    return adapter(TenantPod).validate_python(body)
+
+
+def test_they_come_with_the_pool_and_go_with_it_and_the_rest_stays_as_it_was() -> None:
+    place = Place(CORDON)
+    place.pool("a", OURS)
+    assert place.settle() == [CORDON, OURS]
+    assert place.remembered() == [{**OURS, "pool": "a"}]
+
+    place.drop(resources.GPUPOOL, "a")
+    assert place.settle() == [CORDON]
+    assert place.remembered() == []
+
+
+def test_a_taint_that_was_there_before_is_not_ours_and_never_goes() -> None:
+    place = Place(OURS)
+    place.pool("a", OURS)
+    assert place.settle() == [OURS]
+    place.drop(resources.GPUPOOL, "a")
+    assert place.settle() == [OURS]
+
+
+def test_a_foreign_value_of_the_same_key_stays_and_ours_does_not_come() -> None:
+    foreign = {**OURS, "value": "mine"}
+    place = Place(foreign)
+    place.pool("a", OURS)
+    assert place.settle() == [foreign]
+
+    place = Place()
+    place.pool("a", OURS)
+    place.settle()
+    place.somebody_sets(foreign)  # by hand, over ours
+    assert place.settle() == [foreign]
+    assert place.remembered() == []
+    place.drop(resources.GPUPOOL, "a")
+    assert place.settle() == [foreign]
+
+
+def test_what_somebody_removed_comes_back_and_what_the_pool_changed_follows() -> None:
+    place = Place()
+    place.pool("a", OURS)
+    place.settle()
+    place.somebody_sets()
+    assert place.settle() == [OURS]
+
+    other = {**OURS, "value": "infer"}
+    place.pool("a", other)
+    assert place.settle() == [other]
+    place.pool("a")
+    assert place.settle() == []
+
+
+def test_two_pools_may_want_the_same_and_the_oldest_has_the_say() -> None:
+    place = Place()
+    place.pool("young", {**OURS, "value": "young"}, created="2026-02-01T00:00:00Z")
+    place.pool("old", OURS)
+    assert place.settle() == [OURS]
+    place.drop(resources.GPUPOOL, "old")
+    assert place.settle() == [{**OURS, "value": "young"}]
+
+
+def test_a_taint_that_says_how_a_node_is_belongs_to_kubernetes() -> None:
+    place = Place()
+    place.pool("a", {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    assert place.settle() == []
+
+
+HURT: dict[str, tuple[dict[str, Any], str, dict[str, Any] | None, bool]] = {
+    "it runs and would be evicted": (EVICTING, "running", None, True),
+    "it runs and tolerates it": (EVICTING, "running", {"key": "gpu", "operator": "Exists"}, False),
+    "it runs and stays": (OURS, "running", None, False),
+    "its card is here and it could not come": (OURS, "coming", None, True),
+    "its card is here and it tolerates it": (OURS, "coming", {"key": "gpu", "value": "train"}, False),
+    "it would rather not": ({**OURS, "effect": "PreferNoSchedule"}, "coming", None, False),
+}
+
+
+@pytest.mark.parametrize(("taint", "where", "toleration", "withheld"), HURT.values(), ids=HURT.keys())
+def test_a_pod_that_was_admitted_before_is_not_hurt(
+    taint: dict[str, Any], where: str, toleration: dict[str, Any] | None, withheld: bool
+) -> None:
+    place = Place()
+    place.pool("a", taint)
+    setattr(place, where, [pod(*([toleration] if toleration else []))])
+    made = taints.plan(place.view())
+
+    assert bool(made.writes) is not withheld
+    if withheld:
+        assert made.requeue_after is not None
+        (note,) = [action for action in made.actions if isinstance(action, Note)]
+        assert "pod team/p was admitted without a toleration" in note.message
+        setattr(place, where, [])
+    assert place.settle() == [taint]
+
+
+@pytest.mark.parametrize("text", ["", "no json", "{}", "[1]", '[{"key": "gpu"}]'])
+def test_a_memory_that_cannot_be_read_takes_nothing_away(text: str) -> None:
+    place = Place(OURS)
+    place.objects["Node", "n1"]["metadata"]["annotations"][names.POOL_TAINTS] = text
+    assert place.settle() == [OURS]
+
+
+def test_a_node_that_changed_meanwhile_is_read_again() -> None:
+    place = Place()
+    place.pool("a", OURS)
+    (write,) = taints.plan(place.view()).writes
+    assert isinstance(write, Merge)
+    place.somebody_sets(CORDON)
+    with pytest.raises(ConflictError):
+        place.execute([write], names.MANAGER_POOL)
+    assert place.settle() == [CORDON, OURS]
+
+
+taint = st.fixed_dictionaries(
+    {"key": st.sampled_from("xy"), "value": st.sampled_from("12"), "effect": st.sampled_from(["NoSchedule"])}
+)
+one_each = st.lists(taint, max_size=3, unique_by=lambda entry: entry["key"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(one_each, st.lists(st.tuples(st.sampled_from("ab"), one_each), max_size=5), st.lists(one_each, max_size=3))
+def test_whatever_happens_a_taint_goes_only_if_we_put_it_there(
+    there: list[dict[str, Any]], pools: list[tuple[str, list[dict[str, Any]]]], hands: list[list[dict[str, Any]]]
+) -> None:
+    place = Place(*there)
+    foreign = {(t["key"], t["value"]) for t in there}
+    for step, (name, wanted) in enumerate(pools):
+        place.pool(name, *wanted)
+        place.settle()
+        if step < len(hands):
+            ours = {(t["key"], t["value"]) for t in place.remembered()}
+            place.somebody_sets(*hands[step])
+            foreign = {(t["key"], t["value"]) for t in hands[step]} - ours
+            place.settle()
+        keys = [t["key"] for t in place.taints()]
+        assert len(keys) == len(set(keys)), "the API server refuses two of one key and effect"
+        assert foreign <= {(t["key"], t["value"]) for t in place.taints()}
+    for name in "ab":
+        place.drop(resources.GPUPOOL, name)
+    assert {(t["key"], t["value"]) for t in place.settle()} == foreign
+    assert place.remembered() == []

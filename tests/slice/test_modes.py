@@ -1,0 +1,225 @@
+"""Cards that pods share, and pools that change their mode, under the real scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from controllers.api import conditions as kinds
+from controllers.api import names, resources
+from tests.slice.people import People
+
+pytestmark = pytest.mark.cluster
+TEAM = "modes"
+SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
+
+
+def cards_of(people: People, node: str) -> list[str]:
+    return sorted(device.name for device in people.view.devices if device.status.node_name == node)
+
+
+async def ask(people: People, pool: str, allocation: dict[str, Any]) -> None:
+    """The administrator changes the mode; blocks of the old one go."""
+    empty = {"timeSlice": None, "migProfile": None, "maxDevicesPerNode": None}
+    await people.client.merge(resources.GPUPOOL, pool, {"spec": {"allocation": empty | allocation}}, manager="test")
+
+
+def condition(people: People, pool: str, kind: str = kinds.MAINTENANCE) -> tuple[str, str, str]:
+    found = people.view.pools.get(pool)
+    made = kinds.find(found.status.conditions, kind) if found else None
+    return (made.status, made.reason, made.message) if made else ("", "", "")
+
+
+def applied(people: People, pool: str) -> str | None:
+    found = people.view.pools.get(pool)
+    return found.status.applied_allocation.mode if found and found.status.applied_allocation else None
+
+
+def asked_to_resume(people: People, pool: str) -> bool:
+    found = people.view.pools.get(pool)
+    return found is not None and names.RESUME in found.metadata.annotations
+
+
+async def until(people: People, pool: str, status: str, reason: str) -> None:
+    await people.view.until(
+        lambda: condition(people, pool)[:2] == (status, reason), 20, lambda: str(condition(people, pool))
+    )
+
+
+async def gone(people: People) -> None:
+    """No pod of the team is left."""
+    for pod in people.pods(TEAM):
+        await people.remove(resources.POD, pod.name, TEAM)
+    await people.view.until(lambda: not people.pods(TEAM), 10, lambda: str([p.name for p in people.pods(TEAM)]))
+
+
+@pytest.fixture
+async def modes(people: People) -> AsyncIterator[People]:
+    """A team whose pods are gone afterwards."""
+    await people.namespace(TEAM)
+    yield people
+    await gone(people)
+
+
+async def shared(people: People, pool: str, cards: list[str], slots: int) -> None:
+    await people.pool(pool, allocation={"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": slots}})
+    for card in cards:
+        await people.annotate(card, pool)
+    await people.offered(pool, slots * len(cards))
+
+
+async def test_four_pods_share_a_card(modes: People) -> None:
+    people, pool = modes, "share"
+    await shared(people, pool, cards_of(people, "gpu-1")[:1], 4)
+
+    await asyncio.gather(*(people.pod(f"p{n}", TEAM, pool) for n in range(4)))
+    assert "InsufficientCapacity" in await people.refused("fifth", TEAM, pool)
+    await people.running(TEAM, 4)
+
+    await people.settled(pool, (4, 4, 0, 0))
+    (card,) = people.cards(pool)
+    assert sorted(taken.pod for taken in card.status.allocations) == ["p0", "p1", "p2", "p3"]
+    found = people.view.pools.get(pool)
+    assert found is not None
+    assert found.status.capacity is not None
+    assert found.status.capacity.unit == "timeslice"
+    assert [(node.slots, node.used) for node in found.status.nodes] == [(4, 4)]
+
+    await people.remove(resources.POD, "p0", TEAM)
+    await people.settled(pool, (4, 3, 0, 1))
+    await gone(people)
+    await people.retire(pool)
+
+
+async def test_thirty_pods_that_come_at_once_share_a_card(modes: People) -> None:
+    people, pool = modes, "crowd"
+    await shared(people, pool, cards_of(people, "gpu-1")[:1], 30)
+
+    await asyncio.gather(*(people.pod(f"p{n}", TEAM, pool) for n in range(30)))
+    await people.running(TEAM, 30)
+    await people.settled(pool, (30, 30, 0, 0))
+
+    await gone(people)
+    await people.settled(pool, (30, 0, 0, 30))
+    await people.retire(pool)
+
+
+async def test_slots_of_one_pod_over_two_cards_come_all_or_not_at_all(modes: People) -> None:
+    people, pool = modes, "spread"
+    await shared(people, pool, cards_of(people, "gpu-1")[:2], 2)
+
+    await people.pod("three", TEAM, pool, 3)
+    assert "InsufficientCapacity" in await people.refused("two", TEAM, pool, 2)
+    await people.running(TEAM, 1)
+    await people.settled(pool, (4, 3, 0, 1))
+    assert sorted(sum(t.slots for t in card.status.allocations) for card in people.cards(pool)) == [1, 2]
+    assert not any(card.status.reservations for card in people.cards(pool))
+
+    await gone(people)
+    await people.retire(pool)
+
+
+async def test_a_pool_changes_its_mode_when_its_pod_has_ended_and_changes_back(modes: People) -> None:
+    people, pool = modes, "change"
+    await people.filled(pool, cards_of(people, "gpu-1")[:2])
+    await people.pod("runs", TEAM, pool)
+    await people.running(TEAM, 1)
+    await people.settled(pool, (2, 1, 0, 1))
+
+    await ask(people, pool, SHARED)
+    await until(people, pool, "True", "WaitingForPods")
+    assert f"{TEAM}/runs" in condition(people, pool)[2]
+    assert "PoolInMaintenance" in await people.refused("early", TEAM, pool)
+    await people.view.until(
+        lambda: not any(card.status.published for card in people.cards(pool)), 10, lambda: "cards are still offered"
+    )
+    assert applied(people, pool) == "Exclusive"
+    assert [pod.ready for pod in people.pods(TEAM)] == [True]
+
+    await people.remove(resources.POD, "runs", TEAM)
+    await people.offered(pool, 8)
+    await until(people, pool, "False", "AsExpected")
+    assert applied(people, pool) == "TimeSlice"
+    found = people.view.pools.get(pool)
+    assert found is not None
+    assert found.status.last_reconfigured is not None
+    assert any(note.startswith(f"{pool}: ") for note in await people.events(names.EVENT_RECONFIGURED))
+    await asyncio.gather(*(people.pod(f"p{n}", TEAM, pool) for n in range(4)))
+    await people.running(TEAM, 4)
+
+    await ask(people, pool, {"mode": "Exclusive"})
+    await until(people, pool, "True", "WaitingForPods")
+    await gone(people)
+    await people.offered(pool, 2)
+    await until(people, pool, "False", "AsExpected")
+    await people.settled(pool, (2, 0, 0, 2))
+    await people.retire(pool)
+
+
+async def test_a_change_that_is_taken_back_costs_nobody_anything(modes: People) -> None:
+    people, pool = modes, "back"
+    await people.filled(pool, cards_of(people, "gpu-1")[:2])
+    await people.pod("runs", TEAM, pool)
+    await people.running(TEAM, 1)
+
+    await ask(people, pool, SHARED)
+    await until(people, pool, "True", "WaitingForPods")
+    await ask(people, pool, {"mode": "Exclusive"})
+    await until(people, pool, "False", "AsExpected")
+    await people.offered(pool, 2)
+    await people.settled(pool, (2, 1, 0, 1))
+    await people.pod("next", TEAM, pool)
+    await people.running(TEAM, 2)
+    found = people.view.pools.get(pool)
+    assert found is not None
+    assert found.status.last_reconfigured is None
+
+    await gone(people)
+    await people.retire(pool)
+
+
+async def test_a_controller_that_is_killed_in_the_middle_goes_on(modes: People) -> None:
+    people, pool = modes, "killed"
+    await people.filled(pool, cards_of(people, "gpu-1")[:1])
+    await people.pod("runs", TEAM, pool)
+    await people.running(TEAM, 1)
+
+    await ask(people, pool, SHARED)
+    restarts = people.kill(names.POOL_CONTROLLER)
+    await people.back(names.POOL_CONTROLLER, restarts)
+    await until(people, pool, "True", "WaitingForPods")
+    restarts = people.kill(names.POOL_CONTROLLER)
+    await people.remove(resources.POD, "runs", TEAM)
+    await people.back(names.POOL_CONTROLLER, restarts)
+
+    await people.offered(pool, 4)
+    await until(people, pool, "False", "AsExpected")
+    await people.pod("next", TEAM, pool)
+    await people.running(TEAM, 1)
+    await gone(people)
+    await people.retire(pool)
+
+
+async def test_a_mode_that_is_not_served_refuses_pods_and_hurts_nobody(modes: People) -> None:
+    people, pool = modes, "unserved"
+    await people.filled(pool, cards_of(people, "gpu-1")[:1])
+    await people.pod("runs", TEAM, pool)
+    await people.running(TEAM, 1)
+
+    await ask(people, pool, {"mode": "MIG", "migProfile": "1g.10gb"})
+    await people.view.until(
+        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", "ModeNotServed"), 10, lambda: "not told"
+    )
+    assert "PoolMisconfigured" in await people.refused("next", TEAM, pool)
+    await people.settled(pool, (1, 1, 0, 0))
+
+    await ask(people, pool, {"mode": "Exclusive"})
+    await until(people, pool, "False", "AsExpected")
+    resume = {"metadata": {"annotations": {names.RESUME: "true"}}}
+    await people.client.merge(resources.GPUPOOL, pool, resume, manager="test")
+    await people.view.until(lambda: not asked_to_resume(people, pool), 10, lambda: "the annotation stays")
+    await gone(people)
+    await people.retire(pool)

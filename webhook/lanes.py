@@ -1,0 +1,134 @@
+"""One writer for each card at a time, which writes all that waits for the card at once.
+
+Several reviews of this process may choose slots of one card at the same moment: what each has chosen is held
+(`Snapshot.hold`), so their choices go together, and only their writes would fight over the card's version. They are
+one merge patch instead. Where somebody else has written the card since the choice, each promise is looked at again on
+the card as it is now, first come first; one that no longer fits ends with Conflict, and its review chooses anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controllers.runtime.errors import Conflict
+from webhook import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from controllers.api.gpudevice import GPUDevice, Reservation
+
+TRIES = 6
+"""Writes of the same promises while the card still has room for them."""
+CONFLICT = 409
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A promise that waits to be written."""
+
+    card: GPUDevice
+    """The card that it was chosen on, in the version that the choice saw."""
+    promise: Reservation
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Lanes:
+    """The writers of all cards; a card that nobody writes has none."""
+
+    def __init__(
+        self,
+        write: Callable[[GPUDevice, Sequence[Reservation]], Awaitable[None]],
+        current: Callable[[str], GPUDevice | None],
+        refresh: Callable[[str], Awaitable[object]],
+        has_room: Callable[[GPUDevice, Reservation, int], bool],
+    ) -> None:
+        """`write` adds promises to exactly that version of a card; `current`: the card as the cache has it.
+
+        `refresh` reads a card from the quorum into the cache. `has_room` tells whether a promise fits on a card beside
+        so many slots that are promised in the same write.
+        """
+        self._write, self._current, self._refresh, self._has_room = write, current, refresh, has_room
+        self._waiting: dict[str, list[Waiting]] = {}
+        self._writers: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Cards that somebody writes."""
+        return len(self._waiting)
+
+    def put(self, card: GPUDevice, promise: Reservation) -> asyncio.Future[None]:
+        """Have a promise written; the future ends when it is, or raises why it is not."""
+        entry = Waiting(card, promise)
+        if (queue := self._waiting.get(card.name)) is not None:
+            queue.append(entry)
+            return entry.done
+        self._waiting[card.name] = [entry]
+        # A task of its own: a review that runs out of time must not take others' promises with it.
+        writer = asyncio.create_task(self._work(card.name))
+        self._writers.add(writer)
+        writer.add_done_callback(self._writers.discard)
+        return entry.done
+
+    async def _work(self, name: str) -> None:
+        """Write until nothing waits for the card."""
+        queue, first = self._waiting[name], True
+        try:
+            while queue:
+                batch = [entry for entry in queue if not entry.done.done()]
+                queue.clear()
+                # Choices of one version go together, whoever made them: nothing is to be looked at again.
+                agree = len({entry.card.metadata.resource_version for entry in batch}) == 1
+                await self._together(name, batch, batch[0].card if batch and first and agree else None)
+                first = False
+        finally:
+            del self._waiting[name]
+
+    async def _together(self, name: str, batch: list[Waiting], device: GPUDevice | None) -> None:
+        """Write a batch on the version that it was chosen on, or, where that is None, on the card as it is now."""
+        try:
+            for tries in range(1, TRIES + 1):
+                if device is None:
+                    device = self._current(name)
+                    batch = self._fitting(device, batch)
+                if device is None or not batch:
+                    return
+                try:
+                    await self._write(device, [entry.promise for entry in batch])
+                except Conflict as error:
+                    metrics.CONFLICTS.inc()
+                    if tries == TRIES:
+                        _end(batch, error)
+                        return
+                    await self._refresh(name)
+                    device = None
+                else:
+                    _end(batch)
+                    return
+        except Exception as error:  # noqa: BLE001 - whatever it is, each review is to tell it
+            _end(batch, error)
+
+    def _fitting(self, device: GPUDevice | None, batch: Iterable[Waiting]) -> list[Waiting]:
+        """Those that still fit on the card, first come first; the others end."""
+        kept, taken = [], 0
+        for entry in batch:
+            same = device is not None and device.metadata.uid == entry.card.metadata.uid
+            if device is not None and same and self._has_room(device, entry.promise, taken):
+                kept.append(entry)
+                taken += entry.promise.slots
+            else:
+                why = f"GPUDevice {entry.card.name} was given to somebody else meanwhile"
+                _end([entry], Conflict(CONFLICT, "Conflict", why))
+        return kept
+
+
+def _end(batch: Iterable[Waiting], error: Exception | None = None) -> None:
+    """Tell the reviews; one that has given up meanwhile does not listen."""
+    for entry in batch:
+        if entry.done.done():
+            continue
+        if error is None:
+            entry.done.set_result(None)
+        else:
+            entry.done.set_exception(error)
