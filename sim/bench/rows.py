@@ -97,6 +97,9 @@ class Sizes:
     pooled_nodes: int = 1000
     """Nodes with 8 cards that the pools share."""
     pools: int = 100
+    annotations_a_second: float = 5.0
+    """Each costs the API server nine writes of several objects: more of them would measure the machine."""
+    annotations: int = 150
     burst_cards: int = 1000
     """Cards that are annotated at once."""
     pool_nodes: int = 125
