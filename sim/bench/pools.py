@@ -211,8 +211,9 @@ class _AtWork:
         began = time.monotonic()
         await each(chosen, lambda one: self._annotate(*one))
         last = max([await _within(future) for future in seen])
-        # Their own plugins' part does not belong to it: none runs here, and after a while each card says so.
-        await asyncio.sleep(min(self.sizes.settle, PLUGIN_PATIENCE / 2))
+        # Nodes and pools gather what changes before they write. The plugins' part does not belong to it: none runs
+        # here, and after PLUGIN_PATIENCE each card says so.
+        await asyncio.sleep(PLUGIN_PATIENCE / 2)
         after = await self.subject.metrics()
         nodes, pools = {n for n, _ in chosen}, {n % self.sizes.pools for n, _ in chosen}
         return Burst(len(chosen), last - began, _since(before, after), len(nodes), len(pools), after[STALL])

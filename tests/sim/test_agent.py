@@ -26,6 +26,7 @@ from controllers.api.resources import NODEFEATURERULE
 from controllers.bootstrap.health.text import parse
 from controllers.domain import offer as offers
 from controllers.domain.clock import stamp
+from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
 from controllers.inventory import rule
 from controllers.inventory.cards import read
 from sim.controlplane import ProcessSpec, Ready, add_process, down, remove_process, up, wait_ready
@@ -347,9 +348,10 @@ def start_agent(plane):
 def identities(api):
     """The node agents' accounts, with no more rights than they need."""
     rules = {
-        "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["create", "patch"]),
+        "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["get", "create", "patch"]),
         "gpu-nodeagent-validate": ("nfd.k8s-sigs.io", "nodefeatures", ["patch"]),
         "gpu-nodeagent-device-plugin": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
+        "gpu-nodeagent-mig": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
     }
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     for name, (group, resource, verbs) in rules.items():
@@ -667,6 +669,49 @@ def test_allocations_and_a_restart(api, plane, node):
     api.delete("/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0")
     eventually(lambda: holders(api, node)[T4[2]] == [])
     api.delete("/api/v1/namespaces/default/pods/second?gracePeriodSeconds=0")
+
+
+def test_cards_are_divided_turned_back_and_offered(api):
+    name = "mig"
+    make_node(api, name, "a100-sxm-8")
+    seats = sorted(api.devices(name))[:3]
+    api.merge(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAULT: f"mig-fails:{seats[1]}"}}})
+    seven = CardLayout(enabled=True, instances={"1g.5gb": 7})
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+
+    def layout(*cards):
+        parts = [PlannedCard(at, "10de", "20b0", None, n, cut, ours=True) for n, (at, cut) in enumerate(cards)]
+        made = configmap(adapter(Node).validate_python(api.node(name)), NodeLayout(tuple(parts)))
+        made["metadata"]["name"] = f"gpu-mig-layout-{name}"
+        return made
+
+    def said(address):
+        told = api.devices(name)[address]["status"].get("migApply") or {}
+        return told.get("phase")
+
+    def attributes(address):
+        elements = api.report(name)["spec"]["features"]["instances"]["gpu.device"]["elements"]
+        return next(one["attributes"] for one in elements if one["attributes"]["address"] == address)
+
+    api.create(path, **layout((seats[0], seven), (seats[1], seven), (seats[2], DISABLED)))
+    body = daemonset("gpu-mig-manager-m", "gpu-nodeagent-mig", {"kubernetes.io/hostname": name})
+    api.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets", **body)
+    eventually(lambda: [said(seat) for seat in seats] == ["Done", "Failed", "Done"])
+    eventually(lambda: attributes(seats[0])["mig_mode"] == "enabled")
+    assert attributes(seats[0])["mig_instances"] == "1g.5gb=7"
+    assert attributes(seats[1])["mig_mode"] == attributes(seats[2])["mig_mode"] == "disabled"
+    card = api.devices(name)[seats[0]]
+    owners = {entry["manager"] for entry in card["metadata"]["managedFields"] if "f:migApply" in json.dumps(entry)}
+    assert owners == {"gpu-nodeagent-mig"}
+
+    make_pool(api, "m", name, seats[0], slots=7)
+    eventually(lambda: api.slots(name, "m") == "7")
+    api.merge(f"{path}/gpu-mig-layout-{name}", {"data": layout((seats[0], DISABLED))["data"]})
+    eventually(lambda: said(seats[0]) == "Waiting")  # it is still offered
+    allow(api, "m", name)
+    eventually(lambda: said(seats[0]) == "Done" and attributes(seats[0])["mig_mode"] == "disabled")
+    assert "mig_instances" not in attributes(seats[0])
+    api.delete(f"/api/v1/nodes/{name}")
 
 
 def test_faults(api, node):
