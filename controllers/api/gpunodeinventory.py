@@ -74,6 +74,8 @@ class Bootstrap:
     """Whether a validation container saw the cards."""
     last_run: Timestamp | None = None
     """When the preparation last changed."""
+    suspended: bool | None = None
+    """Whether the preparation rests while cards are divided anew (MIG); false where that takes too long."""
 
 
 @record

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from controllers.bootstrap.troubles import Trouble
 
 READY, RESTARTING, PREPARING, HELD = "Ready", "Restarting", "Preparing", "Held"
+MIG_WORK: Final = "MigWork"
 FEW: Final = 3
 """Names that a sentence carries."""
 
@@ -39,6 +40,9 @@ def ready_for_pooling(at: Situation, trouble: Trouble | None, *, patience: str, 
     `patience`: the reason to stay in service where the node was ready and what troubles it may pass; `held`: where
     the node was ready and a fuse keeps it so, why.
     """
+    if at.suspended.on and (trouble is None or (patience == MIG_WORK and trouble.passing)):
+        message = f"node {at.name} stays in service while its cards are divided anew (see migApply of its GPUDevices)"
+        return Finding(True, MIG_WORK, f"{message}: {trouble.finding.message}" if trouble else message)
     if trouble is None:
         version = at.fact("driver", "version")
         return Finding(True, READY, f"node {at.name} is prepared: driver {version}, {at.cards} cards")

@@ -2,7 +2,8 @@
 
 A component's gate is a label of the node. It opens when everything before it is ready there,
 and stays open: a driver's validator that restarts must not tear the toolkit from under
-running pods. It closes only with the node (not managed, no cards) or with the component's setting.
+running pods. It closes only with the node (not managed, no cards), with the component's setting, or while a card
+that it holds is to be reset (see `mig`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Phase:
     """The node's condition that says that it is missing."""
     essential: bool = True
     """Whether cards leave circulation when it fails later; GFD only writes labels."""
+    opens_cards: bool = False
+    """Whether it holds the cards open, so that they cannot be reset (MIG) while it runs."""
 
 
 # A managed driver has its seat here: a phase `driver` before all others, its setting `bootstrap.driver` switched off
@@ -40,11 +43,18 @@ class Phase:
 PHASES: Final = (
     Phase("driver-validator", "driver_validator", "DriverValidator", kinds.DRIVER_MISSING),
     Phase("toolkit", "toolkit", "Toolkit", kinds.TOOLKIT_MISSING),
-    Phase("gfd", "gfd", "Gfd", kinds.INFRA_DEGRADED, essential=False),
-    Phase("dcgm", "dcgm", "Dcgm", kinds.MONITORING_MISSING),
-    Phase("dcgm-exporter", "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING),
-    Phase("validator", "validator", "Validator", kinds.INFRA_DEGRADED),
+    # It asks NVML again and again, each time with every card open.
+    Phase("gfd", "gfd", "Gfd", kinds.INFRA_DEGRADED, essential=False, opens_cards=True),
+    # The host engine watches fields of every card, and keeps all of them open for it.
+    Phase("dcgm", "dcgm", "Dcgm", kinds.MONITORING_MISSING, opens_cards=True),
+    # It asks NVML about the cards itself, and without an engine it holds them in its own.
+    Phase("dcgm-exporter", "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING, opens_cards=True),
+    # Its container has every card, and asks NVML of each in turn.
+    Phase("validator", "validator", "Validator", kinds.INFRA_DEGRADED, opens_cards=True),
 )
+CLIENTS: Final = frozenset(phase.component for phase in PHASES if phase.opens_cards)
+"""Components that go before a card is reset. The driver's validator has no device nodes and reads the host's files,
+and the toolkit configures the container runtime: neither opens a card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +78,17 @@ def enabled(settings: BootstrapSettings) -> list[Phase]:
     return [phase for phase in PHASES if setting(phase, settings).enabled]
 
 
-def progress(phases: Iterable[Phase], ready: Collection[str], opened: Collection[str]) -> Progress:
-    """Which gates are open from what is ready on the node and which gates were open, and who is waited for."""
+def progress(
+    phases: Iterable[Phase], ready: Collection[str], opened: Collection[str], closed: Collection[str] = ()
+) -> Progress:
+    """Which gates are open from what is ready on the node and which gates were open, and who is waited for.
+
+    `closed`: components that may not run for now, whatever is ready.
+    """
     gates: set[str] = set()
     waiting: list[Phase] = []
     for phase in phases:
-        if phase.component in opened or not waiting:
+        if phase.component not in closed and (phase.component in opened or not waiting):
             gates.add(phase.component)
         if phase.component not in ready:
             waiting.append(phase)

@@ -18,7 +18,7 @@ from controllers.api.conditions import Finding, condition
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
-from controllers.bootstrap import cards, judge, phases, troubles
+from controllers.bootstrap import cards, judge, mig, phases, troubles
 from controllers.bootstrap.observe import EXPORTER
 from controllers.bootstrap.phases import PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation
@@ -107,9 +107,12 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     running = phases.enabled(settings.bootstrap)
     opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
     vouched = MONITORING if seen.telemetry is not None and seen.telemetry.ready else frozenset()
-    step = progress(running, seen.ready | vouched, opened) if managed and count else Progress(frozenset(), None)
     deadline = settings.bootstrap.phase_deadline
-    at = Situation(seen, managed, count, running, step.blocking, overdue=False, deadline=deadline, enabled=enabled)
+    rests, step = mig.NONE, Progress(frozenset(), None)
+    if managed and count:
+        rests = mig.suspension(seen.devices, inventory.status.bootstrap, deadline, now)
+        step = progress(running, seen.ready | vouched, opened, rests.closed)
+    at = Situation(seen, managed, count, running, step.blocking, False, deadline, enabled, rests)
     return _timed(
         Assessment(node, inventory, at, step, None, "", "", None, {}), settings, now, opening=bool(step.gates - opened)
     )
@@ -120,15 +123,17 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     at, old = found.at, found.inventory.status
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
     trouble = troubles.first(at)
-    since = _since(old, before, trouble, now, opening=opening)
+    since = _since(old, before, trouble, now, opening=opening, resting=bool(at.suspended.on))
+    rest = at.suspended.left
     if trouble is None:
-        return replace(found, since=since, cards_out=cards.wanting(at.seen, at.roles))
+        return replace(found, since=since, left=rest or None, cards_out=cards.wanting(at.seen, at.roles))
     word, allowed = "", 0.0
     if before is not None and before.status == "True" and trouble.passing:
         # A component that is new on a ready node has its image to pull, as on a node that is new.
         new = opening or before.reason == judge.PREPARING
-        word = judge.PREPARING if new else judge.RESTARTING
-        allowed = settings.bootstrap.phase_deadline if new else settings.bootstrap.restart_grace
+        word = judge.MIG_WORK if at.suspended.on else judge.PREPARING if new else judge.RESTARTING
+        short = word == judge.RESTARTING
+        allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
     grace = seconds(since) + allowed - now if word else 0.0
     deadline = seconds(since) + settings.bootstrap.phase_deadline - now if at.blocking is not None else 0.0
     if at.blocking is not None and deadline <= 0:
@@ -140,7 +145,7 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
         trouble=trouble,
         since=since,
         patience=word if grace > 0 else "",
-        left=min((left for left in (grace, deadline) if left > 0), default=None),
+        left=min((left for left in (grace, deadline, rest) if left > 0), default=None),
         cards_out=cards.wanting(at.seen, at.roles),
     )
 
@@ -194,7 +199,7 @@ def _status(draft: Draft, known: Assessment, held: Held, now: float) -> None:
     ]
     driver = _driver(at) or old.driver
     monitoring = _monitoring(at, old.monitoring)
-    bootstrap = Bootstrap(**_flags(at), last_run=known.since)
+    bootstrap = Bootstrap(**_flags(at), last_run=known.since, suspended=at.suspended.on)
     if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
         one in old.conditions for one in made
     ):
@@ -217,15 +222,24 @@ def _flags(at: Situation) -> dict[str, bool | None]:
 
 
 def _since(
-    old: GPUNodeInventoryStatus, before: Condition | None, trouble: Trouble | None, now: float, *, opening: bool
+    old: GPUNodeInventoryStatus,
+    before: Condition | None,
+    trouble: Trouble | None,
+    now: float,
+    *,
+    opening: bool,
+    resting: bool,
 ) -> str:
     """When the preparation last changed; now, where it does so now.
 
     From one component to another it changes only when a gate opens: pods that crash in turn put no deadline off.
+    MIG work is a stage of its own: its beginning and its end are changes, and nothing in between is.
     """
     last = old.bootstrap
     if last is None or last.last_run is None or before is None or not _is_time(last.last_run):
         return stamp_exact(now)
+    if resting or last.suspended:
+        return last.last_run if resting and last.suspended else stamp_exact(now)
     if before.status == "True":
         # A ready node that restarts or is held is in trouble, and its clock runs on while it is.
         same = (before.reason == judge.READY) == (trouble is None) and not (opening and trouble is not None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
+from controllers.bootstrap import mig
 from controllers.domain.catalogue import for_card, strictest
 from controllers.domain.report import is_of_this_boot
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
+    from controllers.bootstrap.mig import Suspension
     from controllers.bootstrap.observe import ObservedNode
     from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.records import Card
@@ -24,7 +26,7 @@ FACT_MAX: Final = 64
 SAID_MAX: Final = 600
 """Characters of an agent's sentence that are passed on."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
-OURS: Final = re.compile(r"^(Ready|Restarting|Preparing|Held)$|(NotReady|Overdue)$")
+OURS: Final = re.compile(r"^(Ready|Restarting|Preparing|MigWork|Held)$|(NotReady|Overdue)$")
 """Words by which the planners know what they said themselves; an agent does not get to say them."""
 CHECK_FAILED: Final = "CheckFailed"
 """Reason of a failed check whose own word is none."""
@@ -46,6 +48,8 @@ class Situation:
     deadline: float
     enabled: bool = True
     """Whether the module is."""
+    suspended: Suspension = mig.NONE
+    """What MIG work on the cards makes of it."""
 
     @property
     def name(self) -> str:

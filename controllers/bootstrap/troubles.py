@@ -135,6 +135,9 @@ def _failed(at: Situation, role: str, what: str) -> Finding | None:
 
 def waiting(at: Situation, phase: Phase, *, status: bool | None) -> Finding:
     """A component that is not ready, in time or late."""
+    if phase.component in at.suspended.closed:
+        message = f"{phase.component} does not run on node {at.name} while MIG work there may reset a card"
+        return Finding(status, phase.word + NOT_READY, f"{message}; see migApply of its GPUDevices")
     late = at.overdue and phase == at.blocking
     message = (
         f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.component)} is ready on node {at.name}"

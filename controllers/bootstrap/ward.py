@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from controllers.bootstrap import mig
 from controllers.bootstrap.health import heartbeat, judge
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.match import match
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 BLIND_SECONDS: Final = 1.0
 """How old the count of silent nodes may be."""
-MIG_WORK: Final = ("Waiting", "Applying")
 
 
 class Ward:
@@ -91,7 +91,7 @@ class Ward:
         news = after.ready != before.ready or (scrape.fresh and node in self._silent)
         if scrape.fresh:
             cards = self._world.cards(node)
-            samples, suspended = match(cards, scrape.cards), _has_mig_work(cards)
+            samples, suspended = match(cards, scrape.cards), self._suspended(node, cards)
             for card in cards:
                 news |= self._judge(card, samples.get(card.name), now, suspended=suspended)
         if news:
@@ -133,7 +133,7 @@ class Ward:
     def observe(self, node: str, now: float) -> Telemetry:
         """What is known of a node and its cards now; lets time pass for them."""
         cards, listens = self._world.cards(node), self.listens(node)
-        suspended = _has_mig_work(cards)
+        suspended = self._suspended(node, cards)
         heart, blind = self._pass(node, now, suspended=suspended) if listens else (None, False)
         for card in cards:
             self._judge(card, None, now, suspended=suspended or blind or not listens)
@@ -145,6 +145,11 @@ class Ward:
         left = None if heart.ready is False else max(waits, self._settings().bootstrap.monitoring.scrape_period)
         found = "" if heart.ready else self._found.get(node, "")
         return Telemetry(heart.ready, heart.last, blind, found, left, known)
+
+    def _suspended(self, node: str, cards: Iterable[Card]) -> bool:
+        """Whether MIG work stops who tells of the node's cards, and not for too long."""
+        inventory = self._world.inventories.get(node)
+        return mig.silences(cards, inventory.status.bootstrap if inventory is not None else None)
 
     def _pass(self, node: str, now: float, *, suspended: bool) -> tuple[Heartbeat, bool]:
         """Let time pass for a node, unless its silence is one of so many that it is taken to be ours."""
@@ -191,11 +196,6 @@ class Ward:
         for name, (_, memory) in list(self._cards.items()):
             if (card := self._world.devices.get(name)) is not None:
                 yield CardTelemetry(card.status.node_name or "", name, memory)
-
-
-def _has_mig_work(cards: Iterable[Card]) -> bool:
-    """Whether MIG work stops who tells of the node's cards."""
-    return any(card.status.mig_apply is not None and card.status.mig_apply.phase in MIG_WORK for card in cards)
 
 
 def limits(settings: Settings) -> Limits:

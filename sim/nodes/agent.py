@@ -27,6 +27,7 @@ from sim.nodes.cluster import Cluster, Wakes
 from sim.nodes.evaluator import Evaluator
 from sim.nodes.exporter import Exporters
 from sim.nodes.identity import Identities
+from sim.nodes.manager import MigManager
 from sim.nodes.operands import Operands
 from sim.nodes.roles import Roles
 from sim.nodes.writes import Writes
@@ -46,6 +47,7 @@ async def wire(process: Process) -> None:
         "nfd": roles.nfd,
         "discover": roles.discover,
         "plugin": roles.plugin,
+        "mig": MigManager(cluster, process.client, writes).node,
         "operands": Operands(cluster, process.client, writes).node,
     }
     loops = {name: Controller(name, role, workers=WORKERS) for name, role in played.items()}

@@ -6,7 +6,8 @@ Lives as long as the process, on its event loop. Only nodes annotated as fake ex
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from controllers.api import names as api
@@ -14,6 +15,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
 from controllers.bootstrap import operands
+from controllers.bootstrap.phases import CLIENTS
 from controllers.inventory.rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
@@ -33,11 +35,12 @@ EXPORTER = "dcgm-exporter"
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """What to call with a node's name when something changes for NFD, discovery, plugins with kubelet, or operands."""
+    """What to call with a node's name when something changes for NFD, discovery, plugins, MIG managers, or operands."""
 
     nfd: Wake
     discover: Wake
     plugin: Wake
+    mig: Wake
     operands: Wake
 
 
@@ -61,12 +64,14 @@ class Cluster:
         self.pods.index("gfd", lambda pod: [pod.node] if pod.node and _is_gfd(pod) else [])
         self.pods.index("plugin", lambda pod: [pod.node] if pod.node and plugin_pool(pod) else [])
         self.pods.index("pool", lambda pod: [pool] if (pool := plugin_pool(pod)) else [])
+        self.pods.index("mig", lambda pod: [pod.node] if pod.node and mig_pool(pod) else [])
         self.pods.index("operand", lambda pod: [pod.node] if pod.node and pod.component else [])
         self.configmaps.index("pool", lambda configmap: [plugin.pool_of(configmap)])
         self.devices.index("node", lambda device: [device.status.node_name or ""])
 
     def subscribe(self, wakes: Wakes) -> None:
-        """Call `wakes` from now on."""
+        """Call `wakes` from now on; a MIG manager only where one is ready, since most nodes have none."""
+        wakes = replace(wakes, mig=partial(self._wake_manager, wakes.mig))
         self.nodes.subscribe(lambda old, new: _node_changed(wakes, (new or old or Node()).name))
         self.reports.subscribe(lambda old, new: _report_changed(wakes, [r for r in (old, new) if r]))
         self.rules.subscribe(lambda _old, _new: self._rules_changed(wakes))
@@ -78,8 +83,14 @@ class Cluster:
             for pool in {plugin.pool_of(c) for c in (old, new) if c} - {""}:
                 for operand in self.pods.by("pool", pool):
                     wakes.plugin(operand.node or "")
+            for node in {_divided_node(c) for c in (old, new) if c} - {""}:
+                wakes.mig(node)
 
         self.configmaps.subscribe(configmap)
+
+    def _wake_manager(self, wake: Wake, node: str) -> None:
+        if self.divides(node):
+            wake(node)
 
     def _rules_changed(self, wakes: Wakes) -> None:
         self.rules_json = rule.rules(self.rules)
@@ -109,6 +120,18 @@ class Cluster:
         """Whether DCGM exporter serves there."""
         return any(pod.component == EXPORTER and pod.ready for pod in self.pods.by("operand", node))
 
+    def divides(self, node: str) -> bool:
+        """Whether a MIG manager is ready there."""
+        return any(pod.ready for pod in self.pods.by("mig", node))
+
+    def clients(self, node: str) -> bool:
+        """Whether programs of the module hold the node's cards open, or may do so before they end."""
+        return any(pod.component in CLIENTS and not pod.finished for pod in self.pods.by("operand", node))
+
+    def layout(self, node: str) -> ConfigMap | None:
+        """The ConfigMap with the node's MIG layout."""
+        return self.configmaps.get(f"{api.NAMESPACE}/{api.mig_layout(node)}")
+
     def gfd_since(self, node: str) -> str | None:
         """When the pod of GPU feature discovery that is ready there was made; None without one."""
         ready = [pod.metadata.creation_timestamp for pod in self.pods.by("gfd", node) if pod.ready and not pod.finished]
@@ -122,11 +145,28 @@ class Cluster:
 
 def plugin_pool(pod: Pod) -> str:
     """The pool whose device plugin a pod is: its DaemonSet's name says it."""
+    return _pool(pod, api.plugin_object(""))
+
+
+def mig_pool(pod: Pod) -> str:
+    """The pool whose MIG manager a pod is."""
+    return _pool(pod, api.mig_manager(""))
+
+
+def _pool(pod: Pod, prefix: str) -> str:
     if pod.metadata.namespace != api.NAMESPACE:
         return ""
-    prefix = api.plugin_object("")
     owners = (o.name for o in pod.metadata.owner_references if o.kind == "DaemonSet" and o.name.startswith(prefix))
     return next((name.removeprefix(prefix) for name in owners), "")
+
+
+def _divided_node(configmap: ConfigMap) -> str:
+    """The node whose MIG layout a ConfigMap is; its owner says it where the name had to be shortened."""
+    prefix = api.mig_layout("")
+    if not configmap.name.startswith(prefix):
+        return ""
+    owners = (owner.name for owner in configmap.metadata.owner_references if owner.kind == "Node")
+    return next(owners, configmap.name.removeprefix(prefix))
 
 
 def _discovers(pod: Pod) -> bool:
@@ -138,7 +178,7 @@ def _is_gfd(pod: Pod) -> bool:
 
 
 def _node_changed(wakes: Wakes, name: str) -> None:
-    for wake in (wakes.nfd, wakes.discover, wakes.plugin, wakes.operands):
+    for wake in (wakes.nfd, wakes.discover, wakes.plugin, wakes.mig, wakes.operands):
         wake(name)
 
 
@@ -159,6 +199,8 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
             wakes.operands(name)
         if any(_is_gfd(pod) for pod in pods):
             wakes.nfd(name)
+        if any(mig_pool(pod) or pod.component in CLIENTS for pod in pods):
+            wakes.mig(name)
         if any(plugin_pool(pod) or kubelet.asks(pod) for pod in pods):
             wakes.plugin(name)
 
@@ -166,3 +208,4 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
 def _device_changed(wakes: Wakes, devices: list[GPUDevice]) -> None:
     for name in {device.status.node_name for device in devices if device.status.node_name}:
         wakes.plugin(name)
+        wakes.mig(name)

@@ -67,6 +67,7 @@ def _by_driver(node: str, card: Card, machine: Machine) -> dict[str, str]:
     if not machine.driver:
         return {}
     major, _, minor = card.compute_capability.partition(".")
+    divided = machine.divided(card.address)
     here = {other.address for other in machine.cards}
     return {
         "driver": "nvidia",
@@ -76,7 +77,8 @@ def _by_driver(node: str, card: Card, machine: Machine) -> dict[str, str]:
         "compute_major": major,
         "compute_minor": minor,
         "mig_capable": str(bool(card.mig_profiles)).lower(),
-        "mig_mode": "disabled" if card.mig_profiles else "",
+        "mig_mode": ("enabled" if divided.enabled else "disabled") if card.mig_profiles else "",
+        "mig_instances": ",".join(f"{profile}={count}" for profile, count in sorted(divided.instances.items())),
         "mig_profiles": ",".join(card.mig_profiles),
         "nvlink_peers": ",".join(peer for peer in card.nvlink_peers if peer in here),
     }

@@ -41,6 +41,9 @@ What runs on the node:
     not-ready:<component>   the component's pod cannot pull its image: Pending, ImagePullBackOff. The component is the
                             value of the pods' label `gpu.deckhouse.io/component`
     no-agent                the pod of `nodeagent discover` is not ready, and says nothing new
+    mig-fails:<address>     the driver does not divide the card: the MIG manager says so after the usual time
+    mig-slow:<address>=<seconds>
+                            the MIG manager takes so long to change the card
     no-ack                  the device plugin changes nothing in `published`: what it offered it goes on offering
 """
 
@@ -59,8 +62,8 @@ SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
 _EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
 _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
 _FLAGS: Final = ("no-driver", "old-driver", "no-toolkit", "no-ack", "no-agent")
-_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow")
-_NUMBERS: Final = ("xid", "hot", "ecc")
+_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails")
+_NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,10 @@ class Faults:
     exporter: str = ""
     """How the exporter answers, where not as it should."""
     signs: Mapping[str, Signs] = field(default_factory=lambda: MappingProxyType({}))
+    mig_fails: frozenset[str] = frozenset()
+    """Cards that cannot be divided anew."""
+    mig_slow: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Seconds that it takes to divide a card."""
     unknown: tuple[str, ...] = ()
     """Words that are none of those above, for the log."""
 
@@ -122,6 +129,8 @@ def of(annotations: Mapping[str, str]) -> Faults:
         not_ready=frozenset(pulls.values()),
         exporter=next((_EXPORTER[word] for word in words if word in _EXPORTER), ""),
         signs=_signs(cards.values()),
+        mig_fails=named("mig-fails"),
+        mig_slow=MappingProxyType({where: number for kind, where, number in cards.values() if kind == "mig-slow"}),
         unknown=tuple(word for word in words if word not in known),
     )
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import hexdigits
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import canonical
 from sim.hardware import Card, Catalogue, Device, Shape, Software
-from sim.nodes import faults, names
+from sim.nodes import faults, mig, names
 from sim.nodes.faults import Faults
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controllers.api.kube import Node
     from sim.nodes.report import Report
 
@@ -36,6 +40,12 @@ class Machine:
     software: Software | None
     """The driver and toolkit in use; None without cards or driver."""
     faults: Faults
+    mig: Mapping[str, CardLayout] = field(default_factory=lambda: MappingProxyType({}))
+    """How cards in MIG mode are divided, by address."""
+
+    def divided(self, address: str) -> CardLayout:
+        """How a card is divided."""
+        return self.mig.get(address, DISABLED)
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -61,7 +71,8 @@ def machine(node: Node, by_hand: Report | None, catalogue: Catalogue) -> Machine
         cards, software = described(by_hand), _told(by_hand.spec.driver)
     if software is not None and wrong.old_driver:
         software = software.model_copy(update=OLD)
-    return Machine(shape, tuple(c for c in cards if c.address not in wrong.lost), software, wrong)
+    there = tuple(card for card in cards if card.address not in wrong.lost)
+    return Machine(shape, there, software, wrong, MappingProxyType(mig.held(annotations)))
 
 
 def _told(version: str) -> Software | None:

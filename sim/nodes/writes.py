@@ -15,7 +15,7 @@ from sim.nodes.validators import manager
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.api.gpudevice import Allocation, Published
+    from controllers.api.gpudevice import Allocation, MigApply, Published
     from controllers.api.kube import Node
     from controllers.runtime.client import Client
     from sim.nodes.cluster import Cluster
@@ -78,6 +78,19 @@ class Writes:
         }
         client = self.as_agent(api.MANAGER_PLUGIN, node)
         apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_PLUGIN, subresource="status")
+        self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self.guarded(apply, node.name)))
+
+    async def mig(self, node: Node, device: GPUDevice, said: MigApply | None) -> None:
+        """Write what the MIG manager says of a card, if nobody has changed it; None takes back what it said."""
+        meta = device.metadata
+        body = {
+            "apiVersion": GPUDEVICE.api_version,
+            "kind": GPUDEVICE.kind,
+            "metadata": {"name": device.name, "uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": {"migApply": to_json(said)} if said is not None else {},
+        }
+        client = self.as_agent(api.MANAGER_MIG, node)
+        apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_MIG, subresource="status")
         self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self.guarded(apply, node.name)))
 
     async def validation(self, node: Node, known: Report, role: str, elements: Mapping[str, str | None]) -> Report:

@@ -16,6 +16,7 @@ from controllers.api.settings import parse_settings
 from controllers.api.validation import FAILED, OK, ROLES, UNKNOWN
 from controllers.bootstrap import phases
 from controllers.bootstrap.judge import CONDITIONS
+from controllers.domain.clock import seconds
 from controllers.runtime.plan import Apply, Merge
 from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, SAMPLES, Cluster, address, device_name
 from tests.test_docs_conditions import rows
@@ -35,6 +36,7 @@ words = st.text(max_size=20) | st.sampled_from(["true", "false", "580.65.06", "4
 results = st.sampled_from([OK, FAILED, UNKNOWN, "", "ok?"])
 reasons = st.text(max_size=70).map(lambda text: f"{text}!") | st.sampled_from(["LibraryMismatch", "CardLost", ""])
 cards = st.sampled_from(["", address(0), f"{address(1)},{address(0)}", "nonsense"])
+boards = st.sampled_from(["20b0", "2330", "ffff"])  # reset for MIG, not reset, unknown
 happenings = st.one_of(
     st.tuples(st.just("node"), st.booleans(), boots),
     st.tuples(st.just("report"), words, words, words, boots),
@@ -52,6 +54,7 @@ happenings = st.one_of(
     st.tuples(st.just("verdict"), st.sampled_from(ROLES), results, reasons, cards, boots),
     st.tuples(st.just("pool"), st.sampled_from(["a", "b", None])),
     st.tuples(st.just("used")),
+    st.tuples(st.just("mig"), st.sampled_from(["Waiting", "Applying", "Done", "Failed", None]), boards),
     st.tuples(st.just("annotation"), st.sampled_from(["true", "false"])),
     st.tuples(st.just("neighbour"), st.booleans(), st.booleans()),
     st.tuples(st.just("module"), st.booleans()),
@@ -98,6 +101,8 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0
             cluster.pooled(pool)
         case ("used",):
             cluster.used()
+        case ("mig", phase, board):
+            cluster.mig(phase, board=board)
         case ("annotation", value):
             cluster.device()
             cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = value
@@ -226,6 +231,11 @@ def test_ready_means_that_everything_is_or_was_a_moment_ago(start: Callable[[], 
             since = cluster.now
             assert made.requeue_after is not None
             assert made.requeue_after <= cluster.settings.bootstrap.phase_deadline
+        elif reason == "MigWork":
+            assert cluster.status()["bootstrap"]["suspended"] is True
+            assert cluster.now - since < 601 + cluster.settings.bootstrap.phase_deadline  # a leap, and its deadline
+            assert made.requeue_after is not None
+            assert made.requeue_after <= cluster.settings.bootstrap.phase_deadline
         else:
             assert reason == "Restarting"
             assert cluster.now - since < 601 + cluster.settings.bootstrap.restart_grace  # a leap, and the grace
@@ -251,11 +261,13 @@ def test_what_is_said_is_in_order(start: Callable[[], Cluster], history: list[An
             assert of_another or (kind, one["status"], one["reason"]) in DOCUMENTED, one
             assert one["message"]
         pooling = conditions["ReadyForPooling"]
-        assert pooling["reason"] not in ("Held", "Restarting", "Preparing", "Ready") or pooling["status"] == "True"
+        ours = ("Held", "Restarting", "Preparing", "MigWork", "Ready")
+        assert pooling["reason"] not in ours or pooling["status"] == "True"
         card = cluster.faulted() if ("GPUDevice", DEVICE) in cluster.objects else None
         if card is not None:
             assert ("Faulted", *card) in DOCUMENTED
         opens(cluster, opened)
+        rests(cluster)
 
 
 def opens(cluster: Cluster, opened: set[str]) -> None:
@@ -264,6 +276,19 @@ def opens(cluster: Cluster, opened: set[str]) -> None:
     running = [phase.component for phase in phases.enabled(cluster.settings.bootstrap)]
     for component in set(cluster.gates()) - opened:
         assert set(running[: running.index(component)]) <= ready
+
+
+def rests(cluster: Cluster) -> None:
+    """The preparation is suspended only while a card is worked on, and only then are its clients' gates closed."""
+    told = cluster.status()["bootstrap"]
+    suspended = told.get("suspended")
+    assert not suspended or cluster.now - seconds(told["lastRun"]) < cluster.settings.bootstrap.phase_deadline
+    apply = cluster.objects.get(("GPUDevice", DEVICE), {}).get("status", {}).get("migApply") or {}
+    if apply.get("phase") not in ("Waiting", "Applying"):
+        assert suspended is None
+    if suspended and cluster.board() != "2330":
+        assert not set(cluster.gates()) & phases.CLIENTS
+        assert cluster.pooling()[1] != "Ready"
 
 
 @settings(max_examples=50, deadline=None)

@@ -277,6 +277,16 @@ def test_nobody_expects_answers_during_mig_work(room: Room) -> None:
     assert room.finding() == (None, "NoTelemetry")
 
 
+def test_mig_work_that_takes_too_long_excuses_nobody(room: Room) -> None:
+    room.scrapes(times=3)
+    room.cluster.device(migApply={"version": "1", "phase": "Applying"})
+    room.cluster.status().setdefault("bootstrap", {})["suspended"] = False
+    room.renew()
+    room.cluster.now += MISSING
+    assert room.look().ready is False
+    assert room.finding() == (None, "NoTelemetry")
+
+
 def test_a_card_that_the_text_does_not_name_is_silent_alone(room: Room) -> None:
     room.scrapes(times=3)
     for _ in range(9):

@@ -151,6 +151,16 @@ class Cluster(Model):
         one = {"podUID": "1", "namespace": "default", "pod": "train", "container": "main", "slots": 1}
         self.device(on=on, number=number, allocations=[one])
 
+    def mig(self, phase: str | None, *, board: str = "20b0", on: str = NODE, number: int = 0) -> None:
+        """How far the MIG manager is with a card of that model; None where it never had to do with it."""
+        hardware = {"uuid": "GPU-1", "pci": {"vendor": "10de", "device": board, "class": "0302"}}
+        hardware["pci"] |= {"address": address(number)}
+        self.device(on=on, number=number, hardware=hardware, migApply=phase and {"version": "v", "phase": phase})
+
+    def board(self, on: str = NODE, number: int = 0) -> str:
+        """The device id of a card."""
+        return str(self.objects["GPUDevice", device_name(on, number)]["status"]["hardware"]["pci"]["device"])
+
     def hear(self, what: str, *, on: str = NODE, number: int = 0, validated: bool = True, times: int = 1) -> None:
         """What the ward makes of samples of a card (or its silence) and of a command at it."""
         name = device_name(on, number)
