@@ -119,6 +119,11 @@ def plugin_shard(pool: str, number: int) -> str:
     return f"{plugin_object(pool)}.{number}"
 
 
+def mig_manager(pool: str) -> str:
+    """The name of a pool's MIG manager DaemonSet."""
+    return f"gpu-mig-manager-{pool}"
+
+
 def mig_layout(node: str) -> str:
     """The name of the ConfigMap with a node's MIG layout, shortened with a hash where it would be too long."""
     name = f"gpu-mig-layout-{node}"

@@ -17,9 +17,11 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod
+from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool import metrics, plan, reservations
+from controllers.gpupool.miglayout import profile
 from controllers.gpupool.observe import BY_NODE, BY_POOL, BY_REQUEST, FREE, World
-from controllers.gpupool.operands import AGENT_IMAGE
+from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN
 from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
 from controllers.gpupool.select import claim
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
 
 OURS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_POOL)
+CONFIGS = Scope(namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT} in ({PLUGIN},{MIG_MANAGER})")
+"""The pools' lists, and the nodes' MIG layouts, which belong to no pool alone."""
 POOL_WORKERS = 16
 """Mostly they wait for the API server: a quorum list of pods takes up to 100 ms."""
 THREAD_CARDS = 1000
@@ -93,7 +97,7 @@ class Reconciler:
         world.nodes.subscribe(self._node_changed)
         world.inventories.subscribe(self._inventory_changed)
         world.pods.subscribe(self._pod_changed)
-        world.configs.subscribe(self._operand_changed)
+        world.configs.subscribe(self._config_changed)
         world.daemonsets.subscribe(self._operand_changed)
         self.queues.watch()
         self.tainting.watch()
@@ -162,6 +166,16 @@ class Reconciler:
             if request := pod.metadata.annotations.get(names.REQUEST_ID):
                 self.cards.add_all(device.name for device in self._world.devices.by(BY_REQUEST, request))
 
+    def _config_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        for config in (old, new):
+            if config is None:
+                continue
+            if pool := config.metadata.labels.get(names.LABEL_POOL):
+                self.pools.add(pool)
+            for owner in config.metadata.owner_references:
+                if owner.kind == resources.NODE.kind:  # a MIG layout
+                    self._place_changed(owner.name, pools=True)
+
     def _operand_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.pools.add((new or old or Node()).metadata.labels.get(names.LABEL_POOL, ""))
 
@@ -179,7 +193,7 @@ def _matters(node: Node) -> tuple[object, ...]:
 
 def _stands(pool: GPUPool) -> tuple[object, ...]:
     """What other pools' and nodes' decisions read of a pool."""
-    return pool.spec, pool.metadata.deletion_timestamp, pool.status.applied_allocation
+    return pool.spec, pool.metadata.deletion_timestamp, pool.status.applied_allocation, profile(pool)
 
 
 async def wire(process: Process) -> None:
@@ -190,7 +204,7 @@ async def wire(process: Process) -> None:
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
         nodes=process.reflect(resources.NODE, Node),
         pods=process.reflect(resources.POD, TenantPod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
-        configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=OURS),
+        configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
         agent_image=process.args.agent_image,
     )

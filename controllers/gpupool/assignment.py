@@ -17,10 +17,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import facts_of, project
 from controllers.gpupool.fence import fence
+from controllers.gpupool.migcards import is_whole
 from controllers.gpupool.select import claim, in_use, selected, serves, unfit
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
@@ -67,7 +69,7 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
     leaving = [device for device in seen.members if not is_wanted(seen, device)]
     around = fence(seen, now) if leaving else None
     for device in leaving:
-        if around is not None and around.is_clear(device):
+        if around is not None and around.is_clear(device) and is_turned_back(seen, device):
             status = {
                 "poolRef": None,
                 "state": project(replace(facts_of(device, now), pooled=False)),
@@ -86,6 +88,17 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
 def is_wanted(seen: ObservedPool, device: GPUDevice) -> bool:
     """Whether a member is to stay: a changed selector never evicts it, only its annotation does."""
     return claim(device) == seen.pool.name and seen.pool.metadata.deletion_timestamp is None
+
+
+def is_turned_back(seen: ObservedPool, device: GPUDevice) -> bool:
+    """Whether MIG keeps a leaving card no longer: its pool's MIG manager is there as long as the card is.
+
+    Nobody waits for a card that is gone, nor where the pool, and so its manager, is: whichever pool takes the card
+    next has it turned back before it offers it.
+    """
+    lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
+    facts = seen.facts(device.status.node_name)
+    return lost or facts.node is None or not seen.pool.metadata.uid or is_whole(facts, device)
 
 
 def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:

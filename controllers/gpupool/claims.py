@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.slots import blocked_by
-from controllers.gpupool.select import claim, in_use, serves
+from controllers.gpupool.select import claim, in_use, serves, undividable
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -63,6 +63,8 @@ def _of_pool(seen: ObservedNode, device: GPUDevice, named: str, pool: GPUPool | 
     if not serves(pool):
         what = f"GPUPool {named} cannot be served as it is written"
         return POOL_NOT_SERVED, what, "Its condition Misconfigured says why"
+    if (why := undividable(pool, device)) is not None:
+        return OUT_OF_SELECTOR, why, f"Change the pool's migProfile, name another pool, or {REMOVE}"
     if all(taker.name != named for taker in seen.takers.get(device.name, ())) and device.status.hardware is not None:
         what = f"the selectors of GPUPool {named} do not mean this card or its node {seen.name}"
         return OUT_OF_SELECTOR, what, f"Change the pool's selectors, name another pool, or {REMOVE}"

@@ -9,69 +9,29 @@ a controller that dies goes on where it was, a spec that is put back ends the ch
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from controllers.api.conditions import FAULTED, INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
 from controllers.domain.allocation import applied, is_applied, wanted
 from controllers.domain.clock import seconds
 from controllers.domain.poolcycle import DOES, PoolFacts, phase_of
 from controllers.gpupool.assignment import is_offered
+from controllers.gpupool.building import Built
 from controllers.gpupool.fence import holders
+from controllers.gpupool.migbuilder import Divided, Whole
 from controllers.gpupool.operands import cards_in, offer
 from controllers.gpupool.select import SERVED_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec, Mode
     from controllers.domain.poolcycle import Phase
+    from controllers.gpupool.building import Builder
     from controllers.gpupool.observe import ObservedPool
     from controllers.runtime.plan import Action
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """How far the nodes are with the layout that the spec asks for."""
-
-    done: bool = True
-    """Every node reports it; a pool without cards has nothing to report."""
-    pending: tuple[str, ...] = ()
-    """Nodes that are at it."""
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """Nodes where it did not come true or has drifted since, each with what went wrong."""
-
-
-class Builder(Protocol):
-    """What a mode needs of the nodes beside settings of the plugin."""
-
-    def built(self, seen: ObservedPool, layout: AllocationSpec) -> Built:
-        """How far the nodes are with a layout of this builder's mode, or with leaving it."""
-
-    def is_ready(self, device: GPUDevice, layout: AllocationSpec) -> bool:
-        """Whether a card is as the applied layout wants it, so that it can be offered: one may come in later."""
-
-    def retry(self, seen: ObservedPool) -> tuple[Action, ...]:
-        """Writes that make the nodes try again where they failed; a person asks for it."""
-
-
-class Nothing:
-    """Nothing has to be built: the plugin follows its settings."""
-
-    def built(self, _seen: ObservedPool, _layout: AllocationSpec) -> Built:
-        """All is there at once."""
-        return Built()
-
-    def is_ready(self, _device: GPUDevice, _layout: AllocationSpec) -> bool:
-        """Every card is."""
-        return True
-
-    def retry(self, _seen: ObservedPool) -> tuple[Action, ...]:
-        """Nothing can have failed."""
-        return ()
-
-
-BUILDERS: dict[Mode, Builder] = {"Exclusive": Nothing(), "TimeSlice": Nothing()}
+BUILDERS: dict[Mode, Builder] = {"Exclusive": Whole(), "TimeSlice": Whole(), "MIG": Divided()}
 """One for each mode that this version hands out."""
 
 
@@ -123,10 +83,10 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     standing = Standing(phase_of(facts), applied(pool), wanted(pool), pool.status.applied_allocation is not None)
     if facts.deleting or not facts.served:
         return standing
-    built = _built(seen)
+    built = _built(seen, now)
     facts = replace(facts, failed=bool(built.failed), built=built.done)
     if not facts.changed and not facts.failed:
-        return standing
+        return replace(standing, built=built)
     offered, using = _still_offered(seen), holders(seen, now)
     if not standing.known and offered and _as_wanted(seen):
         offered, using = (), ()  # a status that was lost: what the cards say is what was applied
@@ -148,20 +108,29 @@ def offers(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member now."""
     if not standing.offers or not is_offered(seen, device):
         return False
-    return all(builder.is_ready(device, standing.applied) for builder in _builders(standing.applied))
+    return is_ready(seen, standing, device)
+
+
+def is_ready(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
+    """Whether a card is as the applied layout wants it."""
+    facts = seen.facts(device.status.node_name)
+    return all(builder.is_ready(facts, device, standing.applied) for builder in _builders(standing.applied))
 
 
 def look_again(seen: ObservedPool, standing: Standing, now: float) -> float | None:
-    """Seconds until the pods' time is over; None where they have no such time, or it is."""
+    """Seconds until the time of pods, or of nodes that are at it, is over; None where they have none, or it is."""
+    if standing.phase in ("Serving", "Rebuilding") and standing.built.due is not None:
+        return max(0.05, standing.built.due - now)
     if standing.phase != "Draining" or standing.overdue:
         return None
     began = standing.since if standing.since is not None else now
     return max(0.05, began + seen.settings.maintenance.deadline - now)
 
 
-def retry(seen: ObservedPool, standing: Standing) -> list[Action]:
+def retry(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     """Writes that make the nodes try again what failed there."""
-    return [action for builder in _builders(standing.wanted, standing.applied) for action in builder.retry(seen)]
+    found = [action for each in _builders(standing.wanted, standing.applied) for action in each.retry(seen, now)]
+    return [action for at, action in enumerate(found) if action not in found[:at]]
 
 
 def _builders(*layouts: AllocationSpec) -> list[Builder]:
@@ -169,14 +138,15 @@ def _builders(*layouts: AllocationSpec) -> list[Builder]:
     return [BUILDERS[mode] for mode in dict.fromkeys(each.mode for each in layouts) if mode in BUILDERS]
 
 
-def _built(seen: ObservedPool) -> Built:
+def _built(seen: ObservedPool, now: float) -> Built:
     """How far the nodes are, by the mode that they are to have and by the one that they leave."""
     layout = wanted(seen.pool)
-    found = [builder.built(seen, layout) for builder in _builders(layout, applied(seen.pool))]
+    found = [builder.built(seen, layout, now) for builder in _builders(layout, applied(seen.pool))]
     return Built(
         all(each.done for each in found),
         tuple(node for each in found for node in each.pending),
         {node: why for each in found for node, why in each.failed.items()},
+        min((each.due for each in found if each.due is not None), default=None),
     )
 
 

@@ -17,7 +17,7 @@ from controllers.domain.allocation import applied
 from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
-from controllers.gpupool import free
+from controllers.gpupool import free, miglayout
 from controllers.gpupool.approve import approvals
 from controllers.gpupool.pending import pending, unassigned_device, without_pool
 from controllers.runtime.labels import set_labels
@@ -53,6 +53,7 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
             draft.look_again(left)
         else:
             draft.add(*free.forget(device))
+    draft.add(*miglayout.writes(seen, now))
     return draft.done()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -10,8 +11,11 @@ from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
+from controllers.domain import mig
 from controllers.domain.slots import named_devices
 from controllers.gpupool.candidates import Candidates, candidates_on
+from controllers.gpupool.miglayout import ObservedLayout, profile
+from controllers.gpupool.operands import cards_in
 from controllers.gpupool.select import claim
 from controllers.gpupool.selection import Selection
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import Candidate
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
     from controllers.api.tenant import TenantPod
+    from controllers.domain.mig import NodeLayout
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
@@ -40,6 +45,8 @@ class NodeFacts:
 
     node: Node | None
     inventory: GPUNodeInventory | None
+    layout: NodeLayout | None = None
+    """How its cards are to be divided by MIG, as it is written."""
     ready: bool = field(init=False)
     """Whether its free cards may be pooled and offered."""
 
@@ -68,6 +75,7 @@ class ObservedPool:
     pods: tuple[Pod, ...]
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
+    mig_manager: DaemonSet | None = None
     held: frozenset[str] = frozenset()
     """Free cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
     bound: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -100,6 +108,8 @@ class ObservedNode:
     """The pools whose selectors mean a free card, oldest first, by the card's name."""
     held: frozenset[str] = frozenset()
     """Cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
+    layout: ObservedLayout | None = None
+    """What more is looked at where the node has a MIG layout, or is to have one."""
     settings: Settings = field(default_factory=Settings)
     _by_name: dict[str, GPUPool] = field(init=False, repr=False, compare=False)
 
@@ -170,7 +180,23 @@ class World:
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
 
     def _facts(self, node: str) -> NodeFacts:
-        return NodeFacts(self.nodes.get(node), self.inventories.get(node))
+        config = self._layout(node)
+        layout = _read(config.data.get(names.MIG_CARDS, "")) if config is not None else None
+        return NodeFacts(self.nodes.get(node), self.inventories.get(node), layout)
+
+    def _layout(self, node: str) -> ConfigMap | None:
+        return self.configs.get(f"{names.NAMESPACE}/{names.mig_layout(node)}")
+
+    def _divided(self, node: str, devices: tuple[GPUDevice, ...]) -> ObservedLayout | None:
+        """What a node's MIG layout is made from; None where it has none and needs none."""
+        config = self._layout(node)
+        homes = {d.status.pool_ref.name for d in devices if d.status.pool_ref is not None}
+        pools = [pool for name in homes if (pool := self.pools.get(name)) is not None]
+        if config is None and all(profile(pool) is None for pool in pools):
+            return None
+        here = {d.status.inventory_id or "" for d in devices}
+        lists = [cards_in(found) & here for name in homes for found in self.configs.by(BY_POOL, name)]
+        return ObservedLayout(config, tuple(self.pods.by(BY_NODE, node)), frozenset().union(*lists))
 
     def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
         self._stale = True
@@ -200,6 +226,7 @@ class World:
             pods=tuple(self.pods.by(BY_POOL, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
+            mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
             held=frozenset(card for node in coming for card in self._held(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
@@ -241,6 +268,7 @@ class World:
             pools=selection.pools,
             takers=selection.takers(devices, facts.node.metadata.labels if facts.node else {}),
             held=frozenset(self._held(name)) if free else frozenset(),
+            layout=self._divided(name, devices),
             settings=self.settings,
         )
 
@@ -258,6 +286,12 @@ class World:
         namespaces = {r.namespace for r in device.status.reservations}
         known = {name: frozenset(pod.key for pod in self.pods.by(BY_NAMESPACE, name)) for name in namespaces}
         return ObservedCard(device, pods, known, self.settings)
+
+
+@lru_cache(maxsize=4096)
+def _read(cards: str) -> NodeLayout | None:
+    """A node's layout; it changes seldom, and is looked at for each plan of each pool of the node."""
+    return mig.read({names.MIG_CARDS: cards})
 
 
 def _claims(device: GPUDevice) -> tuple[str, ...]:

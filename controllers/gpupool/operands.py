@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from controllers.domain.offer import Offer
 
 SHARD_CARDS = 1000
+PLUGIN = "device-plugin"
+"""Component of what belongs to the device plugins."""
 AGENT_IMAGE = "registry.local/gpu-control-plane/nodeagent:dev"
 """The chart's default; gpupool-controller's flag --agent-image says what a cluster really uses."""
 PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
@@ -43,7 +45,7 @@ def labels(pool: str) -> dict[str, str]:
         names.LABEL_HERITAGE: "deckhouse",
         names.LABEL_MODULE: names.MODULE,
         names.LABEL_POOL: pool,
-        names.LABEL_COMPONENT: "device-plugin",
+        names.LABEL_COMPONENT: PLUGIN,
     }
 
 

@@ -25,11 +25,11 @@ from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import spelled
 from controllers.domain.clock import stamp
-from controllers.gpupool import operands
-from controllers.gpupool.assignment import assign, release
+from controllers.gpupool import migmanager, operands
+from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
 from controllers.gpupool.fence import nobody_else_bound
 from controllers.gpupool.free import own_status
-from controllers.gpupool.maintenance import judge, look_again, offers, retry
+from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
 from controllers.gpupool.select import is_automatic
 from controllers.gpupool.status import pool_status
 from controllers.runtime.drift import is_as_built, is_as_written
@@ -61,11 +61,12 @@ def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     if names.FINALIZER_POOL not in seen.pool.metadata.finalizers and not deleting:
         draft.add(_finalizer(seen, [names.FINALIZER_POOL]))
     standing = judge(seen, now)
-    draft.add(*_resume(seen, standing))
+    draft.add(*_resume(seen, standing, now))
     said = _turn(seen, standing, now)
     draft.add(*said)
     draft.add(*assign(seen, now))
     draft.add(*_offer(seen, standing))
+    draft.add(*_manage(seen, standing))
     leaving = release(seen, now)
     draft.add(*leaving)
     gone = {action.ref.name for action in leaving if isinstance(action, Merge)}
@@ -91,17 +92,15 @@ def _finalizer(seen: ObservedPool, wanted: list[str]) -> Apply:
     return Apply(ref(GPUPOOL, seen.pool), {"metadata": {"finalizers": wanted}})
 
 
-def _resume(seen: ObservedPool, standing: Standing) -> list[Action]:
+def _resume(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     """Obey a person who says that what failed can be tried again; the word is taken off once it has been obeyed."""
     pool = seen.pool
     if pool.metadata.annotations.get(names.RESUME) != "true":
         return []
-    actions: list[Action] = []
-    if standing.phase == "Halted":
-        actions += retry(seen, standing)
+    again = retry(seen, standing, now)
     body = {"metadata": {"annotations": {names.RESUME: None}}}
-    actions.append(Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, body))
-    if standing.phase == "Halted":
+    actions: list[Action] = [*again, Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, body)]
+    if again or standing.phase == "Halted":
         message = "What failed is tried again, as the annotation asked."
         actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RESUMED, message))
     return actions
@@ -161,6 +160,19 @@ def _offer(seen: ObservedPool, standing: Standing) -> list[Action]:
     return actions
 
 
+def _manage(seen: ObservedPool, standing: Standing) -> list[Action]:
+    """The MIG manager's DaemonSet, while there is something for it to do."""
+    current = seen.mig_manager
+    if not migmanager.is_needed(seen):
+        return [Delete(ref(DAEMONSET, current))] if current is not None and not _is_leaving(current) else []
+    if current is None and standing.phase == "NotServed":
+        return []
+    daemonset = migmanager.daemonset(seen.pool, seen.agent_image)
+    if current is not None and (_is_leaving(current) or _is_good(current, daemonset, seen)):
+        return []
+    return [Apply(Ref(DAEMONSET, names.mig_manager(seen.pool.name), names.NAMESPACE), daemonset)]
+
+
 def _is_leaving(operand: KubeObject) -> bool:
     """Whether somebody has deleted it: it is made anew once it is gone."""
     return operand.metadata.deletion_timestamp is not None
@@ -183,7 +195,9 @@ def _configured(seen: ObservedPool, standing: Standing, gone: set[str], now: flo
         if device.name in gone:
             continue  # `free` says what a card that is in no pool says
         offered = offers(seen, standing, device)
-        found = _agreement(device, settings.of(device.status.inventory_id or "") if offered else None)
+        found = _divided(seen, standing, device) or _agreement(
+            device, settings.of(device.status.inventory_id or "") if offered else None
+        )
         known, automatic = find(device.status.conditions, CONFIGURED), is_automatic(seen.pool, device, seen.settings)
         if known is not None and _says(known, found) and device.status.auto_attach == automatic:
             continue
@@ -205,6 +219,22 @@ def _configured(seen: ObservedPool, standing: Standing, gone: set[str], now: flo
 def _says(known: Condition, found: Finding) -> bool:
     status = NUMBERS.get(known.status) == found.status
     return status and known.reason == found.reason and known.message == found.message
+
+
+def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:
+    """What Configured says of a card that waits for MIG; None where it does not."""
+    if device.status.published is not None:
+        return None
+    node, told = device.status.node_name, device.status.mig_apply
+    says = f"its MIG manager says {told.phase}" if told is not None else "its MIG manager has not answered"
+    why = f" ({told.reason})" if told is not None and told.reason else ""
+    if not is_wanted(seen, device):
+        if is_turned_back(seen, device):
+            return None
+        return Finding(False, "AwaitingTurnBack", f"Node {node} has yet to turn MIG mode off: {says}{why}.")
+    if standing.offers and is_offered(seen, device) and not is_ready(seen, standing, device):
+        return Finding(False, "AwaitingLayout", f"Node {node} has yet to divide the card: {says}{why}.")
+    return None
 
 
 def _agreement(device: GPUDevice, wanted: Published | None) -> Finding:
@@ -230,8 +260,7 @@ def _spelled(offer: Published) -> str:
 def _remove(seen: ObservedPool) -> list[Action]:
     """Everything of a pool that is being deleted and has let go of its last card."""
     actions: list[Action] = [Delete(ref(CONFIGMAP, config)) for config in seen.configs]
-    if seen.daemonset is not None:
-        actions.append(Delete(ref(DAEMONSET, seen.daemonset)))
+    actions += [Delete(ref(DAEMONSET, each)) for each in (seen.daemonset, seen.mig_manager) if each is not None]
     if names.FINALIZER_POOL in seen.pool.metadata.finalizers:
         actions.append(_finalizer(seen, []))
     return actions

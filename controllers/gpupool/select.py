@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain import mig
 from controllers.domain.selectors import matches, selects
 from controllers.domain.slots import blocked_by
 
@@ -14,14 +15,25 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.gpupool.observe import NodeFacts
 
-SERVED_MODES = ("Exclusive", "TimeSlice")
+SERVED_MODES = ("Exclusive", "TimeSlice", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
 
 
 def selected(pool: GPUPool, device: GPUDevice, facts: NodeFacts, position: int) -> bool:
     """Whether the pool's selectors mean the card."""
     labels = facts.node.metadata.labels if facts.node else {}
-    return matches(pool.spec.node_selector, labels) and selects(pool.spec.device_selector, device, position)
+    meant = matches(pool.spec.node_selector, labels) and selects(pool.spec.device_selector, device, position)
+    return meant and undividable(pool, device) is None
+
+
+def undividable(pool: GPUPool, device: GPUDevice) -> str | None:
+    """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
+    allocation = pool.spec.allocation
+    card = mig.card_of(device) if allocation.mode == "MIG" else None
+    if card is None:
+        return None
+    slots = mig.slots_of(card, allocation.mig_profile or "")
+    return f"{slots.reason}: {slots.message}" if slots.profile is None else None
 
 
 def serves(pool: GPUPool) -> bool:

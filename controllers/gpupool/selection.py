@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.selectors import matches
+from controllers.gpupool.select import undividable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +44,11 @@ class Selection:
         for position, device in enumerate(devices):
             if device.status.pool_ref is None:
                 kind = kind_of(device)
-                found[device.name] = tuple(pool for pool, chooser in here if chooser.takes(device, position, kind))
+                found[device.name] = tuple(
+                    pool
+                    for pool, chooser in here
+                    if chooser.takes(device, position, kind) and undividable(pool, device) is None
+                )
         return found
 
 

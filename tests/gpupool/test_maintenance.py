@@ -13,8 +13,8 @@ from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import stamp_exact
-from controllers.gpupool import maintenance
-from controllers.gpupool.maintenance import Built
+from controllers.gpupool import maintenance, select
+from controllers.gpupool.building import Built
 from controllers.gpupool.select import SERVED_MODES
 from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.world import Cluster
@@ -343,7 +343,9 @@ def test_an_offer_that_is_behind_gives_no_more_than_the_new_layout_has() -> None
     assert (capacity.unit, capacity.total) == ("card", 2)
 
 
-def test_a_mode_that_is_not_served_leaves_the_pool_as_it_is() -> None:
+def test_a_mode_that_is_not_served_leaves_the_pool_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (select, maintenance):
+        monkeypatch.setattr(module, "SERVED_MODES", ("Exclusive", "TimeSlice"))
     made = pooled()
     allocate(made, CARDS[0], "u")
     ask(made, {"mode": "MIG", "migProfile": "1g.10gb"})
@@ -413,13 +415,13 @@ class Builds:
         self.state = Built(done=False, pending=("n1",))
         self.waiting: set[str] = set()
 
-    def built(self, _seen: Any, _layout: Any) -> Built:
+    def built(self, _seen: Any, _layout: Any, _now: float) -> Built:
         return self.state
 
-    def is_ready(self, device: GPUDevice, _layout: Any) -> bool:
+    def is_ready(self, _facts: Any, device: GPUDevice, _layout: Any) -> bool:
         return device.name not in self.waiting
 
-    def retry(self, _seen: Any) -> tuple[Action, ...]:
+    def retry(self, _seen: Any, _now: float) -> tuple[Action, ...]:
         return (Apply(Ref(resources.CONFIGMAP, "again", names.NAMESPACE), {"data": {"try": "2"}}),)
 
 

@@ -34,6 +34,7 @@ LAYOUTS: list[dict[str, Any]] = [
     {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 2}},
     {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 3}, "maxDevicesPerNode": 2},
     {"mode": "MIG", "migProfile": "1g.10gb"},
+    {"mode": "MIG", "migProfile": "3g.40gb"},
 ]
 
 

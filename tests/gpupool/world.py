@@ -12,12 +12,12 @@ from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod
-from controllers.domain import offer
+from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import live
 from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.observe import World
-from controllers.runtime.plan import Plan
+from controllers.runtime.plan import Action, Apply, Plan
 from controllers.runtime.store import Store
 from tests.tools.model import ConflictError, Model
 
@@ -38,8 +38,16 @@ class Cluster(Model):
 
     now: float = 1_800_000_000.0
     settings: Settings = Settings()
+    breaks: dict[str, str]
+    """Cards (by name) that no MIG manager can divide, and why."""
+    slow: set[str]
+    """Cards (by name) that a MIG manager is never done with."""
     hidden: frozenset[str] = frozenset()
     """Keys of pods that the caches do not know yet, although the server has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.breaks, self.slow = {}, set()
 
     def check(self) -> None:
         """What must hold after every plan."""
@@ -95,6 +103,8 @@ class Cluster(Model):
         hardware = {
             "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": address},
             "memoryMiB": 81559,
+            "uuid": f"GPU-{node}-{number}",
+            "mig": {"capable": True, "enabled": False},
         }
         status = {"nodeName": node, "inventoryID": f"{node}-{address}", "managed": True, "hardware": hardware}
         name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
@@ -177,6 +187,45 @@ class Cluster(Model):
             self.objects[key]["status"]["published"] = to_json(wanted)
             self._touch(key)
 
+    def mig_manager(self) -> None:
+        """Every node's MIG managers do what its layout says, where a pool that is on the node has one."""
+        for config in self.all(resources.CONFIGMAP, ConfigMap):
+            layout = mig.read(config.data) if names.MIG_CARDS in config.data else None
+            node = config.metadata.owner_references[0].name if layout else ""
+            if layout is None or not self._has_manager(node):
+                continue
+            for device in self.all(resources.GPUDEVICE, GPUDevice):
+                address = device.status.hardware.pci.address if device.status.hardware else ""
+                part = next((card for card in layout.cards if card.address == address), None)
+                if device.status.node_name == node and part is not None:
+                    self._divide(device, part)
+
+    def _has_manager(self, node: str) -> bool:
+        stored = self.objects.get(("Node", node), {"metadata": {}})
+        prefix = names.pool_node_label("")
+        pools = [key.removeprefix(prefix) for key in stored["metadata"].get("labels", {}) if key.startswith(prefix)]
+        return any(("DaemonSet", f"{names.NAMESPACE}/{names.mig_manager(pool)}") in self.objects for pool in pools)
+
+    def _divide(self, device: GPUDevice, part: mig.PlannedCard) -> None:
+        told, status = device.status.mig_apply, self.objects["GPUDevice", device.name]["status"]
+        finished = told is not None and told.version == part.version and told.phase in ("Done", "Failed")
+        if finished or part.layout is None:
+            return
+        assert device.status.published is None, f"{device.name} is to be divided while it is offered"
+        assert not device.status.allocations, f"{device.name} is to be divided while a pod uses it"
+        said: dict[str, Any] = {"version": part.version}
+        if (why := self.breaks.get(device.name)) is not None:
+            said |= {"phase": "Failed", "reason": why}
+        elif device.name in self.slow:
+            said |= {"phase": "Applying"}
+        else:
+            said |= {"phase": "Done"}
+            types = [{"name": name, "count": count} for name, count in part.layout.instances.items()]
+            status["hardware"]["mig"] |= {"enabled": part.layout.enabled, "types": types}
+        if status.get("migApply") != said:
+            status["migApply"] = said
+            self._touch(("GPUDevice", device.name))
+
     def plans(self) -> list[Plan]:
         """What every planner wants now, each from a view of its own as in the process."""
         made: list[Plan] = []
@@ -192,7 +241,7 @@ class Cluster(Model):
                 made.append(reservations.plan(card, self.now))
         return made + [self._plan(*key) for key in self._keys() if key[0] in ("Node", "Queue")]
 
-    def settle(self, rounds: int = 12) -> None:
+    def settle(self, rounds: int = 20) -> None:
         """Let planners and plugins work until nobody wants anything."""
         for _ in range(rounds):
             writes = self.writes
@@ -200,10 +249,13 @@ class Cluster(Model):
                 made = self._plan(*key)
                 try:
                     self.execute(made.actions, names.MANAGER_POOL)
+                    if any(names.MIG_CARDS in _data(action) for action in made.writes):
+                        self.now += 0.001  # a write takes time: no two versions of a layout are of one moment
                 except ConflictError:
                     self.writes += 1  # comes again, as in the process
                 self.check()
             self.plugin()
+            self.mig_manager()
             self._collect()
             if self.writes == writes and not any(made.writes for made in self.plans()):
                 return
@@ -236,3 +288,8 @@ class Cluster(Model):
         for (kind, name), obj in list(self.objects.items()):
             if kind == "GPUPool" and obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
                 self.drop(resources.GPUPOOL, name)
+
+
+def _data(action: Action) -> dict[str, Any]:
+    found: dict[str, Any] = action.body.get("data", {}) if isinstance(action, Apply) else {}
+    return found

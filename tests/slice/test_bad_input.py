@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.api.conditions import INVENTORY_INCOMPLETE, find
+from controllers.api.conditions import CONFIGURED, INVENTORY_INCOMPLETE, find
 from controllers.runtime.errors import ApiError
 from tests.slice.people import People, gpupool
 
@@ -157,15 +157,16 @@ async def test_pods_that_ask_wrongly_are_told_why(people: People) -> None:
     await people.retire("two")
 
 
-async def test_a_pool_of_a_mode_that_is_not_served_says_so(people: People) -> None:
-    await people.pool("shared", allocation={"mode": "MIG", "migProfile": "1g.10gb"})
+async def test_a_card_that_does_not_hold_the_pools_profile_stays_out_and_says_so(people: People) -> None:
+    card = min(device.name for device in people.view.devices if device.status.pool_ref is None)
+    await people.pool("divided", allocation={"mode": "MIG", "migProfile": "7g.141gb"})
+    await people.eventually(lambda: people.annotate(card, "divided"), 10)
 
-    def reason() -> str:
-        pool = people.view.pools.get("shared")
-        condition = find(pool.status.conditions, "Misconfigured") if pool else None
-        return f"{condition.status} {condition.reason}: {condition.message}" if condition else ""
+    def told() -> str:
+        device = people.view.devices.get(card)
+        condition = find(device.status.conditions, CONFIGURED) if device else None
+        return f"{condition.reason}: {condition.message}" if condition else ""
 
-    await people.view.until(lambda: reason().startswith("True ModeNotServed"), 10, reason)
-    await people.namespace("wrong")
-    assert "PoolMisconfigured" in await people.refused("p", "wrong", "shared")
-    await people.retire("shared")
+    await people.view.until(lambda: told().startswith("OutOfSelector") and "MIG" in told(), 10, told)
+    await people.annotate(card, None)
+    await people.retire("divided")

@@ -10,6 +10,7 @@ import pytest
 
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
+from controllers.domain import mig
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -203,17 +204,17 @@ async def test_a_controller_that_is_killed_in_the_middle_goes_on(modes: People) 
     await people.retire(pool)
 
 
-async def test_a_mode_that_is_not_served_refuses_pods_and_hurts_nobody(modes: People) -> None:
+async def test_a_profile_that_the_cards_do_not_hold_refuses_pods_and_hurts_nobody(modes: People) -> None:
     people, pool = modes, "unserved"
     await people.filled(pool, cards_of(people, "gpu-1")[:1])
     await people.pod("runs", TEAM, pool)
     await people.running(TEAM, 1)
 
-    await ask(people, pool, {"mode": "MIG", "migProfile": "1g.10gb"})
+    await ask(people, pool, {"mode": "MIG", "migProfile": "7g.141gb"})
     await people.view.until(
-        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", "ModeNotServed"), 10, lambda: "not told"
+        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", "LayoutFailed"), 10, lambda: "not told"
     )
-    assert "PoolMisconfigured" in await people.refused("next", TEAM, pool)
+    assert "PoolInMaintenance" in await people.refused("next", TEAM, pool)
     await people.settled(pool, (1, 1, 0, 0))
 
     await ask(people, pool, {"mode": "Exclusive"})
@@ -223,3 +224,33 @@ async def test_a_mode_that_is_not_served_refuses_pods_and_hurts_nobody(modes: Pe
     await people.view.until(lambda: not asked_to_resume(people, pool), 10, lambda: "the annotation stays")
     await gone(people)
     await people.retire(pool)
+
+
+async def test_a_pool_is_divided_by_mig_and_goes_back(modes: People) -> None:
+    people, pool = modes, "divided"
+    (name,) = cards_of(people, "gpu-1")[:1]
+    await people.filled(pool, [name])
+    device = people.view.devices.get(name)
+    card = mig.card_of(device) if device is not None else None
+    assert card is not None
+    profile = next(each for each in card.offered if mig.slots_of(card, each).count > 1)
+    count = mig.slots_of(card, profile).count
+
+    await ask(people, pool, {"mode": "MIG", "migProfile": profile})
+    await people.offered(pool, count, 60)
+    await until(people, pool, "False", "AsExpected")
+    for number in range(2):
+        await people.pod(f"part-{number}", TEAM, pool)
+    await people.running(TEAM, 2)
+    await people.settled(pool, (count, 2, 0, count - 2))
+
+    await ask(people, pool, {"mode": "Exclusive"})
+    await until(people, pool, "True", "WaitingForPods")
+    await gone(people)
+    await people.offered(pool, 1, 60)
+    await until(people, pool, "False", "AsExpected")
+    await people.retire(pool)
+    found = people.view.devices.get(name)
+    after = mig.card_of(found) if found is not None else None
+    assert after is not None
+    assert after.actual == mig.DISABLED

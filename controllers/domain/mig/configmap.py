@@ -64,6 +64,7 @@ def _written(card: PlannedCard) -> dict[str, Any]:
         "uuid": card.uuid,
         "index": card.index,
         "ours": card.ours,
+        "asked": card.asked,
         "version": card.version,
     }
     if card.layout is not None:
@@ -86,6 +87,7 @@ def _card(address: str, values: dict[str, Any]) -> PlannedCard:
         None if index is None else _of(int, index),
         layout,
         _of(bool, values["ours"]),
+        _of(str, values.get("asked", "")),
     )
 
 

@@ -40,11 +40,13 @@ class PlannedCard:
     """How it is to be divided; None leaves it as it is, and only remembers that it is ours."""
     ours: bool
     """Whether MIG mode is to be turned off when the card leaves its pool."""
+    asked: str = ""
+    """When it was asked for, RFC 3339: asking again for the same is another version, so that it is tried anew."""
 
     @property
     def version(self) -> str:
         """What tells this card's layout from another, whatever its neighbours are to do."""
-        return _digest(_facts(self.layout))
+        return _digest([_facts(self.layout), self.asked])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class NodeLayout:
     def version(self) -> str:
         """What tells this layout from another, cards and indexes included."""
         return _digest(
-            [[c.address, c.vendor, c.device, c.uuid, c.index, _facts(c.layout), c.ours] for c in self.cards],
+            [[c.address, c.vendor, c.device, c.uuid, c.index, _facts(c.layout), c.ours, c.asked] for c in self.cards],
         )
 
 

@@ -1,0 +1,76 @@
+"""A pool's MIG manager: its DaemonSet, as a whole object. Pure.
+
+It runs where the pool has cards. A card that leaves stays in its pool until it has been turned back, so the manager
+stays for that too. It reads the layout of its node by watch: a change of cards restarts nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names
+from controllers.domain.allocation import applied, wanted
+from controllers.domain.mig.configmap import COMPONENT
+from controllers.gpupool.migcards import part_of
+from controllers.gpupool.operands import labels, owner
+
+if TYPE_CHECKING:
+    from controllers.api.gpupool import GPUPool
+    from controllers.gpupool.observe import ObservedPool
+
+
+def is_needed(seen: ObservedPool) -> bool:
+    """Whether cards of the pool are to be divided, are divided, or have to be turned back."""
+    modes = {applied(seen.pool).mode, wanted(seen.pool).mode}
+    parts = (part_of(seen.facts(device.status.node_name), device) for device in seen.members)
+    return "MIG" in modes or any(part is not None for part in parts)
+
+
+def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
+    """The pool's MIG manager on every node that has a card of it."""
+    name = names.mig_manager(pool.name)
+    own = labels(pool.name) | {names.LABEL_COMPONENT: COMPONENT}
+    spec = {
+        "selector": {"matchLabels": {names.LABEL_APP: name}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "revisionHistoryLimit": 2,
+        "template": {"metadata": {"labels": {**own, names.LABEL_APP: name}}, "spec": _pod(pool.name, image)},
+    }
+    annotations = {names.SPEC_HASH: hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]}
+    meta = {"labels": own | {names.LABEL_APP: name}, "annotations": annotations, "ownerReferences": owner(pool)}
+    return {"metadata": meta, "spec": spec}
+
+
+def _pod(pool: str, image: str) -> dict[str, Any]:
+    return {
+        "nodeSelector": {names.pool_node_label(pool): "true"},
+        "serviceAccountName": "gpu-nodeagent-mig",
+        "automountServiceAccountToken": True,  # its ServiceAccount says no by default
+        "priorityClassName": "system-node-critical",
+        "tolerations": [{"operator": "Exists"}],
+        "terminationGracePeriodSeconds": 60,  # an apply that has begun is finished first
+        "containers": [
+            {
+                "name": "mig-manager",
+                "image": image,
+                "args": ["mig-manager", "--pool", pool],
+                "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+                "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+                # Dividing a card is the driver's own business with its device nodes, which only root may open.
+                "securityContext": {"privileged": True, "readOnlyRootFilesystem": True, "runAsUser": 0},
+                "volumeMounts": [
+                    {"name": "dev", "mountPath": "/dev"},
+                    {"name": "sys", "mountPath": "/sys"},
+                    {"name": "lock", "mountPath": "/run/gpu-mig-manager"},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "dev", "hostPath": {"path": "/dev"}},
+            {"name": "sys", "hostPath": {"path": "/sys"}},
+            # One lock for a node: the managers of its pools share it.
+            {"name": "lock", "hostPath": {"path": "/run/gpu-mig-manager", "type": "DirectoryOrCreate"}},
+        ],
+    }

@@ -1,0 +1,493 @@
+"""Mode MIG: cards are divided when nobody uses them, offered when they are divided, and turned back when they leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import conditions as kinds
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.kube import ConfigMap
+from controllers.api.settings import parse_settings
+from controllers.domain import mig
+from controllers.gpupool import migmanager
+from controllers.runtime.plan import Apply, Expect
+from tests.gpupool.test_maintenance import (
+    allocate,
+    applied,
+    ask,
+    end,
+    message,
+    notes,
+    pooled,
+    promise,
+    published,
+    status,
+    told,
+)
+from tests.gpupool.world import Cluster
+from tests.tools.model import ConflictError
+
+CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
+SMALL, LARGE = {"mode": "MIG", "migProfile": "1g.10gb"}, {"mode": "MIG", "migProfile": "3g.40gb"}
+LAYOUT = ("ConfigMap", f"{names.NAMESPACE}/{names.mig_layout('n1')}")
+MANAGER = ("DaemonSet", f"{names.NAMESPACE}/{names.mig_manager('a')}")
+SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
+
+
+def devices(made: Cluster) -> list[GPUDevice]:
+    return made.all(resources.GPUDEVICE, GPUDevice)
+
+
+def divided(made: Cluster) -> list[dict[str, int] | None]:
+    """The instances of each card; None where MIG mode is off."""
+    cards = [mig.card_of(device) for device in devices(made)]
+    return [dict(card.actual.instances) if card and card.actual and card.actual.enabled else None for card in cards]
+
+
+def layout(made: Cluster) -> mig.NodeLayout:
+    (config,) = [c for c in made.all(resources.CONFIGMAP, ConfigMap) if c.name == names.mig_layout("n1")]
+    found = mig.read(config.data)
+    assert found is not None
+    return found
+
+
+def configured(made: Cluster, card: str) -> str:
+    found = kinds.find(next(d for d in devices(made) if d.name == card).status.conditions, kinds.CONFIGURED)
+    assert found is not None
+    return found.reason
+
+
+def resume(made: Cluster) -> None:
+    made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
+    made.now += 1
+    made._touch(("GPUPool", "a"))
+    made.settle()
+
+
+def by_hand(made: Cluster, card: str, instances: dict[str, int], *, enabled: bool = True) -> None:
+    """Somebody divides a card with the driver's tool."""
+    types = [{"name": name, "count": count} for name, count in instances.items()]
+    made.objects["GPUDevice", card]["status"]["hardware"]["mig"] |= {"enabled": enabled, "types": types}
+    made._touch(("GPUDevice", card))
+
+
+def test_a_new_pool_divides_its_cards_and_then_offers_them() -> None:
+    made = pooled(**SMALL)
+
+    assert divided(made) == [{"1g.10gb": 7}, {"1g.10gb": 7}]
+    assert published(made) == [7, 7]
+    assert (told(made), told(made, kinds.MISCONFIGURED)) == (("False", "AsExpected"), ("False", "AsExpected"))
+    capacity = status(made).capacity
+    assert capacity is not None
+    assert (capacity.unit, capacity.total, capacity.available) == ("mig-partition", 14, 14)
+    assert all(card.ours for card in layout(made).cards)
+
+
+def test_a_card_is_not_offered_before_it_is_divided() -> None:
+    made = Cluster()
+    made.slow = {CARDS[0]}
+    made.node("n1", 2)
+    made.pool("a", allocation=SMALL)
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    assert published(made) == [None, 7]
+    assert configured(made, CARDS[0]) == "AwaitingLayout"
+
+    made.slow = set()
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_an_acknowledgement_alone_does_not_offer_a_card() -> None:
+    """The node has yet to report that the card is divided."""
+    made = pooled(**SMALL)
+    made.annotate(CARDS[0], None)
+    made.settle()
+    made.slow = {CARDS[0]}
+    made.annotate(CARDS[0], "a")
+    made.settle()
+    part = next(card for card in layout(made).cards if card.address == "0000:00:00.0")
+    made.objects["GPUDevice", CARDS[0]]["status"]["migApply"] = {"version": part.version, "phase": "Done"}
+    made._touch(("GPUDevice", CARDS[0]))
+    made.settle()
+
+    assert published(made) == [None, 7]
+    assert told(made) == ("False", "AsExpected")
+
+
+@pytest.mark.parametrize("before", [{"mode": "Exclusive"}, SHARED, LARGE], ids=["Exclusive", "TimeSlice", "MIG"])
+def test_an_idle_pool_is_divided_anew(before: dict[str, Any]) -> None:
+    made = pooled(**before)
+    ask(made, SMALL)
+    made.settle()
+
+    assert (applied(made)[0], told(made)) == ("MIG", ("False", "AsExpected"))
+    assert divided(made) == [{"1g.10gb": 7}, {"1g.10gb": 7}]
+    assert published(made) == [7, 7]
+
+
+@pytest.mark.parametrize("after", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
+def test_a_pool_that_leaves_mig_has_its_cards_turned_back(after: dict[str, Any]) -> None:
+    made = pooled(**SMALL)
+    made.slow = set(CARDS)
+    ask(made, after)
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+    assert "n1" in message(made)
+    assert published(made) == [None, None]
+
+    made.slow = set()
+    made.settle()
+    assert (applied(made)[0], divided(made)) == (after["mode"], [None, None])
+    assert None not in published(made)
+    assert LAYOUT not in made.objects
+    assert MANAGER not in made.objects
+
+
+def test_nothing_is_divided_while_a_pod_holds_a_card() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, SMALL)
+    made.settle()
+    assert told(made) == ("True", "WaitingForPods")
+    assert LAYOUT not in made.objects
+
+    end(made, CARDS[0])
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_card_with_a_pod_on_it_is_not_turned_back() -> None:
+    made = pooled(**SMALL)
+    allocate(made, CARDS[0], "u")
+    made.annotate(CARDS[0], None)
+    made.settle()
+    assert divided(made) == [{"1g.10gb": 7}, {"1g.10gb": 7}]
+    assert published(made) == [None, 7]
+
+    end(made, CARDS[0])
+    made.settle()
+    assert divided(made) == [None, {"1g.10gb": 7}]
+    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
+
+
+def test_a_promised_card_is_not_turned_back() -> None:
+    made = pooled(**SMALL)
+    promise(made, CARDS[0])
+    made.annotate(CARDS[0], None)
+    made.settle()
+    assert divided(made)[0] == {"1g.10gb": 7}
+
+
+def test_a_pod_that_the_cache_does_not_know_yet_keeps_the_layout() -> None:
+    made = pooled(**SMALL)
+    made.annotate(CARDS[0], None)
+    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.plugin()
+    made.pod("p", "a", "r", node="n1")
+    made.hidden = frozenset({"default/p"})
+    found = made._plan("GPUNodeInventory", "n1").actions
+    assert any(isinstance(action, Expect) for action in found)
+    with pytest.raises(ConflictError):
+        made.execute(found, names.MANAGER_POOL)
+    assert all(card.layout != mig.DISABLED for card in layout(made).cards)
+
+
+def test_a_leaving_card_stays_until_it_is_turned_back_and_then_goes_to_the_next_pool() -> None:
+    made = pooled(**SMALL)
+    made.pool("b")
+    made.slow = {CARDS[0]}
+    made.annotate(CARDS[0], "b")
+    made.settle()
+    first = devices(made)[0].status
+    assert first.pool_ref is not None
+    assert first.pool_ref.name == "a"
+    assert configured(made, CARDS[0]) == "AwaitingTurnBack"
+    assert names.pool_node_label("a") in made.objects["Node", "n1"]["metadata"]["labels"]
+
+    made.slow = set()
+    made.settle()
+    first = devices(made)[0].status
+    assert first.published is not None
+    assert (first.published.pool, first.published.slots) == ("b", 1)
+    assert divided(made) == [None, {"1g.10gb": 7}]
+
+
+def test_a_deleted_pool_has_its_cards_turned_back_before_it_goes() -> None:
+    made = pooled(**SMALL)
+    made.slow = {CARDS[1]}
+    made.delete_pool("a")
+    made.settle()
+    assert made.pools() == {"a"}
+    assert MANAGER in made.objects
+
+    made.slow = set()
+    made.settle()
+    assert made.pools() == set()
+    assert divided(made) == [None, None]
+    assert LAYOUT not in made.objects
+    assert MANAGER not in made.objects
+
+
+def test_a_card_that_its_administrator_divided_is_left_so() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    by_hand(made, CARDS[0], {"3g.40gb": 2})
+    made.pool("a", allocation=SMALL)
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    assert published(made) == [7, 7]
+    assert [card.ours for card in layout(made).cards] == [False, True]
+
+    for card in CARDS:
+        made.annotate(card, None)
+    made.settle()
+    assert divided(made) == [{"1g.10gb": 7}, None]
+    assert LAYOUT not in made.objects
+
+
+def test_two_pools_of_a_node_have_one_layout() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    made.pool("a", allocation=SMALL)
+    made.pool("b", allocation=LARGE)
+    made.annotate(CARDS[0], "a")
+    made.annotate(CARDS[1], "b")
+    made.settle()
+
+    assert divided(made) == [{"1g.10gb": 7}, {"3g.40gb": 2}]
+    assert len(layout(made).cards) == 2
+    before = made.objects["GPUDevice", CARDS[1]]["status"]["migApply"]
+    made.delete_pool("a")
+    made.settle()
+    assert divided(made) == [None, {"3g.40gb": 2}]
+    assert made.objects["GPUDevice", CARDS[1]]["status"]["migApply"] == before
+
+
+def test_a_card_that_cannot_be_divided_so_is_not_taken_in() -> None:
+    made = Cluster()
+    made.node("n1", 1)
+    made.pool("a", allocation={"mode": "MIG", "migProfile": "1g.5gb"})
+    made.annotate(CARDS[0], "a")
+    made.settle()
+
+    assert devices(made)[0].status.pool_ref is None
+    found = kinds.find(devices(made)[0].status.conditions, kinds.CONFIGURED)
+    assert found is not None
+    assert found.reason == "OutOfSelector"
+    assert "MIGProfileNotOffered" in found.message
+
+
+def test_a_profile_that_a_card_of_the_pool_does_not_hold_halts_the_pool_and_divides_nothing() -> None:
+    made = pooled()
+    ask(made, {"mode": "MIG", "migProfile": "1g.5gb"})
+    made.settle()
+    assert told(made, kinds.MISCONFIGURED) == ("True", "LayoutFailed")
+    assert "MIGProfileNotOffered" in message(made)
+    assert divided(made) == [None, None]
+
+    ask(made, {"mode": "Exclusive"})
+    made.settle()
+    assert (told(made, kinds.MISCONFIGURED), published(made)) == (("False", "AsExpected"), [1, 1])
+
+
+def failing() -> Cluster:
+    made = pooled()
+    made.breaks = {CARDS[1]: "the card needs a reboot"}
+    ask(made, SMALL)
+    made.settle()
+    return made
+
+
+def test_a_card_that_fails_halts_the_pool_until_a_person_resumes_it() -> None:
+    made = failing()
+    assert told(made) == ("True", "LayoutFailed")
+    assert told(made, kinds.MISCONFIGURED) == ("True", "LayoutFailed")
+    assert "n1: n1-0000:01:00.0: the card needs a reboot" in message(made)
+    assert published(made) == [None, None]
+    assert applied(made)[0] == "Exclusive"
+
+    resume(made)
+    assert told(made) == ("True", "LayoutFailed")  # it was tried again, and failed again
+    made.breaks = {}
+    made.settle()
+    assert told(made) == ("True", "LayoutFailed")  # nobody asked
+    resume(made)
+    assert (applied(made)[0], published(made)) == ("MIG", [7, 7])
+    assert told(made) == ("False", "AsExpected")
+
+
+def test_only_what_failed_is_tried_again() -> None:
+    made = failing()
+    before = {card.address: card.version for card in layout(made).cards}
+    made.breaks = {}
+    resume(made)
+    after = {card.address: card.version for card in layout(made).cards}
+    assert [before[address] == after[address] for address in sorted(before)] == [True, False]
+
+
+def test_a_failed_change_is_put_back() -> None:
+    made = failing()
+    ask(made, {"mode": "Exclusive"})
+    made.breaks = {}
+    made.settle()
+
+    assert (told(made), divided(made), published(made)) == (("False", "AsExpected"), [None, None], [1, 1])
+
+
+def test_a_node_that_does_not_answer_has_a_deadline() -> None:
+    made = pooled()
+    made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
+    made.slow = {CARDS[0]}
+    ask(made, SMALL)
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+    assert made._plan("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
+
+    made.now += 601
+    made.settle()
+    assert told(made) == ("True", "LayoutFailed")
+    assert "not divided within maintenance.deadline (600 s): the MIG manager says Applying" in message(made)
+    made.slow = set()
+    made.settle()  # late is as good
+    assert published(made) == [7, 7]
+
+
+def test_a_card_that_somebody_divides_otherwise_halts_the_pool_until_resumed() -> None:
+    made = pooled(**SMALL)
+    by_hand(made, CARDS[0], {"1g.10gb": 5})
+    first = made._plan("GPUPool", "a").actions
+    made.settle()
+    assert names.EVENT_MISCONFIGURED in notes(first)
+    assert told(made) == ("True", "LayoutFailed")
+    assert "no longer divided as it was" in message(made)
+    assert published(made) == [None, None]
+
+    resume(made)
+    assert (divided(made)[0], published(made)) == ({"1g.10gb": 7}, [7, 7])
+    assert told(made) == ("False", "AsExpected")
+
+
+def test_a_card_that_was_divided_otherwise_while_its_node_was_away_is_divided_anew_on_resume() -> None:
+    made = pooled(**SMALL)
+    made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    made._touch(("Node", "n1"))
+    by_hand(made, CARDS[0], {"1g.10gb": 5})
+    made.settle()
+    made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    made._touch(("Node", "n1"))
+    made.settle()
+    assert (published(made), configured(made, CARDS[0])) == ([None, 7], "AwaitingLayout")
+
+    resume(made)
+    assert published(made) == [7, 7]
+
+
+def test_a_lost_card_is_not_waited_for() -> None:
+    made = pooled()
+    made.slow = {CARDS[0]}
+    ask(made, SMALL)
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+
+    made.fault(CARDS[0])
+    made.settle()
+    assert (applied(made)[0], published(made)) == ("MIG", [None, 7])
+    made.fault(CARDS[0], faulted=False)
+    made.settle()
+    assert published(made) == [None, 7]  # it is back, and not divided yet
+    made.slow = set()
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_driver_that_is_away_for_a_moment_turns_nothing_back() -> None:
+    made = pooled(**SMALL)
+    before = layout(made).wanted
+    told_mig = made.objects["GPUDevice", CARDS[0]]["status"]["hardware"].pop("mig")
+    made._touch(("GPUDevice", CARDS[0]))
+    made.execute(made._plan("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
+    assert layout(made).wanted == before
+
+    made.objects["GPUDevice", CARDS[0]]["status"]["hardware"]["mig"] = told_mig
+    made._touch(("GPUDevice", CARDS[0]))
+
+
+@pytest.mark.parametrize("key", [names.MIG_CARDS, names.MIG_CONFIG, names.MIG_VERSION])
+def test_what_somebody_edits_in_the_layout_is_put_back(key: str) -> None:
+    made = pooled(**SMALL)
+    data = made.objects[LAYOUT]["data"]
+    before = dict(data)
+    if key == names.MIG_CARDS:
+        data[key] = data[key].replace('"1g.10gb": 7', '"1g.10gb": 6')
+    else:
+        data[key] = "another"
+    made._touch(LAYOUT)
+    made.settle()
+
+    if key == names.MIG_CARDS:  # another part was written: ours is asked for anew
+        assert [dict(part.instances) for part in layout(made).wanted.values()] == [{"1g.10gb": 7}] * 2
+    else:
+        assert made.objects[LAYOUT]["data"] == before
+
+
+def test_a_deleted_layout_is_made_anew() -> None:
+    made = pooled(**SMALL)
+    del made.objects[LAYOUT]
+    made.settle()
+    assert [dict(part.instances) for part in layout(made).wanted.values()] == [{"1g.10gb": 7}] * 2
+    assert published(made) == [7, 7]
+
+
+@pytest.mark.parametrize("stop", range(20))
+def test_a_controller_that_dies_after_any_write_goes_on(stop: int) -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    ask(made, SMALL)
+    left = stop
+    for round_ in range(10):
+        for key in made._keys():
+            before = made.writes
+            made.execute(made._plan(*key).actions, names.MANAGER_POOL, stop_after=left)
+            left -= made.writes - before
+            made.check()
+        made.plugin()
+        made.mig_manager()
+        if round_ == 3:
+            end(made, CARDS[0])
+    made.settle()
+    assert (applied(made)[0], told(made), published(made)) == ("MIG", ("False", "AsExpected"), [7, 7])
+
+
+def test_the_manager_runs_where_the_pool_has_cards_and_only_for_mig() -> None:
+    assert MANAGER not in pooled().objects
+    made = pooled(**SMALL)
+    found = made.objects[MANAGER]
+    pod = found["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {names.pool_node_label("a"): "true"}
+    assert pod["containers"][0]["args"] == ["mig-manager", "--pool", "a"]
+    assert pod["serviceAccountName"] == "gpu-nodeagent-mig"
+    assert found["metadata"]["labels"][names.LABEL_COMPONENT] == "mig-manager"
+    assert found["spec"]["selector"]["matchLabels"].items() <= found["spec"]["template"]["metadata"]["labels"].items()
+    (owner,) = found["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("GPUPool", "a")
+
+    pod["nodeSelector"] = {"x": "y"}
+    made._touch(MANAGER)
+    repairs = [a for a in made._plan("GPUPool", "a").writes if isinstance(a, Apply)]
+    assert [action.ref.name for action in repairs] == [names.mig_manager("a")]
+    made.settle()
+    assert made.objects[MANAGER]["spec"]["template"]["spec"]["nodeSelector"] == {names.pool_node_label("a"): "true"}
+
+
+def test_the_manager_is_the_same_whatever_the_mode() -> None:
+    made = pooled(**SMALL)
+    seen = made.view().pool("a")
+    assert seen is not None
+    assert migmanager.is_needed(seen)
+    assert migmanager.daemonset(seen.pool, "x") == migmanager.daemonset(seen.pool, "x")
