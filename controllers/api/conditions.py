@@ -102,3 +102,12 @@ def condition(
         last_transition_time=since,
         observed_generation=generation,
     )
+
+
+def said(
+    existing: Iterable[Condition], kind: str, found: Finding, *, now: str, generation: int | None = None
+) -> Condition:
+    """The condition that says what was found."""
+    return condition(
+        existing, kind, status=found.status, reason=found.reason, message=found.message, now=now, generation=generation
+    )

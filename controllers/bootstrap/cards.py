@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import Finding, condition
+from controllers.api.conditions import Finding, said
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
 from controllers.bootstrap.health import judge
@@ -127,15 +127,8 @@ def _over(card: Card) -> Finding | None:
 def _condition(card: Card, found: Finding | None, now: float) -> Condition | None:
     if found is None:
         return None
-    return condition(
-        card.status.conditions,
-        kinds.FAULTED,
-        status=found.status,
-        reason=found.reason,
-        message=found.message,
-        now=stamp(now),
-        generation=card.metadata.generation,
-    )
+    generation = card.metadata.generation
+    return said(card.status.conditions, kinds.FAULTED, found, now=stamp(now), generation=generation)
 
 
 def _health(card: Card, heard: Memory | None, limits: Limits, now: float) -> DeviceHealth | None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import Finding, condition
+from controllers.api.conditions import Finding, said
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.bootstrap import cards, judge, mig, phases, troubles
 from controllers.bootstrap.observe import EXPORTER
 from controllers.bootstrap.phases import PHASES, Progress, progress
-from controllers.bootstrap.situation import Situation
+from controllers.bootstrap.situation import Situation, needs
 from controllers.domain.clock import seconds, stamp, stamp_exact
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
@@ -112,7 +112,7 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     if managed and count:
         rests = mig.suspension(seen.devices, inventory.status.bootstrap, deadline, now)
         step = progress(running, seen.ready | vouched, opened, rests.closed)
-    at = Situation(seen, managed, count, running, step.blocking, False, deadline, enabled, rests)
+    at = Situation(seen, managed, count, running, step.blocking, False, deadline, needs(seen.devices), enabled, rests)
     return _timed(
         Assessment(node, inventory, at, step, None, "", "", None, {}), settings, now, opening=bool(step.gates - opened)
     )
@@ -186,15 +186,7 @@ def _status(draft: Draft, known: Assessment, held: Held, now: float) -> None:
     at, inventory, old = known.at, known.inventory, known.inventory.status
     pooling = judge.ready_for_pooling(at, known.trouble, patience=known.patience, held=held.node)
     made = [
-        condition(
-            old.conditions,
-            kind,
-            status=found.status,
-            reason=found.reason,
-            message=found.message,
-            now=stamp(now),
-            generation=inventory.metadata.generation,
-        )
+        said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
         for kind, found in judge.findings(at, pooling).items()
     ]
     driver = _driver(at) or old.driver

@@ -46,6 +46,8 @@ class Situation:
     blocking: Phase | None
     overdue: bool
     deadline: float
+    needs: Requirement
+    """The least versions that its cards and the components ask for."""
     enabled: bool = True
     """Whether the module is."""
     suspended: Suspension = mig.NONE
@@ -55,11 +57,6 @@ class Situation:
     def name(self) -> str:
         """The node."""
         return self.seen.name
-
-    @property
-    def prepared(self) -> bool:
-        """Whether the node is to be prepared at all."""
-        return self.managed and self.cards > 0
 
     def fact(self, feature: str, key: str) -> str | None:
         """What the agent says; None where it says nothing."""
@@ -78,13 +75,19 @@ class Situation:
     @property
     def roles(self) -> tuple[str, ...]:
         """The validators that the settings want."""
-        return tuple(role for role, component in VALIDATORS.items() if self.runs(component))
+        return roles(self.phases)
 
-    @property
-    def needs(self) -> Requirement:
-        """The least versions that the node's cards and the components ask for."""
-        cards = ((pci, _compute(card)) for card in self.seen.devices if (pci := _pci(card)))
-        return strictest(for_card(pci.vendor, pci.device, compute) for pci, compute in cards)
+
+def roles(running: Iterable[Phase]) -> tuple[str, ...]:
+    """The validators among the components that are to run."""
+    components = {phase.component for phase in running}
+    return tuple(role for role, component in VALIDATORS.items() if component in components)
+
+
+def needs(cards: Iterable[Card]) -> Requirement:
+    """The least versions that cards and the components ask for."""
+    known = ((pci, _compute(card)) for card in cards if (pci := _pci(card)))
+    return strictest(for_card(pci.vendor, pci.device, compute) for pci, compute in known)
 
 
 def verdict(seen: ObservedNode, role: str) -> Validation | None:

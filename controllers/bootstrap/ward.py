@@ -19,7 +19,7 @@ from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.bootstrap.health.writing import telemetry, worth_writing
 from controllers.bootstrap.observe import EXPORTER
 from controllers.bootstrap.phases import enabled
-from controllers.bootstrap.situation import VALIDATORS, passes
+from controllers.bootstrap.situation import passes, roles
 from controllers.domain.fuse import blindness
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Ward:
     def configure(self) -> None:
         """Take changed settings."""
         self.limits = limits(self._settings())
-        running = {phase.component for phase in enabled(self._settings().bootstrap)}
-        self._roles = [role for role, component in VALIDATORS.items() if component in running]
+        self._roles = roles(enabled(self._settings().bootstrap))
 
     def listens(self, node: str) -> bool:
         """Whether the node's exporter is to be asked: its gate is open."""

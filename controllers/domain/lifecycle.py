@@ -9,13 +9,16 @@ implies and never throws it out of its pool.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controllers.api.conditions import FAULTED, is_true
 from controllers.domain.clock import seconds
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import DeviceState, GPUDevice, Reservation
+
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +32,23 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that happens to a card: which facts it needs, and what it changes."""
+    """Something that happens: which facts it needs, and what it changes."""
 
     needs: dict[str, bool]
     sets: dict[str, bool]
     who: str
+
+    def is_allowed(self, facts: object) -> bool:
+        """Whether it can happen where these facts hold."""
+        return all(getattr(facts, fact) == value for fact, value in self.needs.items())
+
+    def follow(self, facts: F, what: str) -> F:
+        """The facts afterwards; raises ValueError where it cannot happen, with `what` happens to whom."""
+        if not self.is_allowed(facts):
+            msg = f"{what} with {facts}"
+            raise ValueError(msg)
+        changed: Any = facts
+        return replace(changed, **self.sets)  # type: ignore[no-any-return]
 
 
 HAPPENINGS: Final[dict[str, Happening]] = {
@@ -57,15 +72,12 @@ def project(facts: Facts) -> DeviceState:
 
 def allowed(facts: Facts, happening: str) -> bool:
     """Whether it can happen to a card of which these facts hold."""
-    return all(getattr(facts, fact) == value for fact, value in HAPPENINGS[happening].needs.items())
+    return HAPPENINGS[happening].is_allowed(facts)
 
 
 def after(facts: Facts, happening: str) -> Facts:
     """The facts afterwards; raises ValueError where it cannot happen."""
-    if not allowed(facts, happening):
-        msg = f"{happening!r} cannot happen to a card with {facts}"
-        raise ValueError(msg)
-    return replace(facts, **HAPPENINGS[happening].sets)
+    return HAPPENINGS[happening].follow(facts, f"{happening!r} cannot happen to a card")
 
 
 def live(reservation: Reservation, now: float) -> bool:

@@ -6,7 +6,7 @@ phase, and what the conditions Maintenance and Misconfigured say, is read from `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from controllers.domain.lifecycle import Happening
@@ -109,15 +109,12 @@ def phase_of(facts: PoolFacts) -> Phase:
 
 def allowed(facts: PoolFacts, happening: str) -> bool:
     """Whether it can happen to a pool of which these facts hold."""
-    return all(getattr(facts, fact) == value for fact, value in HAPPENINGS[happening].needs.items())
+    return HAPPENINGS[happening].is_allowed(facts)
 
 
 def after(facts: PoolFacts, happening: str) -> PoolFacts:
     """The facts afterwards; raises ValueError where it cannot happen."""
-    if not allowed(facts, happening):
-        msg = f"{happening!r} cannot happen to a pool with {facts}"
-        raise ValueError(msg)
-    return replace(facts, **HAPPENINGS[happening].sets)
+    return HAPPENINGS[happening].follow(facts, f"{happening!r} cannot happen to a pool")
 
 
 def edges() -> set[tuple[Phase, Phase, str]]:

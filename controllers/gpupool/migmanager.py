@@ -6,15 +6,13 @@ stays for that too. It reads the layout of its node by watch: a change of cards 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.mig.configmap import COMPONENT
 from controllers.gpupool.migcards import part_of
-from controllers.gpupool.operands import labels, owner
+from controllers.gpupool.operands import around, labels
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -30,17 +28,8 @@ def is_needed(seen: ObservedPool) -> bool:
 
 def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
     """The pool's MIG manager on every node that has a card of it."""
-    name = names.mig_manager(pool.name)
     own = labels(pool.name) | {names.LABEL_COMPONENT: COMPONENT}
-    spec = {
-        "selector": {"matchLabels": {names.LABEL_APP: name}},
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-        "revisionHistoryLimit": 2,
-        "template": {"metadata": {"labels": {**own, names.LABEL_APP: name}}, "spec": _pod(pool.name, image)},
-    }
-    annotations = {names.SPEC_HASH: hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]}
-    meta = {"labels": own | {names.LABEL_APP: name}, "annotations": annotations, "ownerReferences": owner(pool)}
-    return {"metadata": meta, "spec": spec}
+    return around(pool, names.mig_manager(pool.name), own, _pod(pool.name, image))
 
 
 def _pod(pool: str, image: str) -> dict[str, Any]:

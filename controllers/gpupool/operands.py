@@ -9,12 +9,12 @@ that moves from one ConfigMap to another is in both for a moment, and never in n
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.offer import offer_of
+from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,15 +99,19 @@ def configmaps(pool: GPUPool, offered: list[GPUDevice], known: Mapping[str, Conf
 
 def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
     """The pool's device plugin on every node that has a card of it."""
-    name, own = names.plugin_object(pool.name), labels(pool.name)
+    return around(pool, names.plugin_object(pool.name), labels(pool.name), _pod(pool.name, image))
+
+
+def around(pool: GPUPool, name: str, own: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:
+    """A DaemonSet of the pool around a pod; `own` are its labels but for its name's."""
+    marked = own | {names.LABEL_APP: name}
     spec = {
         "selector": {"matchLabels": {names.LABEL_APP: name}},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
         "revisionHistoryLimit": 2,
-        "template": {"metadata": {"labels": {**own, names.LABEL_APP: name}}, "spec": _pod(pool.name, image)},
+        "template": {"metadata": {"labels": marked}, "spec": pod},
     }
-    annotations = {names.SPEC_HASH: hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]}
-    meta = {"labels": own | {names.LABEL_APP: name}, "annotations": annotations, "ownerReferences": owner(pool)}
+    meta = {"labels": marked, "annotations": {names.SPEC_HASH: spec_hash(spec)}, "ownerReferences": owner(pool)}
     return {"metadata": meta, "spec": spec}
 
 

@@ -17,9 +17,9 @@ from controllers.api.conditions import (
     MISCONFIGURED,
     NUMBERS,
     Finding,
-    condition,
     find,
     is_true,
+    said,
 )
 from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
@@ -208,10 +208,7 @@ def _configured(seen: ObservedPool, standing: Standing, gone: set[str], now: flo
         if len(actions) >= SAID_AT_ONCE:
             draft.look_again(0.0)
             break
-        existing = device.status.conditions
-        wanted = condition(
-            existing, CONFIGURED, status=found.status, reason=found.reason, message=found.message, now=stamp(now)
-        )
+        wanted = said(device.status.conditions, CONFIGURED, found, now=stamp(now))
         actions.append(Apply(ref(GPUDEVICE, device), own_status(wanted, auto_attach=automatic), "status"))
     return actions
 

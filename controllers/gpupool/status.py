@@ -125,14 +125,6 @@ def _conditions(seen: ObservedPool, standing: Standing, total: Capacity, now: fl
     offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
     found = findings(seen, standing, total, offered)
     return tuple(
-        kinds.condition(
-            seen.pool.status.conditions,
-            kind,
-            status=finding.status,
-            reason=finding.reason,
-            message=finding.message,
-            now=stamp(now),
-            generation=seen.pool.metadata.generation,
-        )
+        kinds.said(seen.pool.status.conditions, kind, finding, now=stamp(now), generation=seen.pool.metadata.generation)
         for kind, finding in found.items()
     )

@@ -8,6 +8,8 @@ the latter are theirs.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 MERGE_KEYS = ("mountPath", "containerPort", "name")
 ATOMIC = ("nodeSelector",)
 """Maps that are one value (`mapType=atomic` in Kubernetes' API): another key in them would be ours to remove."""
+
+
+def spec_hash(spec: dict[str, Any]) -> str:
+    """What tells one version of a spec, or of a ConfigMap's data, from another."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def is_as_built(meta: ObjectMeta, spec: dict[str, Any], body: dict[str, Any]) -> bool:

@@ -32,11 +32,10 @@ from sim.bench.quiet import Moment, others, wait_for_quiet
 from sim.bench.rows import Result, Row, Sizes
 from sim.bench.sight import Sight, following
 from sim.bench.stats import percentile
-from sim.bench.subject import START_SECONDS, Subject, total
+from sim.bench.subject import START_SECONDS, Subject, running, total
 from sim.bench.track import WRITES, Track, put_on_record
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
-from sim.module.processes import Timers, module_process
 from sim.nodes import dcgm
 from sim.nodes import names as sim_names
 from sim.nodes.machine import machine
@@ -96,7 +95,9 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         url = await stack.enter_async_context(_exporters(members))
         sight = await stack.enter_async_context(following(client, GPUNODEINVENTORY))
         ready = {m.name: sight.expect(m.name, _is_ready) for m in members if m.name not in kept}
-        subject = await stack.enter_async_context(_bootstrap(ground, url))
+        account = ground.kubeconfig(names.BOOTSTRAP)
+        process = running(ground.plane.dir, names.BOOTSTRAP, account, f"--exporter-url={url}", wait=False)
+        subject = await stack.enter_async_context(process)
         async with shown(
             progress, f"preparing {len(ready)} nodes", lambda: sum(f.done() for f in ready.values()), len(ready)
         ):
@@ -191,18 +192,6 @@ async def _exporters(members: list[Member]) -> AsyncIterator[str]:
 def _node(member: Member) -> Node:
     meta = {**member.node["metadata"], "annotations": {sim_names.SHAPE: SHAPE}}
     return adapter(Node).validate_python({"metadata": meta})
-
-
-@asynccontextmanager
-async def _bootstrap(ground: Bed, url: str) -> AsyncIterator[Subject]:
-    (port,) = free_ports(1)
-    account = ground.kubeconfig(names.BOOTSTRAP)
-    spec = module_process(names.BOOTSTRAP, account, port, Timers(), f"--exporter-url={url}")
-    subject = await asyncio.to_thread(Subject.start, ground.plane.dir, spec, wait=False)
-    try:
-        yield subject
-    finally:
-        await asyncio.to_thread(subject.stop)
 
 
 async def _quiet(subject: Subject, sizes: Sizes) -> Quiet:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,15 +33,11 @@ from sim.bench.pools_ground import GROUP_LABEL, grouped, make_pools, make_ready,
 from sim.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from sim.bench.rows import Result, Row, Sizes
 from sim.bench.sight import Sight, following
-from sim.bench.subject import START_SECONDS, Subject, total
+from sim.bench.subject import START_SECONDS, Subject, running, total
 from sim.bench.track import WRITES, Track, put_on_record
-from sim.controlplane.ports import free_ports
 from sim.errors import UserError
-from sim.module.processes import Timers, module_process
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from sim.programs import Progress
 
 STALL = "gpu_event_loop_stall_seconds"
@@ -108,7 +104,9 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         await make_pools(client, sizes.pools)
         await wait_for_quiet(ground.plane.dir, sizes.patience)
         async with shown(progress, f"starting the pool controller, {len(members) * CARDS} free cards"):
-            subject = await stack.enter_async_context(_controller(ground))
+            account = ground.kubeconfig(names.POOL_CONTROLLER)
+            process = running(ground.plane.dir, names.POOL_CONTROLLER, account, wait=True)
+            subject = await stack.enter_async_context(process)
             rested = await _rested(subject, len(members))
         started = {"rested": rested - subject.started, "cpu": subject.cpu_seconds(), **_kinds(await subject.metrics())}
         at_work = _AtWork(
@@ -149,17 +147,6 @@ async def _rested(subject: Subject, nodes: int) -> float:
         written = total(metrics, WRITES)
         await asyncio.sleep(REST_SECONDS)
     raise UserError(f"{subject.name} still writes after {START_SECONDS + nodes / 2:.0f} s")
-
-
-@asynccontextmanager
-async def _controller(ground: Bed) -> AsyncIterator[Subject]:
-    (port,) = free_ports(1)
-    spec = module_process(names.POOL_CONTROLLER, ground.kubeconfig(names.POOL_CONTROLLER), port, Timers())
-    subject = await asyncio.to_thread(Subject.start, ground.plane.dir, spec, wait=True)
-    try:
-        yield subject
-    finally:
-        await asyncio.to_thread(subject.stop)
 
 
 @dataclass

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +23,9 @@ from sim import controlplane
 from sim.controlplane import ProcessSpec, Ready
 from sim.controlplane.client import log_tail
 from sim.controlplane.layout import Layout
+from sim.controlplane.ports import free_ports
 from sim.errors import UserError
+from sim.module.processes import Timers, module_process
 
 _UTIME, _STIME = 11, 12  # fields 14 and 15 of /proc/<pid>/stat, after "(comm)"
 START_SECONDS = 60.0
@@ -115,6 +119,18 @@ class Subject:
                 if f'"{event}"'.encode() in line:
                     return datetime.fromisoformat(orjson.loads(line)["time"]).timestamp()
         return None
+
+
+@asynccontextmanager
+async def running(folder: Path, name: str, account: Path, *flags: str, wait: bool) -> AsyncIterator[Subject]:
+    """A process of the module under an account, until the end of the block; `wait`: until it says that it is ready."""
+    (port,) = free_ports(1)
+    spec = module_process(name, account, port, Timers(), *flags)
+    subject = await asyncio.to_thread(Subject.start, folder, spec, wait=wait)
+    try:
+        yield subject
+    finally:
+        await asyncio.to_thread(subject.stop)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +24,8 @@ from sim.bench.floor import RawClient
 from sim.bench.quiet import Moment, others, wait_for_quiet
 from sim.bench.records import Records
 from sim.bench.rows import Sizes
-from sim.bench.subject import START_SECONDS, Subject, by_kind, cpu_seconds, total
-from sim.controlplane.ports import free_ports
+from sim.bench.subject import START_SECONDS, Subject, by_kind, cpu_seconds, running, total
 from sim.errors import UserError
-from sim.module.processes import Timers, module_process
 from sim.nodes.names import NFD_NAMESPACE
 
 if TYPE_CHECKING:
@@ -170,16 +168,9 @@ class Track:
             others=disturbed,
         )
 
-    @asynccontextmanager
-    async def inventory(self, *, wait: bool = False) -> AsyncIterator[Subject]:
+    def inventory(self, *, wait: bool = False) -> AbstractAsyncContextManager[Subject]:
         """The inventory under its own account, until the end of the block; `wait`: until its caches are filled."""
-        (port,) = free_ports(1)
-        spec = module_process(names.INVENTORY, self.account, port, Timers())
-        subject = await asyncio.to_thread(Subject.start, self.ground.plane.dir, spec, wait=wait)
-        try:
-            yield subject
-        finally:
-            await asyncio.to_thread(subject.stop)
+        return running(self.ground.plane.dir, names.INVENTORY, self.account, wait=wait)
 
     def _now(self) -> Moment:
         return Moment.now(self.ground.plane.dir)

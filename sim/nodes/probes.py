@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api.validation import CONTAINER, DRIVER
+from controllers.bootstrap.situation import VALIDATORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DISCOVER: Final = "discover"
 PULL: Final = "ImagePullBackOff"
-ROLES: Final = {"driver-validator": DRIVER, "validator": CONTAINER}
+ROLES: Final = {component: role for role, component in VALIDATORS.items()}
 """The validators' roles by component."""
 
 

@@ -14,6 +14,7 @@ from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import operands
 from controllers.bootstrap.health.text import FIELDS
 from controllers.bootstrap.operands import build, collectors
+from controllers.runtime.drift import spec_hash
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data" / "dcgm"
@@ -89,7 +90,7 @@ def test_the_exporter_reads_the_list_from_its_configmap() -> None:
     assert {"name": "DCGM_EXPORTER_COLLECTORS", "value": f"{mount['mountPath']}/{key}"} in container["env"]
     assert made["data"][key] == (Path(collectors.__file__).parent / "collectors.csv").read_text()
     assert made["metadata"]["labels"] == operands.labels("dcgm-exporter")
-    assert made["metadata"]["annotations"] == {names.SPEC_HASH: operands.spec_hash(made["data"])}
+    assert made["metadata"]["annotations"] == {names.SPEC_HASH: spec_hash(made["data"])}
 
 
 def test_another_list_rolls_the_exporter_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

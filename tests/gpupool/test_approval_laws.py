@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections import Counter
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, find
@@ -16,8 +15,8 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.gpupool.select import is_automatic
 from controllers.runtime.plan import Note
+from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
 
 SPECS = {
     "old": {"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}},
@@ -31,7 +30,7 @@ CARDS = [f"{node}-0000-{card:02x}-00-0" for node in ("n1", "n2") for card in (0,
 BLOCKS = ("Ignored", "ManagedDisabled", "InventoryIncomplete")
 
 
-class Approval(RuleBasedStateMachine):
+class Approval(Controlled):
     """People annotate, decline and change pools; cards and nodes fail; the controller dies after any write."""
 
     @initialize()
@@ -76,20 +75,6 @@ class Approval(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, 400.0, 601.0]))
     def wait(self, seconds: float) -> None:
         self.cluster.now += seconds
-
-    @rule()
-    def plugins(self) -> None:
-        self.cluster.plugin()
-
-    @rule(data=st.data(), stop=st.integers(0, 4))
-    def reconcile_and_crash(self, data: st.DataObject, stop: int) -> None:
-        kind, name = data.draw(st.sampled_from(self.cluster._keys()))
-        with contextlib.suppress(ConflictError):
-            self.cluster.execute(self.cluster._plan(kind, name).actions, names.MANAGER_POOL, stop_after=stop)
-
-    @rule()
-    def settle(self) -> None:
-        self.cluster.settle()
 
     @rule()
     def settle_and_be_quiet(self) -> None:

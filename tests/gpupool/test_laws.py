@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.clock import stamp_exact
+from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
 
 POOLS = ("a", "b")
 THEIRS = {"key": "theirs", "effect": "NoSchedule"}
 CARDS = [f"n{n}-0000-{c:02x}-00-0" for n in (1, 2) for c in (0,)]
 
 
-class Pools(RuleBasedStateMachine):
+class Pools(Controlled):
     """People annotate, pods come and go, planners are killed after any write."""
 
     @initialize()
@@ -143,20 +142,6 @@ class Pools(RuleBasedStateMachine):
         spec = self.cluster.objects["Node", node].setdefault("spec", {})
         spec["taints"] = [*(t for t in spec.get("taints") or [] if t["key"] != "theirs"), THEIRS]
         self.cluster._touch(("Node", node))
-
-    @rule()
-    def plugins(self) -> None:
-        self.cluster.plugin()
-
-    @rule(data=st.data(), stop=st.integers(0, 4))
-    def reconcile_and_crash(self, data: st.DataObject, stop: int) -> None:
-        kind, name = data.draw(st.sampled_from(self.cluster._keys()))
-        with contextlib.suppress(ConflictError):
-            self.cluster.execute(self.cluster._plan(kind, name).actions, names.MANAGER_POOL, stop_after=stop)
-
-    @rule()
-    def settle(self) -> None:
-        self.cluster.settle()
 
     @rule()
     def settle_and_be_quiet(self) -> None:

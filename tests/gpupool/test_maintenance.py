@@ -17,6 +17,7 @@ from controllers.gpupool import maintenance, select
 from controllers.gpupool.building import Built
 from controllers.gpupool.select import SERVED_MODES
 from controllers.runtime.plan import Action, Apply, Note, Ref
+from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
 from tests.tools.model import ConflictError
 
@@ -390,17 +391,13 @@ def test_a_controller_that_dies_after_any_write_goes_on(stop: int) -> None:
     made = pooled()
     allocate(made, CARDS[0], "u")
     ask(made, SHARED)
-    left = stop
-    for round_ in range(8):
-        for key in made._keys():
-            before = made.writes
-            made.execute(made._plan(*key).actions, names.MANAGER_POOL, stop_after=left)
-            left -= made.writes - before
-            made.check()
+
+    def nodes(round_: int) -> None:
         made.plugin()
         if round_ == 3:
             end(made, CARDS[0])
-    made.settle()
+
+    die_and_go_on(made, stop, 8, nodes)
 
     assert (applied(made), told(made), published(made)) == (("TimeSlice", 4), ("False", "AsExpected"), [4, 4])
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
@@ -24,8 +23,8 @@ from controllers.domain.slots import NodeSlots, account
 from controllers.gpupool.fence import holders
 from controllers.gpupool.maintenance import judge
 from controllers.gpupool.select import SERVED_MODES
+from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
 
 NODES = ("n1", "n2")
 CARDS = [f"{node}-0000-{number:02x}-00-0" for node in NODES for number in (0, 1)]
@@ -38,7 +37,7 @@ LAYOUTS: list[dict[str, Any]] = [
 ]
 
 
-class Maintenance(RuleBasedStateMachine):
+class Maintenance(Controlled):
     """One pool over two nodes, and everybody who has to do with it."""
 
     @initialize()
@@ -210,20 +209,6 @@ class Maintenance(RuleBasedStateMachine):
                 self.cluster.fault(at, faulted=not good)
             case _:
                 self.cluster.annotate(at, "a" if good else None)
-
-    @rule()
-    def plugins(self) -> None:
-        self.cluster.plugin()
-
-    @rule(data=st.data(), stop=st.integers(0, 4))
-    def reconcile_and_crash(self, data: st.DataObject, stop: int) -> None:
-        key = data.draw(st.sampled_from(self.cluster._keys()))
-        with contextlib.suppress(ConflictError):
-            self.cluster.execute(self.cluster._plan(*key).actions, names.MANAGER_POOL, stop_after=stop)
-
-    @rule()
-    def settle(self) -> None:
-        self.cluster.settle()
 
     @rule()
     def settle_and_be_quiet(self) -> None:

@@ -14,6 +14,7 @@ from controllers.api.settings import parse_settings
 from controllers.domain import mig
 from controllers.gpupool import migmanager
 from controllers.runtime.plan import Apply, Expect
+from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.test_maintenance import (
     allocate,
     applied,
@@ -449,18 +450,14 @@ def test_a_controller_that_dies_after_any_write_goes_on(stop: int) -> None:
     made = pooled()
     allocate(made, CARDS[0], "u")
     ask(made, SMALL)
-    left = stop
-    for round_ in range(10):
-        for key in made._keys():
-            before = made.writes
-            made.execute(made._plan(*key).actions, names.MANAGER_POOL, stop_after=left)
-            left -= made.writes - before
-            made.check()
+
+    def nodes(round_: int) -> None:
         made.plugin()
         made.mig_manager()
         if round_ == 3:
             end(made, CARDS[0])
-    made.settle()
+
+    die_and_go_on(made, stop, 10, nodes)
     assert (applied(made)[0], told(made), published(made)) == ("MIG", ("False", "AsExpected"), [7, 7])
 
 

@@ -7,7 +7,6 @@ from controllers.bootstrap.operands.build import (
     labels,
     object_name,
     runtime_classes,
-    spec_hash,
 )
 from controllers.bootstrap.operands.images import AGENT_IMAGE, IMAGES
 from controllers.bootstrap.operands.monitoring import DCGM_PORT, EXPORTER_PORT
@@ -23,5 +22,4 @@ __all__ = [
     "labels",
     "object_name",
     "runtime_classes",
-    "spec_hash",
 ]

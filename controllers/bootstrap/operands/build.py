@@ -7,8 +7,6 @@ privileged.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -16,6 +14,7 @@ from controllers.bootstrap.operands import collectors, gfd, images, monitoring, 
 from controllers.bootstrap.operands.custom import customised
 from controllers.bootstrap.parts import RUNTIME_CLASS
 from controllers.bootstrap.phases import PHASES, setting
+from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,8 +105,3 @@ def _daemonset(component: str, pod: Json) -> Json:
     }
     meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(spec)}}
     return {"metadata": meta, "spec": spec}
-
-
-def spec_hash(spec: Json) -> str:
-    """What tells one version of a spec, or of a ConfigMap's data, from another."""
-    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
