@@ -37,5 +37,5 @@ class Builder(Protocol):
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
         """Whether a card is as the applied layout wants it, so that it can be offered: one may come in later."""
 
-    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...]:
-        """Writes that make the nodes try again what failed."""
+    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
+        """Writes that make the nodes try again what failed; None while that would hurt somebody."""

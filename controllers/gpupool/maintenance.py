@@ -127,10 +127,14 @@ def look_again(seen: ObservedPool, standing: Standing, now: float) -> float | No
     return max(0.05, began + seen.settings.maintenance.deadline - now)
 
 
-def retry(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
-    """Writes that make the nodes try again what failed there."""
-    found = [action for each in _builders(standing.wanted, standing.applied) for action in each.retry(seen, now)]
-    return [action for at, action in enumerate(found) if action not in found[:at]]
+def retry(seen: ObservedPool, standing: Standing, now: float) -> list[Action] | None:
+    """Writes that make the nodes try again what failed there; None while that has to wait for somebody."""
+    found: list[Action] = []
+    for each in _builders(standing.wanted, standing.applied):
+        if (writes := each.retry(seen, now)) is None:
+            return None
+        found += (action for action in writes if action not in found)
+    return found
 
 
 def _builders(*layouts: AllocationSpec) -> list[Builder]:

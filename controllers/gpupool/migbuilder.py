@@ -15,7 +15,9 @@ from controllers.domain.clock import seconds
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.building import Built
+from controllers.gpupool.fence import fence, nobody_else_bound
 from controllers.gpupool.migcards import acknowledged, ask_again, is_done, is_whole, part_of
+from controllers.gpupool.operands import cards_in
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -48,7 +50,7 @@ class Whole:
         """Whether nothing of MIG is left to be undone."""
         return is_whole(facts, device)
 
-    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...]:
+    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Have what was not turned back tried again."""
         return _again(seen, now)
 
@@ -77,7 +79,7 @@ class Divided:
         part, goal = part_of(facts, device), _goal(device, layout)
         return part is not None and isinstance(goal, CardLayout) and part.layout == goal and is_done(part, device)
 
-    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...]:
+    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Have what failed or drifted tried again."""
         return _again(seen, now)
 
@@ -108,7 +110,7 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
         return _Card(failed=goal)
     part = part_of(facts, device)
     if goal == DISABLED and is_whole(facts, device):
-        return _Card() if part is None or part.ours else _Card(due=NEVER)  # it is about to leave the node's layout
+        return _Card()
     if part is None or part.layout != goal:
         return _Card(due=NEVER)
     return _part(seen, device, part, now)
@@ -147,15 +149,29 @@ def _has_drifted(seen: ObservedPool, device: GPUDevice, part: PlannedCard) -> bo
     return was_offered or (halted is not None and halted.status == "True" and halted.reason == LAYOUT_FAILED)
 
 
-def _again(seen: ObservedPool, now: float) -> tuple[Action, ...]:
-    """Ask anew for cards, also leaving ones, with which the MIG manager is through in vain or had its time."""
+def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
+    """Ask anew for cards, also leaving ones, with which the MIG manager is through in vain or had its time.
+
+    None while somebody may be on one of them: it is tried again at once when asked, and it may still be offered.
+    """
+    around, listed = fence(seen, now), frozenset(card for config in seen.configs for card in cards_in(config))
     cards: dict[str, list[str]] = defaultdict(list)
     for device in seen.members:
         part = part_of(seen.facts(device.status.node_name), device)
-        if part is None or part.layout is None or is_done(part, device):
+        if part is None or not _is_vain(seen, device, part, now):
             continue
-        told = acknowledged(part, device)
-        is_through = told is not None and told.phase in ("Failed", "Done")
-        if is_through or _part(seen, device, part, now).failed is not None:
+        if device.status.inventory_id not in listed and around.is_clear(device):
             cards[device.status.node_name or ""].append(part.address)
-    return ask_again(seen, cards, now)
+        elif _is_awaited(seen, device):
+            return None
+    asked = ask_again(seen, cards, now)
+    return (nobody_else_bound(seen), *asked) if asked else ()
+
+
+def _is_vain(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> bool:
+    """Whether nobody is at a card any more that is not divided as its part says."""
+    if part.layout is None or is_done(part, device):
+        return False
+    told = acknowledged(part, device)
+    is_through = told is not None and told.phase in ("Failed", "Done")
+    return is_through or _part(seen, device, part, now).failed is not None

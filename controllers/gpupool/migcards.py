@@ -42,9 +42,12 @@ def is_done(part: PlannedCard, device: GPUDevice) -> bool:
 
 
 def is_whole(facts: NodeFacts, device: GPUDevice) -> bool:
-    """Whether nothing of MIG is left to be done to a card that is to be in no MIG pool."""
+    """Whether nothing of MIG is left to be done to a card that is to be in no MIG pool.
+
+    A part that is not ours to turn back has to leave the layout first: until then a MIG manager may be at it.
+    """
     part = part_of(facts, device)
-    return part is None or not part.ours or (part.layout == DISABLED and is_done(part, device))
+    return part is None or (part.ours and part.layout == DISABLED and is_done(part, device))
 
 
 def ask_again(seen: ObservedPool, cards: dict[str, list[str]], now: float) -> tuple[Apply, ...]:

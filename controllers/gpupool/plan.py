@@ -97,7 +97,8 @@ def _resume(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     pool = seen.pool
     if pool.metadata.annotations.get(names.RESUME) != "true":
         return []
-    again = retry(seen, standing, now)
+    if (again := retry(seen, standing, now)) is None:
+        return []  # the word stays until it can be obeyed
     body = {"metadata": {"annotations": {names.RESUME: None}}}
     actions: list[Action] = [*again, Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, body)]
     if again or standing.phase == "Halted":

@@ -488,3 +488,31 @@ def test_the_manager_is_the_same_whatever_the_mode() -> None:
     assert seen is not None
     assert migmanager.is_needed(seen)
     assert migmanager.daemonset(seen.pool, "x") == migmanager.daemonset(seen.pool, "x")
+
+
+def test_a_card_that_drifted_is_divided_anew_only_once_it_is_withdrawn() -> None:
+    made = pooled(**LARGE)
+    by_hand(made, CARDS[0], {"1g.10gb": 5})
+    made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
+    made._touch(("GPUPool", "a"))
+    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    assert names.RESUME in made.objects["GPUPool", "a"]["metadata"]["annotations"], "it cannot be obeyed yet"
+    made.mig_manager()  # asserts that nothing is divided while it is offered
+    made.settle()
+    assert divided(made)[0] == {"3g.40gb": 2}
+    assert names.RESUME not in made.objects["GPUPool", "a"]["metadata"]["annotations"]
+
+
+def test_a_card_at_which_a_manager_may_still_be_is_not_offered_whole() -> None:
+    """One that came with MIG mode on is not ours to turn back, but its pool changed its mind while it was divided."""
+    made = pooled()
+    by_hand(made, CARDS[0], {})
+    made.slow.add(CARDS[0])
+    ask(made, LARGE)
+    made.settle()
+    ask(made, {"mode": "Exclusive"})
+    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.plugin()
+    made.mig_manager()  # asserts that nothing is divided while it is offered
+    made.settle()
+    assert published(made) == [1, 1]

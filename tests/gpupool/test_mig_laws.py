@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -126,6 +125,4 @@ class MigWork(Maintenance):
 MigWork.TestCase.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestMigWork = pytest.mark.xfail(
-    reason="one run in eight finds a history that is not understood yet; see issue 6", strict=False
-)(MigWork.TestCase)
+TestMigWork = MigWork.TestCase
