@@ -288,25 +288,26 @@ POOL_RULES = rules(
     (
         f"self.metadata.name.size() <= {names.POOL_NAME_MAX}"
         " && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-        f"NameTooLong: a GPUPool's name is a DNS label of at most {names.POOL_NAME_MAX} characters"
+        f"{names.NAME_TOO_LONG}: a GPUPool's name is a DNS label of at most {names.POOL_NAME_MAX} characters"
         " (lower-case letters, digits and dashes), because the resource and the objects of the pool carry it",
     ),
     (
         "!has(self.spec.resource) || !has(self.spec.resource.name)"
         f" || self.spec.resource.name == '{names.PREFIX}' + self.metadata.name",
-        f"spec.resource.name must be {names.PREFIX}<name of the pool>; leave it out to get that",
+        f"{names.IMMUTABLE_FIELD}: spec.resource.name must be {names.PREFIX}<name of the pool>;"
+        " leave it out to get that",
     ),
     (
         "!has(self.spec.resource) || !has(self.spec.resource.unit) || self.spec.resource.unit =="
         " (!has(self.spec.allocation) || !has(self.spec.allocation.mode)"
         " || self.spec.allocation.mode == 'Exclusive' ? 'card'"
         " : self.spec.allocation.mode == 'MIG' ? 'mig-partition' : 'timeslice')",
-        "spec.resource.unit follows spec.allocation.mode (Exclusive: card, MIG: mig-partition,"
-        " TimeSlice: timeslice); leave it out to get that",
+        f"{names.IMMUTABLE_FIELD}: spec.resource.unit follows spec.allocation.mode (Exclusive: card,"
+        " MIG: mig-partition, TimeSlice: timeslice); leave it out to get that",
     ),
     (
         "!has(self.spec.allocation) || !has(self.spec.allocation.mode)"
         " || self.spec.allocation.mode != 'MIG' || has(self.spec.allocation.migProfile)",
-        "InvalidMIGProfile: mode MIG needs spec.allocation.migProfile, such as 1g.10gb",
+        f"{names.INVALID_MIG_PROFILE}: mode MIG needs spec.allocation.migProfile, such as 1g.10gb",
     ),
 )

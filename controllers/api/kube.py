@@ -35,6 +35,7 @@ class NodeCondition:
 
     type: str
     status: str
+    last_transition_time: str | None = None
 
 
 @record

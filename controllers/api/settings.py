@@ -18,6 +18,8 @@ from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
 
 _DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+FOUND_MAX = 80
+"""Characters of a wrong value that a message repeats."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -106,6 +108,9 @@ class MonitoringSettings:
             )
             raise ValueError(msg)
         return self
+
+
+DeviceStrategy = Literal["Auto", "CDI", "DeviceSpecs"]
 
 
 @record
@@ -215,6 +220,8 @@ class Settings:
     """How pools are reconfigured."""
     pools: PoolSettings = Field(default_factory=PoolSettings)
     """How cards come into pools."""
+    device_strategy: DeviceStrategy = "Auto"
+    """How containers get their cards: by CDI, by device nodes, or (Auto) by CDI where the node's runtime applies it."""
     health: HealthSettings = Field(default_factory=HealthSettings)
     """When cards and nodes are taken out of service."""
     log_level: Literal["Debug", "Info", "Warn", "Error"] = "Info"
@@ -242,6 +249,16 @@ def parse_settings(values: dict[str, Any]) -> Settings:
     try:
         settings: Settings = adapter(Settings).validate_python(values, extra="forbid")
     except ValidationError as error:
-        lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']} (found {e['input']!r})" for e in error.errors())
-        raise ValueError("; ".join(lines)) from error
+        raise ValueError("; ".join(map(_mistake, error.errors(include_url=False)))) from error
     return settings
+
+
+def _mistake(error: Any) -> str:
+    """One of pydantic's errors: the place, what is expected, what was found."""
+    found, what = repr(error["input"]), error["msg"].removeprefix("Value error, ")
+    if error["type"] == "unexpected_keyword_argument":
+        what = "there is no such setting"
+    elif error["type"] == "dataclass_type":
+        what = "Input should be a group of settings"  # not the name of a class of ours
+    shown = found if len(found) <= FOUND_MAX else f"{found[:FOUND_MAX]}…"
+    return f"{'.'.join(map(str, error['loc']))}: {what} (found {shown})"

@@ -24,6 +24,7 @@ from controllers.bootstrap.observe import EXPORTER, World
 from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
+from controllers.runtime import resting
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Note, Ref
 from controllers.runtime.process import Process, arguments, main
@@ -70,10 +71,15 @@ class Reconciler:
             self._world.operands(),
             self._settings.current.bootstrap,
             self._agent_image,
+            now=time.time(),
             enabled=self._settings.enabled,
         )
         await self._execute(made.actions)
         return made.requeue_after
+
+    def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
+        resting.follow(self._world.freed, old, new, time.time())
+        self.components.add(ALL)
 
     def _targets(self) -> dict[str, str]:
         """Where each node's exporter answers; an IPv6 address stands in brackets."""
@@ -100,7 +106,7 @@ class Reconciler:
         world.features.subscribe(self._feature_changed)
         world.devices.subscribe(self._device_changed)
         world.pods.subscribe(self._pod_changed)
-        world.daemonsets.subscribe(lambda _, __: self.components.add(ALL))
+        world.daemonsets.subscribe(self._operand_changed)
         world.configmaps.subscribe(lambda _, __: self.components.add(ALL))
         world.runtime_classes.subscribe(lambda _, __: self.components.add(ALL))
         self._settings.subscribe(lambda _: self._configured())

@@ -14,6 +14,7 @@ from controllers.bootstrap import operands
 from controllers.bootstrap.phases import PHASES
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
+from controllers.runtime.resting import rests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.observe import ObservedOperands
     from controllers.bootstrap.parts import Json
-    from controllers.bootstrap.records import Operand
 
 
 def plan(
@@ -30,12 +30,13 @@ def plan(
     settings: BootstrapSettings,
     agent_image: str = operands.AGENT_IMAGE,
     *,
+    now: float = 0.0,
     enabled: bool = True,
 ) -> Plan:
     """What to write so that every component runs as it is built, and no other; none where the module is disabled."""
     draft = Draft()
     if not enabled:
-        _daemonsets(draft, seen.daemonsets, {})
+        _daemonsets(draft, seen, {}, now)
         _configmaps(draft, seen.configmaps, {})
         return draft.done()
     for name, body in operands.runtime_classes().items():
@@ -44,7 +45,7 @@ def plan(
             draft.add(Apply(Ref(RUNTIMECLASS, name), body))
     # A pod waits for the file that it mounts.
     _configmaps(draft, seen.configmaps, operands.configmaps(settings))
-    _daemonsets(draft, seen.daemonsets, operands.daemonsets(settings, agent_image))
+    _daemonsets(draft, seen, operands.daemonsets(settings, agent_image), now)
     return draft.done()
 
 
@@ -58,14 +59,17 @@ def _configmaps(draft: Draft, seen: Mapping[str, ConfigMap], wanted: Mapping[str
             draft.add(Delete(ref(CONFIGMAP, found), found.metadata.resource_version))
 
 
-def _daemonsets(draft: Draft, seen: Mapping[str, Operand], wanted: Mapping[str, Json]) -> None:
+def _daemonsets(draft: Draft, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
     for name, body in wanted.items():
-        found = seen.get(name)
+        found = seen.daemonsets.get(name)
+        if found is None and (left := rests(seen.freed, name, now)) > 0:
+            draft.look_again(left)
+            continue
         leaving = found is not None and found.metadata.deletion_timestamp is not None
         if found is None or not (leaving or is_as_built(found.metadata, found.spec, body)):
             draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), body))
     for phase in PHASES:
         name = operands.object_name(phase.component)
-        found = seen.get(name)
+        found = seen.daemonsets.get(name)
         if name not in wanted and found is not None and found.metadata.deletion_timestamp is None:
             draft.add(Delete(ref(DAEMONSET, found), found.metadata.resource_version))

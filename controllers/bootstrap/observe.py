@@ -45,6 +45,8 @@ class ObservedOperands:
     daemonsets: Mapping[str, Operand] = field(default_factory=dict)
     configmaps: Mapping[str, ConfigMap] = field(default_factory=dict)
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
+    freed: Mapping[str, float] = field(default_factory=dict)
+    """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,8 @@ class World:
     daemonsets: Store[Operand]
     configmaps: Store[ConfigMap]
     runtime_classes: Store[RuntimeClass]
+    freed: dict[str, float] = field(default_factory=dict, init=False)
+    """When DaemonSets were gone, in epoch seconds by name (`controllers.runtime.resting`)."""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
@@ -117,6 +121,7 @@ class World:
             {item.name: item for item in self.daemonsets},
             {item.name: item for item in self.configmaps},
             {item.name: item for item in self.runtime_classes},
+            self.freed,
         )
 
     def _is_out(self, card: Card) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from controllers.api import names
+
 Json = dict[str, Any]
 
-RUNTIME_CLASS: Final = "nvidia"
 TOOLKIT_ROOT: Final = "/usr/local/nvidia"
 # name: path on the host, type
 HOST_PATHS: Final = {
@@ -27,7 +28,7 @@ HOST_PATHS: Final = {
 
 def on_host_network(container: Json, *paths: str) -> Json:
     """A pod on the host's network."""
-    pod = {"runtimeClassName": RUNTIME_CLASS, "hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    pod = {"runtimeClassName": names.RUNTIME_CLASS, "hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     return pod | {"containers": [container]} | ({"volumes": volumes(*paths)} if paths else {})
 
 

@@ -55,6 +55,16 @@ def slots_under(device: GPUDevice | None, allocation: AllocationSpec) -> int:
             return 1
 
 
+def undividable(pool: GPUPool, device: GPUDevice) -> str | None:
+    """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
+    allocation = pool.spec.allocation
+    card = mig.card_of(device) if allocation.mode == "MIG" else None
+    if card is None:
+        return None
+    slots = mig.slots_of(card, allocation.mig_profile or "")
+    return f"{slots.reason}: {slots.message}" if slots.profile is None else None
+
+
 def spelled(allocation: AllocationSpec) -> str:
     """An allocation in a sentence."""
     match allocation.mode:

@@ -1,14 +1,18 @@
 """Which nodes a pod can go to, as far as simple matching tells; the scheduler has the last word.
 
 Judged: a fixed nodeName, nodeSelector, required node affinity (labels and metadata.name), and
-taints that keep pods away. Not judged: other resources, volumes, pod affinity, spread.
+taints that keep pods away. Not judged: other resources, volumes, pod affinity, spread. A node
+that is unschedulable or not ready gives no cards to anybody (`domain/slots.py`), also not to a
+pod that names it and so goes past the scheduler.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.domain.selectors import holds
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node, NodeTaint
     from controllers.api.tenant import Expression, NodeTerm, PodToleration, TenantSpec
 
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 REPELLING = ("NoSchedule", "NoExecute")
 
 
@@ -29,11 +34,15 @@ class Wants:
     labels: Mapping[str, str]
     terms: tuple[NodeTerm, ...] | None
     tolerations: tuple[PodToleration | Toleration, ...]
+    pool_terms: tuple[NodeTerm, ...] | None = None
+    """Terms of the pool's own affinity, of which the node must match one as well."""
 
     @classmethod
-    def of(cls, spec: TenantSpec, added: Iterable[Toleration] = ()) -> Wants:
-        """What the pod demands, with the tolerations that the pool adds."""
-        return cls(spec.node_name, spec.node_selector, spec.required_terms, (*spec.tolerations, *added))
+    def of(
+        cls, spec: TenantSpec, added: Iterable[Toleration] = (), pool_terms: tuple[NodeTerm, ...] | None = None
+    ) -> Wants:
+        """What the pod demands, with the tolerations and the node affinity that the pool adds."""
+        return cls(spec.node_name, spec.node_selector, spec.required_terms, (*spec.tolerations, *added), pool_terms)
 
 
 def fits(wants: Wants, node: Node) -> bool:
@@ -43,6 +52,7 @@ def fits(wants: Wants, node: Node) -> bool:
         (wants.node_name is None or wants.node_name == node.name)
         and all(labels.get(key) == value for key, value in wants.labels.items())
         and (wants.terms is None or any(_term(term, node) for term in wants.terms))
+        and (wants.pool_terms is None or any(_term(term, node) for term in wants.pool_terms))
         and all(
             any(tolerates(toleration, taint) for toleration in wants.tolerations)
             for taint in node.spec.taints
@@ -69,12 +79,20 @@ def _holds(expression: Expression, labels: Mapping[str, str]) -> bool:
 
 
 def _compares(expression: Expression, value: str | None) -> bool:
-    try:
-        (bound,) = expression.values
-        found, limit = int(value or ""), int(bound)
-    except ValueError:
+    """Gt and Lt compare whole numbers; what is none matches nothing."""
+    if value is None or len(expression.values) != 1:
+        return False
+    found, limit = _integer(value), _integer(expression.values[0])
+    if found is None or limit is None:
         return False
     return found > limit if expression.operator == "Gt" else found < limit
+
+
+def _integer(text: str) -> int | None:
+    """A number as Go's ParseInt reads it, of 64 bits: Python alone would take `1_0` and spaces too."""
+    if len(text) > names.LABEL_VALUE_MAX or not _INTEGER.fullmatch(text):
+        return None
+    return number if -(2**63) <= (number := int(text)) < 2**63 else None
 
 
 def tolerates(toleration: PodToleration | Toleration, taint: NodeTaint | Taint) -> bool:

@@ -2,11 +2,14 @@
 
 Containers run together, init containers one after another, sidecars (init containers with
 restartPolicy Always) from their place in the row to the end. So a pod needs the larger of
-all containers with all sidecars, and of each init container with the sidecars before it.
+all containers with all sidecars, and of each init container with the sidecars before it. A
+pod's own `resources` and ephemeral containers cannot name an extended resource: the API server
+refuses that.
 """
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -15,25 +18,34 @@ from controllers.api import names
 if TYPE_CHECKING:
     from controllers.api.kube import Container, Pod, PodSpec
 
-_SUFFIXES = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9}
-_SUFFIXES |= {"Ki": Decimal(2) ** 10, "Mi": Decimal(2) ** 20, "Gi": Decimal(2) ** 30}
+_SUFFIXES = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("0.001"), "": Decimal(1)}
+_SUFFIXES |= {letter: Decimal(10) ** (3 * at) for at, letter in enumerate("kMGTPE", start=1)}
+_SUFFIXES |= {f"{letter}i": Decimal(2) ** (10 * at) for at, letter in enumerate("KMGTPE", start=1)}
+# A quantity as apimachinery's resource.ParseQuantity reads it: a number, then a suffix or an exponent.
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPEKi]{0,2})", re.ASCII)
 _DIGITS = 18  # Kubernetes' own limit is that of 64 bits
 
 
 def whole(quantity: str | int) -> int:
     """A Kubernetes quantity of things that cannot be divided; raises ValueError."""
-    if isinstance(quantity, int):
-        return quantity
-    number = quantity.rstrip("mkMGKi")
-    try:
-        value = Decimal(number) * _SUFFIXES[quantity[len(number) :]]
-    except (ArithmeticError, KeyError):
-        value = Decimal("NaN")
+    value = Decimal(quantity) if isinstance(quantity, int) else _number(quantity)
     # The API server takes 1e300000 as it stands; to spell it out would hold the process for seconds.
     if not value.is_finite() or value.adjusted() > _DIGITS or value != value.to_integral_value() or value < 0:
         msg = f"{quantity!r} is not a whole number of cards"
         raise ValueError(msg)
     return int(value)
+
+
+def _number(text: str) -> Decimal:
+    """The number that a quantity spells; NaN where it spells none."""
+    if text.isascii() and text.isdigit():  # nearly all
+        return Decimal(text)
+    found = _QUANTITY.fullmatch(text)
+    try:
+        number, suffix = found.groups() if found else ("", "")
+        return Decimal(number + suffix) if suffix[1:].strip("+-").isdigit() else Decimal(number) * _SUFFIXES[suffix]
+    except (ArithmeticError, KeyError):
+        return Decimal("NaN")
 
 
 def _asks(container: Container) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
@@ -21,29 +22,34 @@ from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
 from controllers.gpupool.observe import BY_NODE, BY_POOL, BY_REQUEST, FREE, World
-from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN
+from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN, SHARD_CARDS
 from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
+from controllers.gpupool.sayings import Sayings, planned
 from controllers.gpupool.select import claim
 from controllers.gpupool.tainting import Tainting
+from controllers.runtime import resting
 from controllers.runtime.controller import Controller
-from controllers.runtime.plan import Apply
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controllers.api.meta import KubeObject
+    from controllers.runtime.plan import Plan
 
 OURS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_POOL)
 CONFIGS = Scope(namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT} in ({PLUGIN},{MIG_MANAGER})")
 """The pools' lists, and the nodes' MIG layouts, which belong to no pool alone."""
 POOL_WORKERS = 16
 """Mostly they wait for the API server: a quorum list of pods takes up to 100 ms."""
-THREAD_CARDS = 1000
-"""A pool of more cards is planned beside the event loop: its plan takes longer than the loop may stand."""
-STATUS_PERIOD = 1.0
-"""Seconds between two writes of one pool's status."""
+LISTS_PERIOD, SMALL_LISTS_PERIOD = 1.0, 0.1
+"""Seconds between two writes of one pool's lists that only add cards: the plugins of all its nodes read each. A list
+that fits into one ConfigMap is cheap, and somebody waits for it."""
+CARD_WORKERS = 16
+"""A first start writes the state of every card."""
 
 
 class Reconciler:
@@ -52,34 +58,56 @@ class Reconciler:
     def __init__(self, process: Process, world: World) -> None:
         """Make the loops; `watch` connects them to the caches."""
         self._execute, self._world = process.executor.execute, world
-        self._status_written: dict[str, float] = {}
+        self._listed: dict[str, float] = {}  # when the pools' lists were written, in monotonic seconds
+        self.sayings = Sayings(process, world)
         self.pools = Controller("pools", self._pool, workers=POOL_WORKERS)
-        self.nodes = Places(process, world, self.pools.add_after)
-        self.cards = Controller("cards", self._card, workers=8)
+        self.nodes = Places(process, world, self.sayings.controller.add_after)
+        self.cards = Controller("cards", self._card, workers=CARD_WORKERS)
         self.queues = Queues(process, world)
         self.tainting = Tainting(process, world)
 
+    @property
+    def loops(self) -> tuple[Controller, ...]:
+        """All of them."""
+        others = (self.nodes.controller, self.queues.controller, self.tainting.controller)
+        return (self.pools, self.cards, self.sayings.controller, *others)
+
     async def _pool(self, name: str) -> float | None:
-        seen = self._world.pool(name)
-        if seen is None:
-            self._status_written.pop(name, None)
+        if name == FREE:
+            return None  # a pod's label may be empty, and the cards in no pool are not to be let go of
+        made = await self._acts(name)
+        if made is not None and plan.writes_status(made):
+            async with self.sayings.alone(name):
+                made = await self._acts(name)
+                await self._carry_out(name, made)
+        else:
+            await self._carry_out(name, made)
+        if made is None:
+            self._listed.pop(name, None)
             self.nodes.forget(name)
-            metrics.forget(name)
             made = plan.orphans(self._world.without_pool(name), time.time())
             await self._execute(made.actions)
-            return made.requeue_after
-        due = self._status_written.get(name, float("-inf")) + STATUS_PERIOD
-        wait = due - time.monotonic()
-        if len(seen.members) > THREAD_CARDS:
-            # A pure function of frozen values: it can be anywhere, and the loop serves the others meanwhile.
-            made = await asyncio.to_thread(plan.plan, seen, time.time(), status_in=wait)
-        else:
-            made = plan.plan(seen, time.time(), status_in=wait)
-        await self._execute(made.actions)
-        if any(isinstance(a, Apply) and a.ref.resource is resources.GPUPOOL and a.subresource for a in made.actions):
-            self._status_written[name] = time.monotonic()
-        metrics.record(seen.pool, len(seen.members))
         return made.requeue_after
+
+    async def _acts(self, name: str) -> Plan | None:
+        """The plan for a pool as it is now; None where there is none."""
+        seen = self._world.pool(name)
+        if seen is None:
+            return None
+        period = LISTS_PERIOD if len(seen.members) > SHARD_CARDS else SMALL_LISTS_PERIOD
+        wait = self._listed.get(name, float("-inf")) + period - time.monotonic()
+        return await planned(seen, partial(plan.act, lists_in=wait))
+
+    async def _carry_out(self, name: str, made: Plan | None) -> None:
+        if made is None:
+            return
+        try:
+            await self._execute(made.actions)
+        finally:  # what came after them may have been refused
+            if plan.writes_lists(made):
+                self._listed[name] = time.monotonic()
+            if plan.writes_status(made):
+                self.sayings.wrote(name)
 
     async def _card(self, name: str) -> float | None:
         seen = self._world.card(name)
@@ -105,7 +133,7 @@ class Reconciler:
 
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
-        self.pools.add_all(pool.name for pool in self._world.pools)
+        self._wake(pool.name for pool in self._world.pools)
         self.pools.add_all(name for name in self._world.devices.index_values(BY_POOL) if name != FREE)
         self.nodes.everything()
         self.cards.add_all(device.name for device in self._world.devices)
@@ -117,11 +145,19 @@ class Reconciler:
         self._world.settings = settings
         self.everything()
 
+    def _wake(self, pools: Iterable[str]) -> None:
+        """Look at pools at once, and say what there is to say a little later."""
+        changed = tuple(pools)
+        self.pools.add_all(changed)
+        self.sayings.settle(changed)
+
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
         pool = new or old
         if pool is None:
             return
-        self.pools.add(pool.name)
+        if old is None or new is None or _decides(old) != _decides(new):
+            self.pools.add(pool.name)
+        self.sayings.settle((pool.name,))
         if old is None or new is None or _stands(old) != _stands(new):
             self.nodes.everything(after=POOLS_DELAY)
 
@@ -130,7 +166,7 @@ class Reconciler:
             if device is None:
                 continue
             self.nodes.controller.add(device.status.node_name or "")
-            self.pools.add_all(_concerned(device))
+            self._wake(_concerned(device))
         if new is not None:
             self.cards.add(new.name)
         self._joins(old, new)
@@ -156,13 +192,13 @@ class Reconciler:
         self.nodes.controller.add(name)
         if pools:
             here = self._world.devices.by(BY_NODE, name)
-            self.pools.add_all({pool for device in here for pool in _concerned(device)})
+            self._wake({pool for device in here for pool in _concerned(device)})
 
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
             if pod is None:
                 continue
-            self.pools.add(pod.metadata.labels.get(names.LABEL_POOL, ""))
+            self._wake((pod.metadata.labels.get(names.LABEL_POOL, ""),))
             if request := pod.metadata.annotations.get(names.REQUEST_ID):
                 self.cards.add_all(device.name for device in self._world.devices.by(BY_REQUEST, request))
 
@@ -171,13 +207,14 @@ class Reconciler:
             if config is None:
                 continue
             if pool := config.metadata.labels.get(names.LABEL_POOL):
-                self.pools.add(pool)
+                self._wake((pool,))
             for owner in config.metadata.owner_references:
                 if owner.kind == resources.NODE.kind:  # a MIG layout
                     self._place_changed(owner.name, pools=True)
 
     def _operand_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.pools.add((new or old or Node()).metadata.labels.get(names.LABEL_POOL, ""))
+        resting.follow(self._world.freed, old, new, time.time())
 
 
 def _concerned(device: GPUDevice) -> set[str]:
@@ -189,6 +226,11 @@ def _concerned(device: GPUDevice) -> set[str]:
 def _matters(node: Node) -> tuple[object, ...]:
     """What pools and nodes' decisions read of a Node: not what kubelet reports of its resources."""
     return node.metadata, node.spec, node.ready
+
+
+def _decides(pool: GPUPool) -> tuple[object, ...]:
+    """What is acted on of a pool: not what its status counts and lists."""
+    return pool.metadata, pool.spec, pool.status.applied_allocation, pool.status.conditions
 
 
 def _stands(pool: GPUPool) -> tuple[object, ...]:
@@ -216,8 +258,7 @@ async def wire(process: Process) -> None:
         reconciler.watch()
         reconciler.everything()
         async with asyncio.TaskGroup() as group:
-            loops = (reconciler.nodes.controller, reconciler.queues.controller, reconciler.tainting.controller)
-            for controller in (reconciler.pools, reconciler.cards, *loops):
+            for controller in reconciler.loops:
                 group.create_task(controller.run(), name=controller.name)
 
     await process.run(work, lease=names.POOL_CONTROLLER, namespace=names.NAMESPACE)

@@ -32,7 +32,7 @@ def approvals(seen: ObservedNode) -> list[Merge]:
         if pool is not None:
             taken[pool] += 1
             body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
-            made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body))
+            made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, together=True))
     return made
 
 

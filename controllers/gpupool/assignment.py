@@ -80,7 +80,7 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
                 checks[node] = _still_bound(seen, device)
             actions += [
                 _status(device, status),
-                Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message),
+                Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, together=True),
             ]
     return [*checks.values(), *actions]
 
@@ -122,11 +122,14 @@ def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
         "state": project(replace(facts_of(device, now), pooled=True)),
     }
     message = f"The card is in pool {pool}; its node's plugin will offer it as {names.resource_name(pool)}."
-    return [_status(device, status), Note(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message)]
+    note = Note(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, together=True)
+    return [_status(device, status), note]
 
 
 def _status(device: GPUDevice, status: Mapping[str, object]) -> Merge:
-    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, "status")
+    # Each card for itself: whichever of them are written, the rest is for the next plan.
+    version = device.metadata.resource_version
+    return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", together=True)
 
 
 def _still_bound(seen: ObservedPool, device: GPUDevice) -> Expect:

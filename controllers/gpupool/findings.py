@@ -1,4 +1,4 @@
-"""What the conditions of a pool say: found, expected, and what to do. Pure."""
+"""What the conditions of a pool, and of its cards on a node that is away, say: found, expected, what to do. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from controllers.api import names
 from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, MAINTENANCE, MISCONFIGURED, Finding
 from controllers.domain.allocation import spelled
 from controllers.domain.capacity import is_low
+from controllers.domain.wording import SHOWN, listed
 from controllers.gpupool.select import SERVED_MODES, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controllers.api.gpupool import Capacity
     from controllers.gpupool.maintenance import Standing
-    from controllers.gpupool.observe import ObservedPool
+    from controllers.gpupool.observe import NodeFacts, ObservedPool
 
-NAMED = 5
 """So many pods, cards or nodes are named; the rest is a number."""
 
 
@@ -51,7 +49,7 @@ def _maintenance(seen: ObservedPool, standing: Standing) -> Finding:
         return Finding(True, "LayoutFailed", _failures(seen, standing))
     goal = f"spec.allocation asks for {spelled(standing.wanted)}; nodes are configured for {spelled(standing.applied)}."
     if standing.phase == "Rebuilding":
-        return Finding(True, "Rebuilding", f"{goal} Nodes at work: {some(standing.built.pending) or 'none yet'}.")
+        return Finding(True, "Rebuilding", f"{goal} Nodes at work: {listed(standing.built.pending) or 'none yet'}.")
     if standing.phase == "Applying":
         return Finding(True, "Applying", f"{goal} Nobody uses a card; they are about to be offered anew.")
     return _draining(seen, standing, goal)
@@ -62,9 +60,9 @@ def _draining(seen: ObservedPool, standing: Standing, goal: str) -> Finding:
     pods, cards = standing.holders, standing.offered
     told = [goal]
     if pods:
-        told.append(f"Waiting for pods that hold cards or are promised some ({len(pods)}): {some(pods)}.")
+        told.append(f"Waiting for pods that hold cards or are promised some ({len(pods)}): {listed(pods)}.")
     if cards:
-        told.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {some(cards)}.")
+        told.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {listed(cards)}.")
     what = "Pods" if pods else "Plugins"
     if not standing.overdue:
         return Finding(True, f"WaitingFor{what}", " ".join(told))
@@ -86,7 +84,7 @@ def _misconfigured(seen: ObservedPool, standing: Standing) -> Finding:
 
 def _failures(seen: ObservedPool, standing: Standing) -> str:
     failed = standing.built.failed
-    told = "; ".join(f"{node}: {why}" for node, why in sorted(failed.items())[:NAMED])
+    told = "; ".join(f"{node}: {why}" for node, why in sorted(failed.items())[:SHOWN])
     again = f"kubectl annotate gpupool {seen.pool.name} {names.RESUME}=true"
     asked = f"{spelled(standing.wanted)} did not come true on {len(failed)} nodes ({told})."
     return f"{asked} Mend them and try again: {again}; or change spec.allocation."
@@ -98,8 +96,19 @@ def _capacity_low(total: Capacity) -> Finding:
     return Finding(low, "BelowTenPercent" if low else "Enough", counted)
 
 
-def some(items: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
-    all_items = list(items)
-    rest = len(all_items) - NAMED
-    return ", ".join(all_items[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def away(facts: NodeFacts, name: str) -> str:
+    """Why nothing on a card's node answers, and what to do; empty where the node is there and Ready.
+
+    A card is let go only by its plugin and by kubelet, or with its node: on one that does not answer pods may run on.
+    """
+    node = facts.node
+    if node is None:
+        return f"Node {name} is gone from the cluster, and the card's object goes with it."
+    if node.ready:
+        return ""
+    since = next((c.last_transition_time for c in node.status.conditions if c.type == "Ready"), None)
+    found = f"Node {name} is not Ready{f' since {since}' if since else ''}: nothing there answers, and pods may run on."
+    return (
+        f"{found} The card stays in the pool until the node is back. If that machine is off for good, say so:"
+        f" kubectl delete node {name}; its cards go with it."
+    )

@@ -74,7 +74,8 @@ def _assigned(seen: ObservedNode, members: list[GPUDevice], now: float) -> tuple
     """The pools that have cards here, with the slots of those cards."""
     old = seen.facts.inventory.status.pools if seen.facts.inventory else None
     since = {entry.name: entry.since for entry in old.assigned} if old else {}
-    allocations = {pool.name: applied(pool) for pool in seen.pools}
+    here = {device.status.pool_ref.name for device in members if device.status.pool_ref is not None}
+    allocations = {name: applied(seen.by_name[name]) for name in here if name in seen.by_name}
     made: dict[str, AssignedPool] = {}
     for device in members:
         if (pool := device.status.pool_ref) is None:

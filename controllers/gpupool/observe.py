@@ -12,7 +12,8 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
 from controllers.domain import mig
-from controllers.domain.slots import named_devices
+from controllers.domain.request import units_of
+from controllers.domain.slots import named_devices, reported
 from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
 from controllers.gpupool.operands import cards_in
@@ -60,6 +61,9 @@ class NodeFacts:
         object.__setattr__(self, "ready", ready)
 
 
+UNKNOWN = NodeFacts(None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedPool:
     """One pool with everything that decides about it."""
@@ -87,11 +91,13 @@ class ObservedPool:
     """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
     joined: Mapping[str, float] = field(default_factory=dict)
     """When cards (by name) came in whose plugins have yet to offer them, where that was seen; in epoch seconds."""
+    freed: Mapping[str, float] = field(default_factory=dict)
+    """When DaemonSets of the pool (by name) were seen to go, in epoch seconds."""
     settings: Settings = field(default_factory=Settings)
 
     def facts(self, node: str | None) -> NodeFacts:
         """A node's facts; of a node that is unknown, that it is not ready."""
-        return self.nodes.get(node or "", NodeFacts(None, None))
+        return self.nodes.get(node or "", UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,10 @@ class World:
     candidates: Candidates = field(default_factory=Candidates, init=False)
     joined: dict[str, float] = field(default_factory=dict, init=False)
     """When cards came into their pools, while nothing has been said of their plugins."""
+    freed: dict[str, float] = field(default_factory=dict, init=False)
+    """When DaemonSets (by name) were seen to go, of late."""
+    _known: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
+    """The facts of nodes, and the layout that they were read from."""
     _selection: Selection | None = field(default=None, init=False)
     _stale: bool = field(default=True, init=False)
 
@@ -179,10 +189,19 @@ class World:
         self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
 
-    def _facts(self, node: str) -> NodeFacts:
-        config = self._layout(node)
+    def _facts(self, name: str) -> NodeFacts:
+        """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""
+        node, inventory, config = self.nodes.get(name), self.inventories.get(name), self._layout(name)
+        known = self._known.get(name)
+        if known is not None and known[0] is config and known[1].node is node and known[1].inventory is inventory:
+            return known[1]
         layout = _read(config.data.get(names.MIG_CARDS, "")) if config is not None else None
-        return NodeFacts(self.nodes.get(node), self.inventories.get(node), layout)
+        facts = NodeFacts(node, inventory, layout)
+        if node is None and inventory is None:
+            self._known.pop(name, None)
+        else:
+            self._known[name] = config, facts
+        return facts
 
     def _layout(self, node: str) -> ConfigMap | None:
         return self.configs.get(f"{names.NAMESPACE}/{names.mig_layout(node)}")
@@ -217,6 +236,7 @@ class World:
         coming = {d.status.node_name or "" for d in claimants}
         homes = {d.status.node_name or "" for d in members}
         positions = {d.name: at for node in coming for at, d in enumerate(self.devices.by(BY_NODE, node))}
+        made = (names.plugin_object(name), names.mig_manager(name))
         return ObservedPool(
             pool=pool,
             members=members,
@@ -230,9 +250,10 @@ class World:
             held=frozenset(card for node in coming for card in self._held(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
-            cards_on={node: len(self.devices.by(BY_NODE, node)) for node in homes},
+            cards_on={node: self.devices.count(BY_NODE, node) for node in homes},
             candidates=self.candidates.of(name),
             joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},
+            freed={each: self.freed[each] for each in made if each in self.freed},
             settings=self.settings,
         )
 
@@ -251,10 +272,10 @@ class World:
         )
 
     def _held(self, node: str) -> set[str]:
-        """Cards of a node that bound pods were given, without those that kubelet gave other cards."""
-        reported = {a.pod_uid for d in self.devices.by(BY_NODE, node) for a in d.status.allocations}
-        pods = (p for p in self.pods.by(BY_NODE, node) if not p.finished and p.metadata.uid not in reported)
-        return {card for pod in pods for card in named_devices(pod)}
+        """Cards of a node that bound pods were given, without pods of which kubelet has told all cards."""
+        told = reported(self.devices.by(BY_NODE, node))  # card by card: some of a pod's may be told, and others not yet
+        pods = (pod for pod in self.pods.by(BY_NODE, node) if not pod.finished)
+        return {card for pod in pods if told[pod.metadata.uid] < _needs(pod) for card in named_devices(pod)}
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""
@@ -286,6 +307,11 @@ class World:
         namespaces = {r.namespace for r in device.status.reservations}
         known = {name: frozenset(pod.key for pod in self.pods.by(BY_NAMESPACE, name)) for name in namespaces}
         return ObservedCard(device, pods, known, self.settings)
+
+
+def _needs(pod: Pod) -> int:
+    """Slots that a pod holds in its pool, at least one: it would not be named otherwise."""
+    return max(1, units_of(pod, pod.metadata.labels.get(names.LABEL_POOL, "")))
 
 
 @lru_cache(maxsize=4096)

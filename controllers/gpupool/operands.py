@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.offer import offer_of
+from controllers.gpupool import pluginpod
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec, GPUPool
     from controllers.api.kube import ConfigMap
+    from controllers.api.settings import DeviceStrategy
     from controllers.domain.offer import Offer
 
 SHARD_CARDS = 1000
@@ -29,8 +31,6 @@ PLUGIN = "device-plugin"
 """Component of what belongs to the device plugins."""
 AGENT_IMAGE = "registry.local/gpu-control-plane/nodeagent:dev"
 """The chart's default; gpupool-controller's flag --agent-image says what a cluster really uses."""
-PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
-POD_RESOURCES_DIR = "/var/lib/kubelet/pod-resources"
 
 
 def offer(pool: str, allocation: AllocationSpec, cards: Iterable[GPUDevice]) -> Offer:
@@ -97,9 +97,10 @@ def configmaps(pool: GPUPool, offered: list[GPUDevice], known: Mapping[str, Conf
     return made
 
 
-def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
-    """The pool's device plugin on every node that has a card of it."""
-    return around(pool, names.plugin_object(pool.name), labels(pool.name), _pod(pool.name, image))
+def daemonset(pool: GPUPool, image: str, strategy: DeviceStrategy = "Auto", *, divided: bool = False) -> dict[str, Any]:
+    """The pool's device plugin on every node that has a card of it; `divided` where it hands out MIG instances."""
+    pod = pluginpod.pod(pool.name, image, strategy, divided=divided)
+    return around(pool, names.plugin_object(pool.name), labels(pool.name), pod)
 
 
 def around(pool: GPUPool, name: str, own: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:
@@ -113,42 +114,3 @@ def around(pool: GPUPool, name: str, own: dict[str, str], pod: dict[str, Any]) -
     }
     meta = {"labels": marked, "annotations": {names.SPEC_HASH: spec_hash(spec)}, "ownerReferences": owner(pool)}
     return {"metadata": meta, "spec": spec}
-
-
-def _pod(pool: str, image: str) -> dict[str, Any]:
-    return {
-        "nodeSelector": {names.pool_node_label(pool): "true"},
-        "serviceAccountName": "gpu-nodeagent-device-plugin",
-        "automountServiceAccountToken": True,  # its ServiceAccount says no by default
-        "priorityClassName": "system-node-critical",
-        "tolerations": [{"operator": "Exists"}],
-        "terminationGracePeriodSeconds": 10,
-        "containers": [_container(pool, image)],
-        "volumes": [
-            {"name": "plugins", "hostPath": {"path": PLUGIN_DIR}},
-            {"name": "pod-resources", "hostPath": {"path": POD_RESOURCES_DIR}},
-            {"name": "sys", "hostPath": {"path": "/sys"}},
-        ],
-    }
-
-
-def _container(pool: str, image: str) -> dict[str, Any]:
-    return {
-        "name": "device-plugin",
-        "image": image,
-        "args": ["device-plugin", "--pool", pool],
-        "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsUser": 0,  # kubelet's sockets belong to root
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "volumeMounts": [
-            {"name": "plugins", "mountPath": PLUGIN_DIR},
-            {"name": "pod-resources", "mountPath": POD_RESOURCES_DIR, "readOnly": True},
-            {"name": "sys", "mountPath": "/sys", "readOnly": True},
-        ],
-    }

@@ -38,6 +38,7 @@ class Places:
         self._since: dict[str, float] = {}  # when a node that has something to say first had it
         self._due: dict[str, float] = {}  # when a pool was, or will be, woken for its candidates
         self._unlooked: set[str] = set()
+        self._all_due = float("-inf")  # when all nodes were, or will be, looked at after changes of pools
         self.controller = Controller("nodes", self._reconcile, workers=8)
 
     def start(self) -> None:
@@ -47,11 +48,12 @@ class Places:
 
     def everything(self, after: float = 0.0) -> None:
         """Look at every node, after a while."""
-        for inventory in self._world.inventories:
-            if after > 0:
+        if after <= 0:
+            self.controller.add_all(inventory.name for inventory in self._world.inventories)
+        elif (now := time.monotonic()) >= self._all_due:  # else all are about to be looked at anyway
+            self._all_due = now + after
+            for inventory in self._world.inventories:
                 self.controller.add_after(inventory.name, after)
-            else:
-                self.controller.add(inventory.name)
 
     def forget(self, pool: str) -> None:
         """The pool is gone."""

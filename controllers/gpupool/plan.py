@@ -7,6 +7,7 @@ before nodes are told to run them; the finalizer is the first thing and goes las
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
@@ -21,6 +22,8 @@ from controllers.api.conditions import (
     is_true,
     said,
 )
+from controllers.api.gpupool import GPUPool
+from controllers.api.meta import ObjectMeta
 from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import spelled
@@ -28,31 +31,54 @@ from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
 from controllers.gpupool.fence import nobody_else_bound
+from controllers.gpupool.findings import away
 from controllers.gpupool.free import own_status
 from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
 from controllers.gpupool.select import is_automatic
 from controllers.gpupool.status import pool_status
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref
+from controllers.runtime.resting import rests
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Published
     from controllers.api.gpupool import GPUPoolStatus
     from controllers.api.kube import DaemonSet
     from controllers.api.meta import Condition, KubeObject
+    from controllers.api.settings import DeviceStrategy
     from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import ObservedPool
 
 
 AWAITING_PLUGIN = "AwaitingPlugin"
-SAID_AT_ONCE = 100
-"""Cards of which one plan writes what they say: a card that is to come in does not wait for thousands of those."""
-PLUGIN_PATIENCE = 5.0
-"""Seconds that a card's plugin has to offer it before the card says that it does not."""
+SAID_AT_ONCE = 200
+"""Cards of which one plan writes what they say: the pool's status does not wait for thousands of those."""
+PLUGIN_PATIENCE = 30.0
+"""Seconds that a card's plugin has to offer it before the card says that it does not.
+
+As long as the first plugin of a node takes to start: a card that is offered by then costs one write less, and the
+pool's `status.nodes` says at once who is waited for.
+"""
 
 
 def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
-    """Plan for a pool. `status_in`: seconds until its status may be written again."""
+    """All of it: what is acted on, what the cards say, what the pool says. `status_in`: see `say_pool`.
+
+    The process carries the three out in loops of their own, so that nobody waits for what is only said.
+    """
+    draft = Draft()
+    for part in (act(seen, now), say_cards(seen, now), say_pool(seen, now, status_in=status_in)):
+        draft.add(*part.actions)
+        if part.requeue_after is not None:
+            draft.look_again(part.requeue_after)
+    return draft.done()
+
+
+def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
+    """What somebody waits for: cards in and out, lists, operands; the status where it closes or opens the pool.
+
+    `lists_in`: seconds until cards may be added to the lists again: each write wakes the plugins of all nodes.
+    """
     draft = Draft()
     deleting = seen.pool.metadata.deletion_timestamp is not None
     if deleting and not seen.members:
@@ -62,22 +88,54 @@ def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
         draft.add(_finalizer(seen, [names.FINALIZER_POOL]))
     standing = judge(seen, now)
     draft.add(*_resume(seen, standing, now))
-    said = _turn(seen, standing, now)
-    draft.add(*said)
-    draft.add(*assign(seen, now))
-    draft.add(*_offer(seen, standing))
-    draft.add(*_manage(seen, standing))
-    leaving = release(seen, now)
-    draft.add(*leaving)
-    gone = {action.ref.name for action in leaving if isinstance(action, Merge)}
-    draft.add(*_configured(seen, standing, gone, now, draft))
+    draft.add(*_turn(seen, standing, now))
+    draft.add(*_lists(seen, standing, lists_in, draft))
+    draft.add(*_serve(seen, standing, now, draft))
+    draft.add(*_manage(seen, standing, now, draft))
     if standing.phase == "Applying":
         draft.add(*_apply(seen, standing, now))
-    elif not said:
-        _say(draft, seen, standing, now, status_in)
+    else:
+        draft.add(*release(seen, now))  # after the lists, which are not written while it is being applied
+    draft.add(*assign(seen, now))  # last: many writes, of which one may be refused, and no withdrawal waits for that
     if (overdue := look_again(seen, standing, now)) is not None:
         draft.look_again(overdue)
     return draft.done()
+
+
+def say_cards(seen: ObservedPool, now: float) -> Plan:
+    """What the pool's cards say of themselves."""
+    draft = Draft()
+    if seen.members:
+        draft.add(*_configured(seen, judge(seen, now), now, draft))
+    return draft.done()
+
+
+def say_pool(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
+    """The pool's status, where `act` does not write it. `status_in`: seconds until it may be written again."""
+    draft = Draft()
+    if seen.pool.metadata.deletion_timestamp is not None and not seen.members:
+        return draft.done()
+    if status_in > 0:
+        draft.look_again(status_in)  # not even made: counting thousands of cards for each pod would cost more
+        return draft.done()
+    standing = judge(seen, now)
+    if standing.phase != "Applying" and not _turns(seen, standing):
+        status = pool_status(seen, standing, now)
+        if status != seen.pool.status:
+            draft.add(_status(seen, status), *_runs_low(seen, status))
+    if (overdue := look_again(seen, standing, now)) is not None:
+        draft.look_again(overdue)  # it is said, too
+    return draft.done()
+
+
+def writes_lists(made: Plan) -> bool:
+    """Whether a plan writes lists of allowed cards."""
+    return any(isinstance(a, (Apply, Delete)) and a.ref.resource is CONFIGMAP for a in made.actions)
+
+
+def writes_status(made: Plan) -> bool:
+    """Whether a plan writes a pool's status."""
+    return any(isinstance(a, Apply) and a.ref.resource is GPUPOOL and a.subresource for a in made.actions)
 
 
 def orphans(seen: ObservedPool, now: float) -> Plan:
@@ -107,22 +165,28 @@ def _resume(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     return actions
 
 
-def _turn(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
-    """The status at once, and first of all, where it closes or opens the pool: the webhook goes by it."""
+def _turns(seen: ObservedPool, standing: Standing) -> list[str]:
+    """Conditions that close or open the pool and do not say so yet: the webhook goes by them."""
     told = seen.pool.status.conditions
-    turns = {
-        MAINTENANCE: standing.maintenance != is_true(told, MAINTENANCE),
-        MISCONFIGURED: standing.misconfigured != is_true(told, MISCONFIGURED),
-    }
-    if standing.phase in ("Applying", "Deleting") or not any(turns.values()):
+    wanted = {MAINTENANCE: standing.maintenance, MISCONFIGURED: standing.misconfigured}
+    if standing.phase in ("Applying", "Deleting"):
+        return []
+    return [kind for kind, holds in wanted.items() if holds != is_true(told, kind)]
+
+
+def _turn(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
+    """The status at once, and first of all, where it closes or opens the pool."""
+    turned = _turns(seen, standing)
+    if not turned:
         return []
     status = pool_status(seen, standing, now)
-    actions: list[Action] = [_status(seen, status)]
     events = {MAINTENANCE: names.EVENT_MAINTENANCE, MISCONFIGURED: names.EVENT_MISCONFIGURED}
-    for kind, turned in turns.items():
-        if turned and is_true(status.conditions, kind) and (found := find(status.conditions, kind)) is not None:
-            actions.append(Note(ref(GPUPOOL, seen.pool), "Warning", events[kind], found.message))
-    return actions
+    notes = [
+        Note(ref(GPUPOOL, seen.pool), "Warning", events[kind], found.message)
+        for kind in turned
+        if (found := find(status.conditions, kind)) is not None and found.status == "True"
+    ]
+    return [_status(seen, status), *notes]
 
 
 def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
@@ -139,12 +203,20 @@ def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     return actions
 
 
-def _offer(seen: ObservedPool, standing: Standing) -> list[Action]:
-    """The plugin's ConfigMaps and DaemonSet, where they differ from what they should be."""
-    if not standing.known and seen.daemonset is None:
-        return []  # its mode is not served, or is written down as applied in a moment
-    if standing.phase == "Applying":
-        return []  # lists are written anew once it is
+def _serves(seen: ObservedPool, standing: Standing) -> bool:
+    """Whether the plugins are looked after now."""
+    if not standing.known and seen.daemonset is None and not seen.configs:
+        return False  # its mode is not served, or is written down as applied in a moment
+    return standing.phase != "Applying"  # lists are written anew once it is
+
+
+def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) -> list[Action]:
+    """The plugin's ConfigMaps, where they differ from what they should be.
+
+    A card leaves them at once: whoever lets go of it goes by them.
+    """
+    if not _serves(seen, standing):
+        return []
     offered = [device for device in seen.members if offers(seen, standing, device)]
     known = {config.name: config for config in seen.configs}
     wanted = operands.configmaps(seen.pool, offered, known)
@@ -154,14 +226,31 @@ def _offer(seen: ObservedPool, standing: Standing) -> list[Action]:
         if name not in known or not is_as_written(known[name], body) or not _is_ours(known[name], seen)
     ]
     actions += [Delete(ref(CONFIGMAP, config)) for name, config in known.items() if name not in wanted]
-    daemonset = operands.daemonset(seen.pool, seen.agent_image)
-    current = seen.daemonset
-    if current is None or not (_is_leaving(current) or _is_good(current, daemonset, seen)):
-        actions.append(Apply(Ref(DAEMONSET, names.plugin_object(seen.pool.name), names.NAMESPACE), daemonset))
+    listed = {card for config in seen.configs for card in operands.cards_in(config)}
+    if actions and wait > 0 and listed <= {device.status.inventory_id for device in offered}:
+        draft.look_again(wait)
+        return []
     return actions
 
 
-def _manage(seen: ObservedPool, standing: Standing) -> list[Action]:
+def _serve(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
+    """The plugin's DaemonSet, where it differs from what it should be."""
+    if not _serves(seen, standing):
+        return []
+    divided = "MIG" in (standing.applied.mode, standing.wanted.mode)
+    strategy = seen.settings.device_strategy
+    daemonset = _plugin(seen.pool.name, seen.pool.metadata.uid, seen.agent_image, strategy, divided=divided)
+    name = names.plugin_object(seen.pool.name)
+    return _runs(seen, name, seen.daemonset, daemonset, now=now, draft=draft)
+
+
+@lru_cache(maxsize=1024)
+def _plugin(pool: str, uid: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
+    """The plugin's DaemonSet, made and hashed once: each plan compares it."""
+    return operands.daemonset(GPUPool(metadata=ObjectMeta(name=pool, uid=uid)), image, strategy, divided=divided)
+
+
+def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
     """The MIG manager's DaemonSet, while there is something for it to do."""
     current = seen.mig_manager
     if not migmanager.is_needed(seen):
@@ -169,9 +258,19 @@ def _manage(seen: ObservedPool, standing: Standing) -> list[Action]:
     if current is None and standing.phase == "NotServed":
         return []
     daemonset = migmanager.daemonset(seen.pool, seen.agent_image)
-    if current is not None and (_is_leaving(current) or _is_good(current, daemonset, seen)):
+    return _runs(seen, names.mig_manager(seen.pool.name), current, daemonset, now=now, draft=draft)
+
+
+def _runs(
+    seen: ObservedPool, name: str, current: DaemonSet | None, wanted: dict[str, Any], *, now: float, draft: Draft
+) -> list[Action]:
+    """A DaemonSet as it is wanted; one that somebody deleted comes back after its name has been free for a while."""
+    if current is not None and (_is_leaving(current) or _is_good(current, wanted, seen)):
         return []
-    return [Apply(Ref(DAEMONSET, names.mig_manager(seen.pool.name), names.NAMESPACE), daemonset)]
+    if current is None and (left := rests(seen.freed, name, now)) > 0:
+        draft.look_again(left)
+        return []
+    return [Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted)]
 
 
 def _is_leaving(operand: KubeObject) -> bool:
@@ -188,17 +287,22 @@ def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
     return [owner.uid for owner in operand.metadata.owner_references] == [seen.pool.metadata.uid]
 
 
-def _configured(seen: ObservedPool, standing: Standing, gone: set[str], now: float, draft: Draft) -> list[Action]:
+def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
     """The condition Configured of the pool's cards: published matches wanted."""
     settings = operands.offer(seen.pool.name, standing.applied, seen.members)
+    # `free` says what a card says that is in no pool.
+    gone = {action.ref.name for action in release(seen, now) if isinstance(action, Merge)}
     actions: list[Action] = []
     for device in seen.members:
         if device.name in gone:
-            continue  # `free` says what a card that is in no pool says
+            continue
         offered = offers(seen, standing, device)
         found = _divided(seen, standing, device) or _agreement(
             device, settings.of(device.status.inventory_id or "") if offered else None
         )
+        waits, node = not (found.status and is_wanted(seen, device)), device.status.node_name
+        if waits and (why := away(seen.facts(node), node or "")):
+            found = replace(found, message=f"{found.message} {why}")
         known, automatic = find(device.status.conditions, CONFIGURED), is_automatic(seen.pool, device, seen.settings)
         if known is not None and _says(known, found) and device.status.auto_attach == automatic:
             continue
@@ -210,7 +314,8 @@ def _configured(seen: ObservedPool, standing: Standing, gone: set[str], now: flo
             draft.look_again(0.0)
             break
         wanted = said(device.status.conditions, CONFIGURED, found, now=stamp(now))
-        actions.append(Apply(ref(GPUDEVICE, device), own_status(wanted, auto_attach=automatic), "status"))
+        body = own_status(wanted, auto_attach=automatic)
+        actions.append(Apply(ref(GPUDEVICE, device), body, "status", together=True))
     return actions
 
 
@@ -262,14 +367,6 @@ def _remove(seen: ObservedPool) -> list[Action]:
     if names.FINALIZER_POOL in seen.pool.metadata.finalizers:
         actions.append(_finalizer(seen, []))
     return actions
-
-
-def _say(draft: Draft, seen: ObservedPool, standing: Standing, now: float, status_in: float) -> None:
-    """The status, at most once in a while: a burst of pods costs one write, not one each."""
-    if status_in > 0:
-        draft.look_again(status_in)  # not even made: counting thousands of cards for each pod would cost more
-    elif (wanted := pool_status(seen, standing, now)) != seen.pool.status:
-        draft.add(_status(seen, wanted), *_runs_low(seen, wanted))
 
 
 def _runs_low(seen: ObservedPool, status: GPUPoolStatus) -> list[Note]:

@@ -5,15 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain import mig
+from controllers.domain.allocation import undividable
+from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.selectors import matches, selects
 from controllers.domain.slots import blocked_by
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.api.settings import Settings
     from controllers.gpupool.observe import NodeFacts
+
+__all__ = [
+    "SERVED_MODES",
+    "claim",
+    "hint",
+    "in_use",
+    "is_automatic",
+    "selected",
+    "serves",
+    "undividable",
+    "unfit",
+]
 
 SERVED_MODES = ("Exclusive", "TimeSlice", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
@@ -26,16 +38,6 @@ def selected(pool: GPUPool, device: GPUDevice, facts: NodeFacts, position: int) 
     return meant and undividable(pool, device) is None
 
 
-def undividable(pool: GPUPool, device: GPUDevice) -> str | None:
-    """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
-    allocation = pool.spec.allocation
-    card = mig.card_of(device) if allocation.mode == "MIG" else None
-    if card is None:
-        return None
-    slots = mig.slots_of(card, allocation.mig_profile or "")
-    return f"{slots.reason}: {slots.message}" if slots.profile is None else None
-
-
 def serves(pool: GPUPool) -> bool:
     """Whether the pool takes cards at all."""
     return pool.metadata.deletion_timestamp is None and pool.spec.allocation.mode in SERVED_MODES
@@ -45,28 +47,13 @@ def unfit(device: GPUDevice, facts: NodeFacts) -> str | None:
     """Why the card cannot be pooled now, whatever the pool; None when it can."""
     if (blocked := blocked_by(device)) is not None:
         return f"{blocked.type}: {blocked.message}"
+    if is_ignored(device.metadata):
+        return f"{names.LABEL_IGNORE}=true keeps it out of every pool"
     if device.status.hardware is None:
         return "its hardware is not known yet"
     if not facts.ready:
         return f"node {device.status.node_name} is not ReadyForPooling"
     return None
-
-
-def is_automatic(pool: GPUPool, device: GPUDevice, settings: Settings) -> bool:
-    """Whether the pool takes the card without a person (design §4, Approval)."""
-    assignment = pool.spec.device_assignment
-    if assignment is not None:
-        if assignment.require_annotation is False:
-            return True
-        selector = assignment.auto_approve_selector
-        if selector is not None and matches(selector, device.metadata.labels):
-            return True
-        if assignment.require_annotation is True:
-            return False
-    approval = settings.device_approval
-    if approval.mode == "Selector":
-        return approval.selector is not None and matches(approval.selector, device.metadata.labels)
-    return approval.mode == "Automatic"
 
 
 def in_use(device: GPUDevice, held: frozenset[str]) -> bool:

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
 
+NODES_MAX = 10_000
+"""Sets of labels remembered: about one for each node, and some that nodes had before."""
+
 
 class Selection:
     """All pools, prepared; a successor takes over what is still true."""
 
-    __slots__ = ("choosers", "pools")
+    __slots__ = ("_on", "choosers", "pools")
 
     def __init__(self, pools: Iterable[GPUPool], before: Selection | None = None) -> None:
         """Sort the pools by age. `before`: the selection of the same pools before one of them changed."""
@@ -34,12 +37,27 @@ class Selection:
             if old is None or chooser is None or not _same_selector(old, pool):
                 chooser = Chooser(pool.spec.device_selector)
             self.choosers.append((pool, chooser))
+        # Places in `choosers` of the pools that mean nodes with such labels. A pool's status changes often, and who
+        # means which node then stays as it is.
+        self._on: dict[frozenset[tuple[str, str]], tuple[int, ...]] = {}
+        if before is not None and _same_nodes(before.pools, self.pools):
+            self._on = before._on  # noqa: SLF001 - its predecessor's
+
+    def _here(self, labels: Mapping[str, str]) -> list[tuple[GPUPool, Chooser]]:
+        """The pools that mean a node with these labels."""
+        key = frozenset(labels.items())
+        if (places := self._on.get(key)) is None:
+            if len(self._on) >= NODES_MAX:
+                self._on.clear()
+            meant = (at for at, pool in enumerate(self.pools) if matches(pool.spec.node_selector, labels))
+            places = self._on[key] = tuple(meant)
+        return [self.choosers[at] for at in places]
 
     def takers(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, tuple[GPUPool, ...]]:
         """For each free card (by name), the pools that mean it; `devices` are all of the node, by address."""
         if all(device.status.pool_ref is not None for device in devices):
             return {}
-        here = [(pool, chooser) for pool, chooser in self.choosers if matches(pool.spec.node_selector, labels)]
+        here = self._here(labels)
         found = {}
         for position, device in enumerate(devices):
             if device.status.pool_ref is None:
@@ -54,3 +72,11 @@ class Selection:
 
 def _same_selector(old: GPUPool, new: GPUPool) -> bool:
     return old is new or old.spec.device_selector == new.spec.device_selector
+
+
+def _same_nodes(old: tuple[GPUPool, ...], new: tuple[GPUPool, ...]) -> bool:
+    """Whether the same pools, in the same order, mean the same nodes as before."""
+    return len(old) == len(new) and all(
+        a is b or (a.name == b.name and a.spec.node_selector == b.spec.node_selector)
+        for a, b in zip(old, new, strict=True)
+    )

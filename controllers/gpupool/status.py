@@ -13,7 +13,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, account
 from controllers.gpupool.assignment import is_wanted
-from controllers.gpupool.findings import findings
+from controllers.gpupool.findings import away, findings
 from controllers.gpupool.maintenance import offers
 from controllers.gpupool.select import is_automatic, unfit
 
@@ -113,7 +113,8 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
         return "the pool is in Maintenance and offers no card"
     for card in node.cards:
         if not is_wanted(seen, card.device):
-            return f"{card.device.status.inventory_id} is leaving the pool"
+            rest = f", and node {node.node} is not Ready" if away(seen.facts(node.node), node.node) else ""
+            return f"{card.device.status.inventory_id} is leaving the pool{rest}"
         if why := unfit(card.device, seen.facts(node.node)):
             return f"{card.device.status.inventory_id}: {why}"
         if card.device.status.published is None:

@@ -14,6 +14,7 @@ from controllers.api.conditions import condition
 from controllers.api.gpunodeinventory import GPUNodeInventory, InventoryCard, InventoryHardware
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
+from controllers.domain.approval import is_ignored
 from controllers.domain.clock import stamp
 from controllers.inventory import findings, identity
 from controllers.inventory.decide import Decision, Removal, Wanted, decide
@@ -109,10 +110,7 @@ def _labels(node: str, card: Wanted) -> dict[str, str]:
 
 def _ignored(card: Wanted) -> bool:
     meta = card.device.metadata if card.device else None
-    return meta is not None and "true" in (
-        meta.labels.get(names.LABEL_IGNORE),
-        meta.annotations.get(names.LABEL_IGNORE),
-    )
+    return meta is not None and is_ignored(meta)
 
 
 def _conditions(wanted: Mapping[str, Finding], old: tuple[Condition, ...], at: str, generation: int) -> list[Condition]:

@@ -1,9 +1,10 @@
 """Carries plans out: the only writer of a process.
 
-Actions run in order, one at a time, but for reads that follow one another; the first error
-ends the plan and is raised, and since any prefix of a plan is safe, the next reconciliation
-goes on from there. What a write returns is put into the store of its kind, so that the next
-plan sees it.
+Actions run in order, one at a time, but for reads that follow one another and for writes of
+which the planner says so (`together`); an error ends the plan, once what was begun has ended,
+and is raised. Since any prefix of a plan is safe, and of what is `together` any subset, the
+next reconciliation goes on from there. What a write returns is put into the store of its kind,
+so that the next plan sees it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from controllers.runtime import metrics
-from controllers.runtime.errors import Conflict, NotFound, Retry
+from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 STATUS_TRIES = 5
 READS_AT_ONCE = 16
+WRITES_AT_ONCE = 16
 
 
 class Executor:
@@ -51,12 +53,37 @@ class Executor:
     async def execute(self, actions: Iterable[Action]) -> None:
         """Carry the actions out in order; raises the first error."""
         uids: dict[Ref, str] = {}
-        for reads, group in groupby(actions, lambda action: isinstance(action, Expect)):
-            if reads:
+        for way, group in groupby(actions, _way):
+            if way == "read":
                 await self._expect_all([action for action in group if isinstance(action, Expect)])
-                continue
-            for action in group:
-                await self._write(action, uids)
+            elif way == "together":
+                await self._write_all(list(group), uids)
+            else:
+                for action in group:
+                    await self._write(action, uids)
+
+    async def _write_all(self, actions: list[Action], uids: dict[Ref, str]) -> None:
+        """Writes of different objects, each with its events; raises an error once what was begun has ended.
+
+        One that is refused keeps no other back; with a server that does not answer no more are begun.
+        """
+        limit, away = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Event()
+        starts = [at for at, action in enumerate(actions) if at == 0 or not isinstance(action, Note)]
+
+        async def one(chain: list[Action]) -> None:
+            async with limit:
+                for action in () if away.is_set() else chain:
+                    try:
+                        await self._write(action, uids)
+                    except (Busy, LostLeadership, Unreachable):
+                        away.set()
+                        raise
+
+        chains = [actions[begin:end] for begin, end in zip(starts, [*starts[1:], len(actions)], strict=True)]
+        ended = await asyncio.gather(*map(one, chains), return_exceptions=True)
+        errors = [error for error in ended if isinstance(error, BaseException)]
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, Conflict))  # a conflict passes without a word
 
     async def _write(self, action: Action, uids: dict[Ref, str]) -> None:
         """One action that is no `Expect`; `uids` are those that earlier writes of the plan returned."""
@@ -188,6 +215,13 @@ class Executor:
         store.offer(obj)
         uid: str = obj.metadata.uid
         return uid
+
+
+def _way(action: Action) -> str:
+    """How an action is carried out with those of its kind that are next to it."""
+    if isinstance(action, Expect):
+        return "read"
+    return "together" if not isinstance(action, (Delete, Replace)) and action.together else "alone"
 
 
 def _identified(ref: Ref, body: dict[str, Any], uid: str | None) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class Apply:
     ref: Ref
     body: dict[str, Any]
     subresource: Literal["status"] | None = None
+    together: bool = False
+    """Whether it may be carried out together with those next to it that say so, too: of them any subset is safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Merge:
     resource_version: str
     body: dict[str, Any]
     subresource: Literal["status"] | None = None
+    together: bool = False
+    """As of `Apply`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Note:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    together: bool = False
+    """Whether it goes with the write before it, which is `together` with others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ Versions compare as integers, which the API server has always kept and promises 
 from __future__ import annotations
 
 from collections import defaultdict
+from threading import get_ident
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
@@ -47,6 +48,11 @@ class Store(Generic[T]):
         # Our writes that the watch has not reached: their version, and what it has told instead.
         self._offered: dict[str, tuple[int, T | None]] = {}
         self._indexes: dict[str, tuple[Callable[[T], Iterable[str]], dict[str, set[str]]]] = {}
+        # What `by` has answered, until an object under that value changes: a view of one key asks for many.
+        self._found: dict[tuple[str, str], list[T]] = {}
+        self._owner = get_ident()  # the thread that changes the store
+        self.turnover = 0
+        """How many objects came, went or were replaced so far."""
         self._handlers: list[Callable[[T | None, T | None], None]] = []
 
     def __len__(self) -> int:
@@ -64,13 +70,25 @@ class Store(Generic[T]):
     def index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
         """Keep an index; `values` tells under which values an object is found."""
         self._indexes[name] = (values, defaultdict(set))
+        self._found.clear()
         for key, item in self._items.items():
             self._link(name, key, item)
 
     def by(self, name: str, value: str) -> list[T]:
         """Objects under a value of an index, sorted by key."""
-        found = (self._items.get(key) for key in sorted(self._indexes[name][1].get(value, ())))
-        return [item for item in found if item is not None]  # another thread may ask while one goes
+        if (known := self._found.get((name, value))) is None:
+            keys = self._indexes[name][1].get(value)
+            if not keys:
+                return []  # not remembered: anybody may ask for anything
+            found = [self._items.get(key) for key in sorted(keys)]
+            known = [item for item in found if item is not None]
+            if get_ident() == self._owner:  # in another thread it may be out of date already
+                self._found[name, value] = known
+        return known.copy()
+
+    def count(self, name: str, value: str) -> int:
+        """How many objects are under a value of an index."""
+        return len(self._indexes[name][1].get(value, ()))
 
     def index_values(self, name: str) -> list[str]:
         """The values under which an index has objects."""
@@ -135,6 +153,8 @@ class Store(Generic[T]):
 
     def _set(self, key: str, new: T | None) -> None:
         old = self._items.get(key)
+        self.turnover += 1
+        self._owner = get_ident()
         if old is not None:
             for name in self._indexes:
                 self._unlink(name, key, old)
@@ -159,10 +179,12 @@ class Store(Generic[T]):
         values, index = self._indexes[name]
         for value in values(item):
             index[value].add(key)
+            self._found.pop((name, value), None)
 
     def _unlink(self, name: str, key: str, item: T) -> None:
         values, index = self._indexes[name]
         for value in values(item):
+            self._found.pop((name, value), None)
             index[value].discard(key)
             if not index[value]:
                 del index[value]

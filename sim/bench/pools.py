@@ -45,6 +45,8 @@ LOOKED = 'gpu_reconciles_total{controller="nodes",result="ok"}'
 STEP_SECONDS = 30.0
 REST_SECONDS = 2.0
 """Without a write it counts as resting."""
+GATHERED_SECONDS = 2.5
+"""After so long, what nodes and pools say of a change has been written."""
 WARM_UP = 8
 LOOKS = 10
 FLOOR_OBJECT = "bench-floor"
@@ -200,7 +202,7 @@ class _AtWork:
         last = max([await _within(future) for future in seen])
         # Nodes and pools gather what changes before they write. The plugins' part does not belong to it: none runs
         # here, and after PLUGIN_PATIENCE each card says so.
-        await asyncio.sleep(PLUGIN_PATIENCE / 2)
+        await asyncio.sleep(GATHERED_SECONDS)
         after = await self.subject.metrics()
         nodes, pools = {n for n, _ in chosen}, {n % self.sizes.pools for n, _ in chosen}
         return Burst(len(chosen), last - began, _since(before, after), len(nodes), len(pools), after[STALL])

@@ -6,6 +6,7 @@ import copy
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import yaml
 
 from controllers.api import names, resources
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import operands
+from controllers.bootstrap import components, operands
 from controllers.bootstrap.phases import PHASES
 from controllers.runtime.drift import covers
 from controllers.runtime.plan import Apply, Delete
+from controllers.runtime.resting import NAME_RESTS
 from tests.bootstrap.world import Cluster
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -324,3 +326,16 @@ def test_a_component_that_is_switched_off_goes_and_nothing_else(cluster: Cluster
 )
 def test_comparison_follows_the_api_servers_merge_keys(found: Any, wanted: Any, answer: bool) -> None:
     assert covers(found, wanted) is answer
+
+
+def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while(cluster: Cluster) -> None:
+    key = next(key for key in cluster.objects if key[0] == "DaemonSet")
+    name = key[1].split("/")[-1]
+    del cluster.objects[key]
+    seen = replace(cluster.view().operands(), freed={name: cluster.now - NAME_RESTS / 4})
+
+    waits, comes = (components.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
+
+    assert not waits.writes
+    assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
+    assert [action.ref.name for action in comes.writes] == [name]

@@ -59,14 +59,22 @@ def test_every_pool_is_named_also_with_quantity_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("3", 3), ("2000m", 2), ("1k", 1000), ("1Ki", 1024), (4, 4), ("2.0", 2)]
-)
+    ("text", "expected"),
+    [
+        ("3", 3), ("2000m", 2), ("1k", 1000), ("1Ki", 1024), (4, 4), ("2.0", 2), ("1e3", 1000), ("2E2", 200),
+        ("1E", 10**18), ("0.5k", 500), ("+1", 1), ("1.", 1), ("0", 0), (0, 0), ("-0", 0), ("3000000u", 3),
+    ],
+)  # fmt: skip
 def test_quantities(text: str | int, expected: int) -> None:
     assert whole(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "1.5", "100m", "-1", "one", "1X", "NaN", "Infinity", "m"])
-def test_what_is_no_number_of_cards_is_refused_in_words(text: str) -> None:
+NO_NUMBERS = ["", "1.5", "100m", "-1", "one", "1X", "NaN", "Infinity", "m", -1]
+NO_NUMBERS += ["1_0", "\uff11", "1km", "1ki", "1e", "1e300000"]  # Python would take the first two
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS)
+def test_what_is_no_number_of_cards_is_refused_in_words(text: str | int) -> None:
     with pytest.raises(ValueError, match="not a whole number of cards"):
         whole(text)
 

@@ -1,14 +1,21 @@
-"""What all state machines over the pool controller's cluster have in common, and a controller that dies on the way."""
+"""What all state machines over the pool controller's cluster have in common, and a controller that dies on the way.
+
+Of writes that go together any may have come through when it dies; and what a pool and its cards say is written by a
+loop of its own, from a view that others have gone on from by then.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from controllers.api import names
+from controllers.gpupool import plan
+from controllers.runtime.plan import Action, Apply, Merge, Note
 from tests.tools.model import ConflictError
 
 if TYPE_CHECKING:
@@ -21,6 +28,8 @@ class Controlled(RuleBasedStateMachine):
     """A cluster whose plugins follow, and whose controller is killed after any write."""
 
     cluster: Cluster
+    unsaid: tuple[Action, ...] = ()
+    """What the cards of a pool were about to say when somebody last looked."""
 
     @rule()
     def plugins(self) -> None:
@@ -31,6 +40,30 @@ class Controlled(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(self.cluster._keys()))
         with contextlib.suppress(ConflictError):
             self.cluster.execute(self.cluster._plan(*key).actions, names.MANAGER_POOL, stop_after=stop)
+
+    @rule(data=st.data())
+    def reconcile_and_crash_amid_writes_that_go_together(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(self.cluster._keys()))
+        done: list[Action] = []
+        for together, group in groupby(self.cluster._plan(*key).actions, _is_together):
+            actions = [action for action in group if not isinstance(action, Note)]
+            done += data.draw(st.permutations(actions)) if together else actions
+            if together and data.draw(st.booleans()):
+                done = done[: len(done) - data.draw(st.integers(0, len(actions)))]
+                break
+        with contextlib.suppress(ConflictError):
+            self.cluster.execute(done, names.MANAGER_POOL)
+
+    @rule(pool=st.sampled_from(["a", "b"]))
+    def look_at_what_cards_say(self, pool: str) -> None:
+        seen = self.cluster.view().pool(pool)
+        self.unsaid = plan.say_cards(seen, self.cluster.now).actions if seen is not None else ()
+
+    @rule()
+    def say_it_late(self) -> None:
+        unsaid, self.unsaid = self.unsaid, ()
+        with contextlib.suppress(ConflictError):
+            self.cluster.execute(unsaid, names.MANAGER_POOL)
 
     @rule()
     def settle(self) -> None:
@@ -48,3 +81,7 @@ def die_and_go_on(made: Cluster, stop: int, rounds: int, nodes: Callable[[int], 
             made.check()
         nodes(round_)
     made.settle()
+
+
+def _is_together(action: Action) -> bool:
+    return isinstance(action, (Apply, Merge, Note)) and action.together

@@ -183,6 +183,18 @@ def test_in_an_automatic_pool_a_removed_annotation_comes_back_and_ignore_withdra
     assert pool_of(made) is None
 
 
+@pytest.mark.parametrize("mark", ["labels", "annotations"])
+def test_a_card_is_declined_from_the_moment_that_it_is_marked(mark: str) -> None:
+    """The condition follows the mark a moment later; no pool may take the card again in between."""
+    made = cluster(a=AUTOMATIC)
+    made.settle()
+    made.annotate(CARD, None)
+    made.objects["GPUDevice", CARD]["metadata"].setdefault(mark, {})[names.LABEL_IGNORE] = "true"
+    made.settle()
+    assert pool_of(made) is None
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+
+
 @pytest.mark.parametrize(
     ("pools", "settings", "expected"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from controllers.api import names, resources
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter
 from controllers.api.settings import parse_settings
-from controllers.gpupool import operands
+from controllers.gpupool import operands, plan
 from controllers.runtime.plan import Apply, Delete
+from controllers.runtime.resting import NAME_RESTS
 from tests.gpupool.world import Cluster
 
 NAME = names.plugin_object("a")
@@ -122,6 +124,32 @@ def test_a_daemonset_that_is_being_deleted_is_waited_for() -> None:
     assert DAEMONSET in made.objects
 
 
+def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while() -> None:
+    made = served()
+    del made.objects[DAEMONSET]
+    seen = made.view().pool("a")
+    assert seen is not None
+    just = replace(seen, freed={NAME: made.now - NAME_RESTS / 4})
+
+    waits, comes = plan.plan(just, made.now), plan.plan(just, made.now + NAME_RESTS)
+
+    assert not waits.writes
+    assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
+    assert [a.ref.name for a in comes.writes if isinstance(a, Apply)] == [NAME]
+
+
+def test_a_daemonset_that_is_there_is_put_right_at_once_whatever_went_before() -> None:
+    made = served()
+    container(made.objects[DAEMONSET])["image"] = "elsewhere/image"
+    made._touch(DAEMONSET)
+    seen = made.view().pool("a")
+    assert seen is not None
+
+    writes = plan.plan(replace(seen, freed={NAME: made.now}), made.now).writes
+
+    assert [a.ref.name for a in writes if isinstance(a, Apply)] == [NAME]
+
+
 def everything_set() -> Any:
     parts = {"enabled": True, "args": ["--socket=/tmp/x.sock"], "env": [{"name": "SOCKET", "value": "x"}]}
     component = dict.fromkeys(("toolkit", "gfd", "dcgm", "dcgmExporter"), parts)
@@ -142,7 +170,35 @@ def test_no_pool_reaches_the_socket_nor_kubelets_folders(mode: dict[str, str]) -
     body = {"metadata": {"name": "a", "uid": "u"}, "spec": {"allocation": mode, "resource": {"name": "x"}}}
     made = operands.daemonset(adapter(GPUPool).validate_python(body), "image")
 
-    assert container(made)["args"] == ["device-plugin", "--pool", "a"]
-    mounts = {m["mountPath"] for m in container(made)["volumeMounts"]}
-    assert mounts == {"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources", "/sys"}
-    assert {v["hostPath"]["path"] for v in template(made)["volumes"]} == mounts
+    assert container(made)["args"][:3] == ["device-plugin", "--pool", "a"]
+    folders = {v["name"]: v["hostPath"]["path"] for v in template(made)["volumes"]}
+    mounts = {m["name"]: (m["mountPath"], m.get("readOnly", False)) for m in container(made)["volumeMounts"]}
+    assert mounts == {
+        "plugins": ("/var/lib/kubelet/device-plugins", False),
+        "pod-resources": ("/var/lib/kubelet/pod-resources", True),
+        "sys": ("/sys", True),
+        "dev": ("/host/dev", True),
+        "cdi": ("/host/root/etc/cdi", True),
+        "cdi-run": ("/host/root/var/run/cdi", True),
+        "containerd": ("/host/root/etc/containerd", True),
+    }
+    assert all(mounts[name][0].endswith(path) for name, path in folders.items())
+
+
+@pytest.mark.parametrize(("said", "flag"), [("Auto", "auto"), ("CDI", "cdi"), ("DeviceSpecs", "device-specs")])
+def test_the_setting_says_how_containers_get_their_cards(said: str, flag: str) -> None:
+    made = served()
+    made.settings = parse_settings({"deviceStrategy": said})
+    made.settle()
+
+    env = {each["name"]: each.get("value") for each in container(made.objects[DAEMONSET])["env"]}
+    assert env["DEVICE_STRATEGY"] == flag
+
+
+def test_only_a_plugin_of_mig_instances_asks_the_driver() -> None:
+    """Where the runtime does not know the class, the pod would not start; whole cards need no driver's library."""
+    pools = [adapter(GPUPool).validate_python({"metadata": {"name": "a", "uid": "u"}})] * 2
+    plain, mig = (operands.daemonset(p, "x", divided=d) for p, d in zip(pools, (False, True), strict=True))
+
+    assert [template(made).get("runtimeClassName") for made in (plain, mig)] == [None, "nvidia"]
+    assert "NVIDIA_VISIBLE_DEVICES" in {each["name"] for each in container(mig)["env"]}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controllers.api import names, resources
+from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import ConfigMap
 from controllers.domain.clock import stamp_exact
 from tests.gpupool.world import Cluster
+from tests.tools.model import ConflictError
 
 CARD = "n1-0000-00-00-0"
 
@@ -98,6 +104,117 @@ def test_a_bound_pod_that_kubelet_has_not_reported_holds_the_card() -> None:
     cluster.drop(resources.POD, "default/p")
     cluster.settle()
     assert pool_of(cluster) is None
+
+
+def configured(cluster: Cluster) -> tuple[str, str]:
+    """Reason and message."""
+    (device,) = cluster.all(resources.GPUDEVICE, GPUDevice)
+    found = find(device.status.conditions, CONFIGURED)
+    assert found is not None
+    return found.reason, found.message
+
+
+def test_a_card_of_a_node_that_is_away_stays_and_says_why_and_what_to_do() -> None:
+    cluster = pooled()
+    cluster.unready("n1")
+    ready = cluster.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    ready[0]["lastTransitionTime"] = "2026-01-05T00:00:00Z"
+    cluster._touch(("Node", "n1"))
+    cluster.annotate(CARD, None)
+    for _ in range(3):
+        pool_plan(cluster)  # and no plugin answers
+
+    assert pool_of(cluster) == "a"
+    reason, message = configured(cluster)
+    assert reason == "AwaitingWithdrawal"
+    assert "Node n1 is not Ready since 2026-01-05T00:00:00Z" in message
+    assert "kubectl delete node n1" in message
+    (pool,) = cluster.all(resources.GPUPOOL, GPUPool)
+    assert pool.status.nodes[0].last_event == "n1-0000:00:00.0 is leaving the pool, and node n1 is not Ready"
+
+    cluster.drop(resources.NODE, "n1")  # somebody says so
+    pool_plan(cluster)
+    assert "Node n1 is gone" in configured(cluster)[1]
+
+
+def test_a_card_that_its_plugin_withdrew_stays_while_a_pod_may_run_on_a_node_that_is_away() -> None:
+    cluster = pooled()
+    cluster.pod("p", "a", "r1", node="n1", phase="Running")
+    cluster.annotate(CARD, None)
+    cluster.settle()
+    assert "is not Ready" not in configured(cluster)[1]
+    cluster.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    cluster._touch(("Node", "n1"))
+    cluster.settle()
+
+    assert pool_of(cluster) == "a"
+    assert configured(cluster)[0] == "Withdrawn"
+    assert "Node n1 is not Ready: nothing there answers" in configured(cluster)[1]
+
+
+def test_a_card_waits_until_kubelet_has_told_every_card_of_the_pod_that_was_given_it() -> None:
+    """Its object was deleted by hand and came back empty; the pod that it was given to has three cards."""
+    cluster = Cluster()
+    cluster.node("n1", 4)
+    cluster.pool("a")
+    names_of = sorted(device.name for device in cluster.all(resources.GPUDEVICE, GPUDevice))
+    cluster.pod("p", "old", "r1", node="n1", phase="Running")
+    pod = cluster.objects["Pod", "default/p"]
+    pod["spec"]["containers"][0]["resources"]["limits"] = {names.resource_name("old"): "3"}
+    ids = [cluster.objects["GPUDevice", name]["status"]["inventoryID"] for name in names_of]
+    pod["metadata"]["annotations"][names.DEVICES] = ",".join(ids[:3])
+    cluster._touch(("Pod", "default/p"))
+    cluster.annotate(names_of[2], "a")
+
+    def told(*cards: str) -> bool:
+        """Kubelet tells that the pod has these; whether the card then comes into the pool."""
+        for name in cards:
+            taken = {"podUID": pod["metadata"]["uid"], "namespace": "default", "pod": "p", "container": "c", "slots": 1}
+            cluster.objects["GPUDevice", name]["status"]["allocations"] = [taken]
+            cluster._touch(("GPUDevice", name))
+        pool_plan(cluster)
+        return "poolRef" in cluster.objects["GPUDevice", names_of[2]]["status"]
+
+    assert not told()
+    assert not told(*names_of[:2])
+    assert told(names_of[3])  # kubelet gave it another one in its place
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+@pytest.mark.parametrize("runs", [False, True])
+def test_no_card_is_let_go_while_a_list_names_it_though_the_status_was_lost(*, runs: bool, deleting: bool) -> None:
+    """Its plugin is about to start, and would offer it for a pool that it has left."""
+    cluster = pooled()
+    cluster.objects["GPUDevice", CARD]["status"].pop("published")
+    cluster.objects["GPUPool", "a"].pop("status")
+    cluster._touch(("GPUPool", "a"))
+    if not runs:
+        del cluster.objects["DaemonSet", f"{names.NAMESPACE}/{names.plugin_object('a')}"]
+    cluster.annotate(CARD, None)
+    if deleting:
+        cluster.delete_pool("a")
+    for _ in range(20):
+        cluster.execute(cluster._plan("GPUPool", "a").actions, names.MANAGER_POOL, stop_after=1)
+        lists = cluster.all(resources.CONFIGMAP, ConfigMap)
+        assert pool_of(cluster) == "a" or not any(config.data[names.ALLOWED_DEVICES] for config in lists)
+    assert pool_of(cluster) is None
+
+
+def test_a_card_that_cannot_come_in_keeps_no_other_on_the_list() -> None:
+    cluster = Cluster()
+    cluster.node("n1", 2)
+    cluster.pool("a")
+    cluster.annotate(CARD, "a")
+    cluster.settle()
+    cluster.annotate(CARD, None)
+    other = "n1-0000-01-00-0"
+    cluster.annotate(other, "a")
+    made = cluster._plan("GPUPool", "a")
+    cluster._touch(("GPUDevice", other))  # somebody else writes first, as often as we try
+    with pytest.raises(ConflictError):
+        cluster.execute(made.actions, names.MANAGER_POOL)
+    (config,) = cluster.all(resources.CONFIGMAP, ConfigMap)
+    assert config.data[names.ALLOWED_DEVICES] == ""
 
 
 def test_another_pool_gets_the_card_only_after_the_first_let_go() -> None:

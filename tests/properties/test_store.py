@@ -43,6 +43,7 @@ class Server(RuleBasedStateMachine):
         self.ours: dict[str, ConfigMap] = {}  # offered, and the watch is not there yet
         self.store: Store[ConfigMap] = Store("ConfigMap")
         self.store.index("words", words)
+        self.asked: set[str] = set()
         self.calls: list[Told] = []
         self.mirror: dict[str, ConfigMap] = {}  # what somebody knows who only heard the handlers
         self.store.subscribe(self.heard)
@@ -186,12 +187,16 @@ class Server(RuleBasedStateMachine):
 
     @invariant()
     def indexes_agree_with_the_items(self) -> None:
-        expected: dict[str, set[str]] = {}
-        for item in self.store:
+        expected: dict[str, list[ConfigMap]] = {word: [] for word in self.asked}
+        for item in sorted(self.store, key=lambda item: item.key):
             for word in words(item):
-                expected.setdefault(word, set()).add(item.key)
-        found = {word: {item.key for item in self.store.by("words", word)} for word in self.store.index_values("words")}
-        assert found == expected
+                expected.setdefault(word, []).append(item)
+        self.asked |= expected.keys()  # what is under a word no more was answered once, and may be remembered
+        for word, items in expected.items():
+            found = self.store.by("words", word)
+            assert [(item, version(item)) for item in found] == [(item, version(item)) for item in items]
+            assert self.store.count("words", word) == len(items)
+        assert {word for word, items in expected.items() if items} == set(self.store.index_values("words"))
 
     def teardown(self) -> None:
         """Once the watch has told everything, the store is the server, and no ghost is left."""

@@ -5,17 +5,36 @@ from __future__ import annotations
 import asyncio
 import gc
 from types import SimpleNamespace
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from controllers.runtime import process
 from controllers.runtime.process import Process
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pytest
+
+
+class Cached(list[Any]):
+    """What the loop looks at of a store."""
+
+    turnover = 0
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__()
+        self.take(items)
+
+    def take(self, items: Iterable[Any]) -> None:
+        taken = list(items)
+        self.turnover += len(taken)
+        self += taken
+
 
 async def test_the_collector_does_not_look_through_what_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "FREEZE_PERIOD", 0.01)
-    cached: list[Any] = [[number] for number in range(100)]
+    monkeypatch.setattr(process, "FREEZE_LEAST", 50)
+    cached = Cached([number] for number in range(100))
     synced = asyncio.Event()
     subject = Process.__new__(Process)
     subject._reflectors = [SimpleNamespace(store=cached, synced=synced, resource=None)]  # type: ignore[list-item]
@@ -34,11 +53,19 @@ async def test_the_collector_does_not_look_through_what_is_cached(monkeypatch: p
         assert gc.get_freeze_count() == 0  # not before the first lists
         synced.set()
         before = await frozen(0)
-        cached += [[number] for number in range(3)]
+        cached.take([number] for number in range(30))
         await asyncio.sleep(0.1)
-        assert gc.get_freeze_count() <= before  # a few more are not worth it
-        cached += [[number] for number in range(1000)]
+        assert gc.get_freeze_count() <= before  # a few more are not worth it, however small the cluster
+        cached.take([number] for number in range(1000))
         assert await frozen(before + 900) > before + 900
+        before = gc.get_freeze_count()
+        cached.take([number] for number in range(52))
+        await asyncio.sleep(0.1)
+        assert gc.get_freeze_count() <= before  # nor is a small share of many
+        size, before = len(cached), gc.get_freeze_count()
+        kept, cached[:] = list(cached), []  # the old ones stay for as long as they are counted here
+        cached.take([number] for number in range(size))
+        assert await frozen(before + 900) > before + 900, f"{len(kept)} objects were replaced, and none more is there"
     finally:
         task.cancel()
         gc.unfreeze()

@@ -157,10 +157,44 @@ async def test_pods_that_ask_wrongly_are_told_why(people: People) -> None:
     await people.retire("two")
 
 
+async def test_a_pool_changes_its_unit_with_its_mode_and_never_its_resource(people: People) -> None:
+    pool, other = "units", names.resource_name("other")
+    await people.pool(pool, resource={"name": names.resource_name(pool), "unit": "card"})
+    await people.settled(pool, (0, 0, 0, 0))
+
+    async def change(**spec: Any) -> None:
+        await people.client.merge(resources.GPUPOOL, pool, {"spec": spec}, manager="test")
+
+    async def counts(unit: str) -> None:
+        def found() -> str | None:
+            seen = people.view.pools.get(pool)
+            return seen.status.capacity.unit if seen and seen.status.capacity else None
+
+        await people.view.until(lambda: found() == unit, 10, lambda: f"capacity.unit is {found()}")
+
+    shared, divided = {"mode": "TimeSlice"}, {"mode": "MIG", "migProfile": "1g.10gb"}
+    refused = (
+        ("follows spec.allocation.mode", {"allocation": shared}),  # its unit stays behind
+        ("follows spec.allocation.mode", {"resource": {"unit": "timeslice"}}),
+        ("spec.resource.name must be", {"resource": {"name": other}}),
+        ("spec.resource.name must be", {"allocation": shared, "resource": {"name": other, "unit": "timeslice"}}),
+    )
+    for words, spec in refused:
+        with pytest.raises(ApiError, match=f"ImmutableField: .*{words}"):
+            await change(**spec)
+
+    for unit, allocation in (("timeslice", shared), ("mig-partition", divided), ("card", {"mode": "Exclusive"})):
+        await change(allocation=allocation, resource={"unit": unit})
+        await counts(unit)
+    await change(resource=None, allocation=shared)  # without it, the unit follows by itself
+    await counts("timeslice")
+    await people.retire(pool)
+
+
 async def test_a_card_that_does_not_hold_the_pools_profile_stays_out_and_says_so(people: People) -> None:
     card = min(device.name for device in people.view.devices if device.status.pool_ref is None)
     await people.pool("divided", allocation={"mode": "MIG", "migProfile": "7g.141gb"})
-    await people.eventually(lambda: people.annotate(card, "divided"), 10)
+    await people.eventually(lambda: people.annotate_unjudged(card, "divided"), 10)
 
     def told() -> str:
         device = people.view.devices.get(card)

@@ -13,6 +13,7 @@ from tests.slice.people import People, gpu_pod
 
 pytestmark = pytest.mark.cluster
 TEAM = "crash"
+WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
 
 
 def cards_of(people: People, node: str) -> list[str]:
@@ -41,7 +42,7 @@ async def test_a_killed_process_goes_on_where_it_was(people: People, process: st
 async def test_with_the_webhook_dead_other_pods_are_created_and_gpu_pods_are_not(people: People) -> None:
     await people.namespace(TEAM)
     await people.filled("dead", cards_of(people, "gpu-3")[:1])
-    restarts = people.kill(names.WEBHOOK)
+    restarts = {replica: people.kill(replica) for replica in WEBHOOKS}
 
     started = time.monotonic()
     await people.pod("plain", TEAM, None)
@@ -52,7 +53,8 @@ async def test_with_the_webhook_dead_other_pods_are_created_and_gpu_pods_are_not
         await people.remove(resources.POD, "early", TEAM)
     except RuntimeFault as error:
         refusals.append(str(error))
-    await people.back(names.WEBHOOK, restarts)
+    for replica, before in restarts.items():
+        await people.back(replica, before)
 
     async def create() -> bytes:
         return await people.client.create(resources.POD, gpu_pod("late", "dead"), TEAM, manager="test")
@@ -95,7 +97,7 @@ async def test_an_api_server_that_goes_away_and_comes_back_costs_nothing_but_tim
     # A leader that could not renew its lease ends on purpose; nobody else does.
     after = people.restarts()
     assert after["simulated-agent"] == restarts["simulated-agent"]
-    assert after[names.WEBHOOK] == restarts[names.WEBHOOK]
+    assert all(after[replica] == restarts[replica] for replica in WEBHOOKS)
 
 
 async def test_a_quiet_cluster_writes_nothing(people: People) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
 from controllers.bootstrap.operands.custom import customised
-from controllers.bootstrap.parts import RUNTIME_CLASS
 from controllers.bootstrap.phases import PHASES, setting
 from controllers.runtime.drift import spec_hash
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
 
-HANDLERS: Final = (RUNTIME_CLASS, "nvidia-cdi")
+HANDLERS: Final = (names.RUNTIME_CLASS, "nvidia-cdi")
 """RuntimeClasses and the handlers of the same names, which the toolkit tells the container runtime of.
 
 Both inject cards by CDI here; the second keeps its name for pods that were written for NVIDIA's GPU operator.

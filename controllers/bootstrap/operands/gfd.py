@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
 from controllers.bootstrap import parts
-from controllers.bootstrap.parts import RUNTIME_CLASS
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
@@ -39,4 +39,8 @@ def pod(image: str, _: BootstrapSettings) -> Json:
         "livenessProbe": parts.run(FRESH.format(minutes=10), 60) | {"failureThreshold": 10},
         "volumeMounts": [*parts.mounts("features"), parts.mount("sys", "/sys", read_only=True)],
     }
-    return {"runtimeClassName": RUNTIME_CLASS, "containers": [container], "volumes": parts.volumes("features", "sys")}
+    return {
+        "runtimeClassName": names.RUNTIME_CLASS,
+        "containers": [container],
+        "volumes": parts.volumes("features", "sys"),
+    }

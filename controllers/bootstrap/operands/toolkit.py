@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
 from controllers.bootstrap import parts
-from controllers.bootstrap.parts import RUNTIME_CLASS, TOOLKIT_ROOT
+from controllers.bootstrap.parts import TOOLKIT_ROOT
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
@@ -16,7 +17,7 @@ DROP_IN: Final = "/runtime/config-dir.d/99-nvidia.toml"
 ENVIRONMENT: Final = {
     "ROOT": TOOLKIT_ROOT,
     "RUNTIME": "containerd",
-    "CONTAINERD_RUNTIME_CLASS": RUNTIME_CLASS,
+    "CONTAINERD_RUNTIME_CLASS": names.RUNTIME_CLASS,
     "RUNTIME_CONFIG": "/runtime/config-dir/config.toml",
     "RUNTIME_DROP_IN_CONFIG": DROP_IN,
     "RUNTIME_DROP_IN_CONFIG_HOST_PATH": "/etc/containerd/conf.d/99-nvidia.toml",

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
 from controllers.bootstrap import parts
-from controllers.bootstrap.parts import RUNTIME_CLASS
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
@@ -45,7 +45,7 @@ def container(image: str, _: BootstrapSettings) -> Json:
     """
     cards = parts.env({"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
     pod = _agent("validator", "container", image, HOST | CDI, cards)
-    return {"runtimeClassName": RUNTIME_CLASS} | pod
+    return {"runtimeClassName": names.RUNTIME_CLASS} | pod
 
 
 def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: list[Json]) -> Json:

@@ -1,0 +1,32 @@
+"""Names of DaemonSets that were freed a moment ago, and are not used again at once. Pure.
+
+The DaemonSet controller counts the pods that it waits for by the DaemonSet's name. Where it was still at work on the
+old one when the new one came, it waits for a pod of the old one, and makes none for five minutes. Nothing shows
+whether it has seen the name free; it looks as soon as it has finished what it was at, mostly within milliseconds.
+What was freed is remembered in memory: a process that restarts just then forgets it, and the five minutes pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.meta import KubeObject
+
+NAME_RESTS = 2.0
+"""Seconds that a name stays free before it is used again."""
+
+
+def follow(freed: dict[str, float], old: KubeObject | None, new: KubeObject | None, now: float) -> None:
+    """Take down when a name (key of `freed`) was freed, and forget what is long over."""
+    if old is not None and new is None:
+        freed[old.name] = now
+    for name in [name for name, since in freed.items() if now - since > NAME_RESTS]:
+        del freed[name]
+
+
+def rests(freed: Mapping[str, float], name: str, now: float) -> float:
+    """Seconds for which a name is not to be used yet; 0 where it may be."""
+    return max(0.0, freed[name] + NAME_RESTS - now) if name in freed else 0.0

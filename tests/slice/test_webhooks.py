@@ -1,0 +1,71 @@
+"""Two replicas of the webhook in the whole cluster: one dies and pods get cards from the other, both die and no card
+stays reserved for a pod that was never made."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.runtime.errors import RuntimeFault
+from sim import controlplane
+from tests.slice.people import People, gpu_pod
+
+pytestmark = pytest.mark.cluster
+TEAM = "twins"
+WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
+CARDS = 4
+FORGOTTEN = 30.0
+"""Seconds: 15 for a pod that is never seen, one sweep of the pool controller, and a busy machine."""
+
+
+def cards_of(people: People, node: str) -> list[str]:
+    return sorted(device.name for device in people.view.devices if device.status.node_name == node)
+
+
+async def created(people: People, name: str) -> bool:
+    try:
+        await people.pod(name, TEAM, TEAM)
+    except RuntimeFault:
+        return False
+    return True
+
+
+async def emptied(people: People) -> None:
+    for pod in people.pods(TEAM):
+        await people.remove(resources.POD, pod.name, TEAM)
+    await people.settled(TEAM, (CARDS, 0, 0, CARDS), FORGOTTEN)
+
+
+async def test_replicas_die_and_cards_are_neither_given_twice_nor_kept(people: People) -> None:
+    await people.namespace(TEAM)
+    await people.filled(TEAM, cards_of(people, "gpu-3")[:CARDS])
+    processes = controlplane.status(people.plane.dir).processes
+    assert {processes[name].phase for name in (*WEBHOOKS, "webhook-balancer")} == {"ready"}
+
+    for victim in WEBHOOKS:
+        restarts = people.kill(victim)
+
+        async def create(victim: str = victim) -> bytes:
+            return await people.client.create(resources.POD, gpu_pod(f"one-{victim}", TEAM), TEAM, manager="test")
+
+        await people.eventually(create, 20)  # what the dead one had in hand is lost, and asked for again
+        await people.back(victim, restarts)
+    await people.running(TEAM, len(WEBHOOKS))
+    await emptied(people)
+
+    creations = [asyncio.create_task(created(people, f"both-{number}")) for number in range(3 * CARDS)]
+    await people.view.until(
+        lambda: any(card.status.reservations for card in people.cards(TEAM)), 10, lambda: "nothing is reserved"
+    )
+    restarts = {replica: people.kill(replica) for replica in WEBHOOKS}
+    made = sum(await asyncio.gather(*creations))
+    for replica, before in restarts.items():
+        await people.back(replica, before)
+    await people.settled(TEAM, (CARDS, made, 0, CARDS - made), FORGOTTEN)
+    given = [pod.metadata.annotations[names.DEVICES] for pod in people.pods(TEAM)]
+    assert len(given) == len(set(given)) == made
+    assert sorted(len(card.status.allocations) for card in people.cards(TEAM)) == [0] * (CARDS - made) + [1] * made
+    await emptied(people)
+    await people.retire(TEAM)
