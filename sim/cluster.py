@@ -21,6 +21,7 @@ from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.controlplane.state import write_atomically
 from sim.errors import UserError
+from sim.module.balance import webhook_processes
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
 from sim.module.processes import MODULES, Timers, agent_process, exporter_url, module_process
@@ -44,6 +45,8 @@ class Options:
     """The processes of the module that are started."""
     agent: bool = True
     timers: Timers = field(default_factory=Timers)
+    webhooks: int = 2
+    """Replicas of the webhook, behind a balancer: the API server has one URL for them."""
     values: Mapping[str, str] = field(default_factory=dict)
     """Values for the chart, beside those that a cluster without Services needs."""
 
@@ -58,18 +61,14 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
     paths = programs.ensure(programs.PROGRAMS, progress=progress)
     plane = controlplane.up(folder, progress=progress)
     tools = Tools(plane.kubectl, paths["helm"], plane.kubeconfig)
-    health, (agent_port, port, exporter_port) = free_ports(len(MODULES)), free_ports(3)
+    agent_port, port, exporter_port = free_ports(3)
     with progress.task("installing CRDs, RBAC, webhook and policies") as task:
         install_crds(tools)
         task.update(1, 2, "the chart")
         install_chart(tools, {"gpuControlPlane.webhook.url": f"https://127.0.0.1:{port}", **options.values})
     with progress.task("starting the module's processes") as task:
-        flags = {
-            names.WEBHOOK: ("--host=127.0.0.1", f"--port={port}"),
-            names.BOOTSTRAP: (f"--exporter-url={exporter_url(exporter_port)}",),
-        }
-        specs = _module(plane, tools, options, dict(zip(MODULES, health, strict=True)), flags)
-        _start(plane, specs, task)
+        flags = {names.BOOTSTRAP: (f"--exporter-url={exporter_url(exporter_port)}",)}
+        _start(plane, _module(plane, tools, options, flags, port), task)
     if options.agent:
         with progress.task("starting the simulated node agents") as task:
             _start(plane, [agent_process(plane.kubeconfig, agent_port, exporter_port)], task)
@@ -99,21 +98,24 @@ async def _add_nodes(kubeconfig: Path, manifests: list[Any]) -> None:
 
 
 def _module(
-    plane: ControlPlane,
-    tools: Tools,
-    options: Options,
-    health: Mapping[str, int],
-    flags: Mapping[str, Sequence[str]],
+    plane: ControlPlane, tools: Tools, options: Options, flags: Mapping[str, Sequence[str]], port: int
 ) -> list[ProcessSpec]:
-    """The module's processes, each with the kubeconfig of its own ServiceAccount and its own flags."""
-    folder = plane.dir / "pki" / "identities"
+    """The module's processes, each with the kubeconfig of its own ServiceAccount and its own flags.
 
-    def process(name: str) -> ProcessSpec:
+    `port`: where the API server looks for the webhook.
+    """
+    folder = plane.dir / "pki" / "identities"
+    ports = free_ports(len(options.module) + 1 + 2 * options.webhooks)
+    health = dict(zip(options.module, ports, strict=False))
+
+    def process(name: str) -> list[ProcessSpec]:
         config = kubeconfig_for(plane, tools, name, folder)
-        return module_process(name, config, health[name], options.timers, *flags.get(name, ()))
+        if name == names.WEBHOOK:
+            return webhook_processes(config, port, ports[len(options.module) :], options.timers)
+        return [module_process(name, config, health[name], options.timers, *flags.get(name, ()))]
 
     with ThreadPoolExecutor(len(options.module) or 1) as pool:
-        return list(pool.map(process, options.module))
+        return [spec for specs in pool.map(process, options.module) for spec in specs]
 
 
 def _start(plane: ControlPlane, specs: Sequence[ProcessSpec], task: Task) -> None:

@@ -27,9 +27,16 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
        validation refuses later with a better message, has null there. dyn() because the type checker of
        policies does not know what a quantity is. */ -}}
 {{- define "gpu-control-plane.podAsks" -}}
+{{- include "gpu-control-plane.specAsks" "object.spec" -}}
+{{- end -}}
+
+{{- /* The same of the spec of pods that stands elsewhere, such as object.spec.template.spec; what is on the way there
+       has been looked for before. */ -}}
+{{- define "gpu-control-plane.specAsks" -}}
+{{- $spec := . -}}
 {{- range $at, $list := list "containers" "initContainers" }}
-{{ if $at }}|| {{ end }}(has(object.spec.{{ $list }}) && dyn(object.spec.{{ $list }}) != null
-&& dyn(object.spec.{{ $list }}).exists(c, has(c.resources) && (
+{{ if $at }}|| {{ end }}(has({{ $spec }}.{{ $list }}) && dyn({{ $spec }}.{{ $list }}) != null
+&& dyn({{ $spec }}.{{ $list }}).exists(c, has(c.resources) && (
 {{- range $at, $kind := list "limits" "requests" }}{{ if $at }} || {{ end -}}
 (has(c.resources.{{ $kind }}) && c.resources.{{ $kind }}.exists(k, k.startsWith('gpu.deckhouse.io/')))
 {{- end }})))

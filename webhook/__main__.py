@@ -32,6 +32,9 @@ from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
 from webhook.admission import Admission
 from webhook.certificates import Caches, Keeper, Tls
+from webhook.contact import Contact
+from webhook.grants import Grants
+from webhook.objects.answer import Objects
 from webhook.reserve import Reserver
 from webhook.rotation import DAY, Policy
 from webhook.server import Server
@@ -44,9 +47,12 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """The flags."""
     flags = arguments(names.WEBHOOK, "Gives pods their GPU cards while they are created.")
-    flags.add_argument("--host", default="127.0.0.1", help="address on which reviews are served")
+    flags.add_argument("--host", default="127.0.0.1", help="address of the reviews' port; 0.0.0.0 or :: in a pod")
     flags.add_argument("--port", type=int, default=9443, help="its port; 0 lets the system choose")
     flags.add_argument("--drain-seconds", type=float, default=2.0, help="serve so long after the signal to stop")
+    flags.add_argument(
+        "--contact-seconds", type=float, default=9.0, help="not ready after so long without an answer of the API server"
+    )
     group, policy = flags.add_argument_group("certificates (fractions are allowed)"), Policy()
     group.add_argument("--certificate-days", type=float, default=policy.certificate / DAY, help="life of a certificate")
     group.add_argument("--authority-days", type=float, default=policy.authority / DAY, help="life of its authority")
@@ -97,9 +103,18 @@ async def wire(process: Process) -> None:
     reserver = Reserver(
         process.client, process.executor, stores.devices, served=snapshot.is_bound, has_room=snapshot.has_room
     )
-    admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current)
-    server = Server(admission, process.health, host=process.args.host, port=process.args.port)
+    grants = Grants(process.client)
+    admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current, grants=grants)
+    objects = Objects(process.client, stores, grants, lambda: settings.current)
+    server = Server(admission, objects, process.health, host=process.args.host, port=process.args.port)
     keeper = Keeper(process.client, caches, policy, _candidate(process))
+    patience = process.args.contact_seconds
+    contact = Contact(
+        process.lease_client,
+        lambda alive: server.send_away(away=not alive),
+        period=patience / 3,
+        patience=patience,
+    )
 
     async def serve() -> None:
         await tls.loaded.wait()
@@ -116,8 +131,10 @@ async def wire(process: Process) -> None:
 
     process.background(keeper.run)
     process.background(serve)
+    process.background(contact.run)
     process.health.check("serving", lambda: server.serving)
     process.health.check("caBundle in place", tls.trusted)
+    process.health.check("API server answers", lambda: contact.alive)
     try:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
     finally:

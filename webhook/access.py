@@ -1,22 +1,52 @@
-"""Who may use a pool (design §6): the union of its lists; all lists empty means every namespace. Pure.
+"""Who may use a pool (design §6): the union of its lists and of RBAC's verb `use`. Pure.
 
-`dexGroups` and the RBAC verb `use` need to know the person and to ask the API server; until
-they are built, a pool that names only groups refuses, and says so: what is not judged is
-not allowed.
+All lists empty means every namespace, and RBAC is not asked. Groups count only for what a person creates: a pod
+that a controller makes carries the controller's identity, and its groups say nothing about whose pod it is. RBAC is
+asked about the pod's ServiceAccount and about whoever creates the pod; the answers are brought here (`webhook.grants`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.selectors import matches
-from webhook.validate import listed
+from controllers.domain.wording import listed
+from webhook.validate import short
 from webhook.verdict import Denied
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import Access, GPUPool
     from controllers.api.kube import Namespace
+    from webhook.records import UserInfo
+
+VERB: Final = "use"
+SYSTEM: Final = "system:"
+"""The head of names that Kubernetes keeps for its components and ServiceAccounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Somebody about whom RBAC is asked."""
+
+    user: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What RBAC says about the verb `use` on a pool."""
+
+    by: str = ""
+    """Who may; empty where none of those asked about may."""
+    asked: tuple[str, ...] = ()
+    """About whom was asked."""
+    failure: str = ""
+    """Why it could not be asked, about some or all."""
+
+
+NOT_ASKED: Final = Use()
 
 
 def needs_namespace(pool: GPUPool, namespace: str) -> bool:
@@ -25,11 +55,34 @@ def needs_namespace(pool: GPUPool, namespace: str) -> bool:
     return access is not None and access.namespace_selector is not None and namespace not in access.namespaces
 
 
-def judge(pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str) -> Denied | None:
-    """Why pods of that namespace and ServiceAccount may not use the pool; None where they may.
+def by_lists(
+    pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None = None
+) -> bool:
+    """Whether the pool's lists allow it, or are all empty.
 
-    `labels` is the namespace as an object, where it is known.
+    `labels` is the namespace as an object, where it is known; `user` is who creates the pod, None for a controller.
     """
+    access = pool.spec.access
+    if access is None or _is_open(access):
+        return True
+    if namespace in access.namespaces or f"{namespace}/{account or 'default'}" in access.service_accounts:
+        return True
+    selector = access.namespace_selector
+    if selector is not None and labels is not None and matches(selector, labels.metadata.labels):
+        return True
+    return is_person(user) and user is not None and not set(user.groups).isdisjoint(access.dex_groups)
+
+
+def judge(
+    pool: GPUPool,
+    *,
+    namespace: str,
+    labels: Namespace | None,
+    account: str,
+    user: UserInfo | None = None,
+    use: Use = NOT_ASKED,
+) -> Denied | None:
+    """Why pods of that namespace and ServiceAccount may not use the pool; None where they may."""
     if namespace == names.NAMESPACE:
         # Its pods are operands to everybody who counts the pool's pods.
         return Denied(
@@ -37,19 +90,29 @@ def judge(pool: GPUPool, *, namespace: str, labels: Namespace | None, account: s
             f"namespace {namespace} belongs to the module itself; pods that use cards go to another namespace.",
         )
     access = pool.spec.access
-    if access is None or _is_open(access):
-        return None
-    if namespace in access.namespaces or f"{namespace}/{account or 'default'}" in access.service_accounts:
-        return None
-    selector = access.namespace_selector
-    if selector is not None and labels is not None and matches(selector, labels.metadata.labels):
+    if access is None or use.by or by_lists(pool, namespace=namespace, labels=labels, account=account, user=user):
         return None
     return Denied(
         names.ACCESS_DENIED,
         f"namespace {namespace} (ServiceAccount {account or 'default'}) may not use GPUPool {pool.name};"
-        f" its spec.access allows {_allowed(access)}."
+        f" its spec.access allows {_allowed(access, user)}.{_asked(use, pool.name)}"
         " Ask the pool's administrator to add the namespace, or use another pool.",
     )
+
+
+def subjects(namespace: str, account: str, user: UserInfo | None = None) -> tuple[Subject, ...]:
+    """About whom RBAC is asked: the pod's ServiceAccount, and whoever creates the pod."""
+    name = f"{SYSTEM}serviceaccount:{namespace}:{account or 'default'}"
+    groups = (f"{SYSTEM}serviceaccounts", f"{SYSTEM}serviceaccounts:{namespace}", f"{SYSTEM}authenticated")
+    own = Subject(name, groups)
+    if user is None or user.username in ("", name):
+        return (own,)
+    return own, Subject(user.username, user.groups)
+
+
+def is_person(user: UserInfo | None) -> bool:
+    """Whether it is neither a ServiceAccount nor a component of Kubernetes (nor nobody: system:anonymous)."""
+    return user is not None and user.username != "" and not user.username.startswith(SYSTEM)
 
 
 def _is_open(access: Access) -> bool:
@@ -58,7 +121,7 @@ def _is_open(access: Access) -> bool:
     )
 
 
-def _allowed(access: Access) -> str:
+def _allowed(access: Access, user: UserInfo | None) -> str:
     parts = []
     if access.namespaces:
         parts.append(f"namespaces {listed(access.namespaces)}")
@@ -67,5 +130,18 @@ def _allowed(access: Access) -> str:
     if access.service_accounts:
         parts.append(f"ServiceAccounts {listed(access.service_accounts)}")
     if access.dex_groups:
-        parts.append(f"groups {listed(access.dex_groups)} (which this version does not judge yet, and so refuses)")
+        who = (
+            f"{short(user.username)} is in none of them"
+            if user is not None and is_person(user)
+            else "they count only for pods that a person creates, not a controller"
+        )
+        parts.append(f"groups {listed(access.dex_groups)} ({who})")
     return "; ".join(parts)
+
+
+def _asked(use: Use, pool: str) -> str:
+    """What RBAC had to say; nothing where it was not asked."""
+    what = f"the verb {VERB} on gpupools/{pool}"
+    if use.failure:
+        return f" RBAC could not be asked about {what} ({short(use.failure)}), which counts as no."
+    return f" Nor does RBAC grant {what} to {' or '.join(map(short, use.asked))}." if use.asked else ""

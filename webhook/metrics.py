@@ -5,9 +5,20 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 REVIEWS = Counter("gpu_webhook_reviews_total", "Reviews answered, by verdict and reason.", ["verdict", "reason"])
+VALIDATIONS = Counter(
+    "gpu_webhook_validations_total",
+    "Reviews of other objects than pods answered, by kind, verdict (allowed, warned, denied) and reason.",
+    ["kind", "verdict", "reason"],
+)
+VALIDATION_SECONDS = Histogram(
+    "gpu_webhook_validation_seconds",
+    "Time to judge an object other than a pod, what is read from the API server included, in seconds, by kind.",
+    ["kind"],
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 4),
+)
 DECISION_SECONDS = Histogram(
     "gpu_webhook_decision_seconds",
-    "Time to read a review and decide, without waiting for writes, in seconds.",
+    "Time to read a review and decide, without waiting for the API server, in seconds.",
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5),
 )
 WRITE_SECONDS = Histogram(
@@ -18,6 +29,17 @@ WRITE_SECONDS = Histogram(
 CONFLICTS = Counter("gpu_webhook_conflicts_total", "Reservations that somebody else's write came before.")
 RESERVATIONS = Counter("gpu_webhook_reservations_total", "Reservations written, by pool.", ["pool"])
 TAKEN_BACK = Counter("gpu_webhook_reservations_taken_back_total", "Reservations taken back: not all could be made.")
+ACCESS_REVIEWS = Counter(
+    "gpu_webhook_access_reviews_total",
+    "Times that RBAC's word on a pool was wanted, by result: hit (remembered), joined (being asked), miss (asked),"
+    " failure.",
+    ["result"],
+)
+ACCESS_REVIEW_SECONDS = Histogram(
+    "gpu_webhook_access_review_seconds",
+    "Time to ask the API server who may use a pool, in seconds.",
+    buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1),
+)
 CERTIFICATE_EXPIRES = Gauge(
     "gpu_webhook_certificate_expires_timestamp_seconds", "When the serving certificate expires."
 )

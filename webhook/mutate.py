@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.record import to_json
+from webhook import affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import Taint, Toleration
 
 Patch = tuple[dict[str, Any], ...]
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-TERMS = "nodeSelectorTerms"
 MARKS = (("labels", names.LABEL_POOL), ("annotations", names.REQUEST_ID), ("annotations", names.DEVICES))
-WEIGHT_MAX = 100
 
 
 def admitted(
@@ -34,10 +31,17 @@ def admitted(
     devices: str,
     tolerations: Iterable[Toleration],
     runtime_class: str | None,
+    spread_over: str | None = None,
+    added_affinity: Mapping[str, Any] | None = None,
 ) -> Patch:
-    """The patch for a pod that gets cards."""
+    """The patch for a pod that gets cards.
+
+    `spread_over`: the node label over which the pool spreads. `added_affinity`: what the pool adds to the pod's own.
+    """
     spec = raw.get("spec") or {}
-    wanted: dict[str, Any] = {"affinity": {"nodeAffinity": _affinity(spec, pool, node)}}
+    wanted: dict[str, Any] = {"affinity": affinity.merged(spec, pool=pool, node=node, added=added_affinity or {})}
+    if constraints := _spread(spec, pool, spread_over):
+        wanted["topologySpreadConstraints"] = constraints
     if added := _tolerations(spec, tolerations):
         wanted["tolerations"] = added
     if runtime_class and not spec.get("runtimeClassName"):
@@ -72,26 +76,21 @@ def pool_tolerations(taints: Iterable[Taint], present: Iterable[Any], extra: Ite
     return [*own, *extra]
 
 
-def _affinity(spec: Mapping[str, Any], pool: str, node: str) -> dict[str, Any]:
-    """Node affinity: the pool's nodes, and of them rather the one where the cards are reserved."""
-    existing = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    on_pool = {"key": names.pool_node_label(pool), "operator": "Exists"}
-    required = existing.get(REQUIRED)
-    terms = (required or {}).get(TERMS)
-    narrowed = [{"matchExpressions": [on_pool]}] if required is None else [_and(term, on_pool) for term in terms or ()]
-    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    preferred = list(existing.get(PREFERRED) or ())
-    if not any(term.get("preference") == here for term in preferred):
-        preferred.append({"weight": WEIGHT_MAX, "preference": here})
-    return {REQUIRED: {TERMS: narrowed}, PREFERRED: preferred}
+def _spread(spec: Mapping[str, Any], pool: str, key: str | None) -> list[dict[str, Any]] | None:
+    """The pod's constraints and one over the pool's topology; None where the pod has its own over it, or none is due.
 
-
-def _and(term: dict[str, Any], expression: dict[str, Any]) -> dict[str, Any]:
-    """One more condition for a term. An empty term matches no node and has to stay so."""
-    expressions = list(term.get("matchExpressions") or ())
-    if expression in expressions or not (expressions or term.get("matchFields")):
-        return term
-    return {**term, "matchExpressions": [*expressions, expression]}
+    The scheduler counts the pods of the namespace only, so this is a wish, and the pool-wide spread is ours.
+    """
+    existing = list(spec.get("topologySpreadConstraints") or ())
+    if not key or any(constraint.get("topologyKey") == key for constraint in existing):
+        return None
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {names.LABEL_POOL: pool}},
+    }
+    return [*existing, constraint]
 
 
 def _tolerations(spec: Mapping[str, Any], added: Iterable[Toleration]) -> list[dict[str, Any]] | None:

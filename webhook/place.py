@@ -2,7 +2,9 @@
 
 Spread takes the emptiest topology domain, and in it the emptiest node; BinPack the node with
 the least room that suffices. Equals are ordered by the seed, so that several replicas, which
-see the same free cards, do not all run for the first one.
+see the same free cards, do not all run for the first one. Of nodes that are equal to the
+strategy, one whose free cards are near to each other is taken (`webhook.topology`), and on
+the node the nearest cards.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from controllers.api import names
+from controllers.domain import waiting as queue
 from controllers.domain.fits import Wants, fits
-from controllers.domain.waiting import Room, Rooms
+from webhook import topology
+from webhook.topology import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
     from controllers.domain.waiting import Waiting
+    from webhook.topology import Seat
     from webhook.verdict import Ask
 
 Strategy = Literal["Spread", "BinPack"]
@@ -47,6 +52,10 @@ class Shelf:
     taken: int
     total: int
     held: int
+    seats: Mapping[str, Seat]
+    """Where each card sits, by name."""
+    near: tuple[int, int]
+    """The most free slots in one NVLink group, and on one NUMA node."""
     kept: int = 0
     """Free slots that are left for pods that wait longer; `free` is without them."""
 
@@ -95,7 +104,9 @@ def shelf(node: Node | None, slots: NodeSlots, held: Mapping[str, Mapping[str, i
     total = sum(card.slots for card in slots.cards)
     taken = sum(card.used + card.reserved for card in slots.cards) + slots.overflow + in_flight
     free = max(0, sum(spot.free for spot in spots) - slots.overflow - slots.displaced)
-    return Shelf(node, slots, tuple(spots), free, taken, total, in_flight)
+    seats = topology.seats(card.device for card in slots.cards)
+    near = _near(spots, seats)
+    return Shelf(node, slots, tuple(spots), free, taken, total, in_flight, seats, near)
 
 
 def candidates(shelves: Iterable[Shelf], ask: Ask, wants: Wants, rules: Rules, seed: str) -> list[tuple[Node, Shelf]]:
@@ -108,14 +119,16 @@ def candidates(shelves: Iterable[Shelf], ask: Ask, wants: Wants, rules: Rules, s
         if entry.free >= ask.units and (node := entry.node) is not None
         if label in node.metadata.labels and fits(wants, node)
     ]
-    possible.sort(key=_rank(everything, rules, seed))
+    possible.sort(key=_rank(everything, ask.units, rules, seed))
     return possible
 
 
-def _rank(shelves: list[Shelf], rules: Rules, seed: str) -> Callable[[tuple[Node, Shelf]], tuple[float, float, int]]:
+def _rank(
+    shelves: list[Shelf], units: int, rules: Rules, seed: str
+) -> Callable[[tuple[Node, Shelf]], tuple[float, float, int, int]]:
     """The order of candidates: smaller is better."""
     if rules.strategy == "BinPack":
-        return lambda item: (item[1].free, -item[1].taken, _chance(seed, item[0].name))
+        return lambda item: (item[1].free, -item[1].taken, _apart(item[1], units), _chance(seed, item[0].name))
     taken: dict[str, int] = defaultdict(int)
     total: dict[str, int] = defaultdict(int)
     for entry in shelves:
@@ -123,33 +136,48 @@ def _rank(shelves: list[Shelf], rules: Rules, seed: str) -> Callable[[tuple[Node
         taken[domain] += entry.taken
         total[domain] += entry.total
 
-    def rank(item: tuple[Node, Shelf]) -> tuple[float, float, int]:
+    shares = {domain: taken[domain] / slots for domain, slots in total.items() if slots}
+
+    def rank(item: tuple[Node, Shelf]) -> tuple[float, float, int, int]:
         node, entry = item
         domain = node.metadata.labels.get(rules.topology_key, "")
-        return taken[domain] / total[domain], entry.taken / entry.total, _chance(seed, node.name)
+        return shares[domain], entry.taken / entry.total, _apart(entry, units), _chance(seed, node.name)
 
     return rank
+
+
+def _apart(entry: Shelf, units: int) -> int:
+    """How far apart the cards for so many slots would be: 0 in one NVLink group, 1 on one NUMA node, 2 anywhere."""
+    linked, local = entry.near
+    return 0 if linked >= units else 1 if local >= units else 2
 
 
 def pick(node: str, entry: Shelf, units: int, rules: Rules, seed: str) -> Placement | None:
     """Cards of a node for so many slots; None where it has not enough."""
     if entry.free < units:
         return None
+    seats = entry.seats
     sign = 1 if rules.strategy == "BinPack" else -1
-    shares: list[Share] = []
-    for spot in sorted(entry.spots, key=lambda spot: (sign * spot.free, _chance(seed, spot.device.name))):
-        if units <= 0:
-            break
-        take = min(units, spot.free)
-        shares.append(Share(spot.device, take))
+    rooms = [
+        Room(spot.device.name, spot.free, (sign * spot.free, _chance(seed, spot.device.name)), seats[spot.device.name])
+        for spot in entry.spots
+    ]
+    found, shares = {spot.device.name: spot.device for spot in entry.spots}, []
+    for room in topology.nearest(rooms, ((seats[card.device.name], card.slots) for card in entry.slots.cards), units):
+        take = min(units, room.free)
+        shares.append(Share(found[room.card], take))
         units -= take
-    return Placement(node, tuple(shares)) if units <= 0 else None
+        if units == 0:
+            return Placement(node, tuple(shares))
+    return None
 
 
 def keep(shelves: Iterable[Shelf], waiting: Iterable[Waiting]) -> list[Shelf]:
     """The same nodes less what pods that wait longer can use."""
     entries = {entry.slots.node: entry for entry in shelves}
-    rooms = Rooms(Room(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None)
+    rooms = queue.Rooms(
+        queue.Room(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None
+    )
     hopeless: list[tuple[int, Wants]] = []
     for pod in waiting:
         if not rooms:
@@ -174,7 +202,11 @@ def _without(entry: Shelf, cards: Collection[str]) -> Shelf:
     if len(left) == len(entry.spots):
         return entry
     free = max(0, sum(spot.free for spot in left) - entry.slots.overflow - entry.slots.displaced)
-    return replace(entry, spots=left, free=free)
+    return replace(entry, spots=left, free=free, near=_near(left, entry.seats))
+
+
+def _near(spots: Iterable[Spot], seats: Mapping[str, Seat]) -> tuple[int, int]:
+    return topology.near((seats[spot.device.name], spot.free) for spot in spots)
 
 
 def _chance(seed: str, name: str) -> int:

@@ -62,10 +62,32 @@ class AskingNodeAffinity(NodeAffinity):
 
 
 @record
+class PodTerms:
+    """Pods that the pod must, or would rather, be near to or away from; read to be kept."""
+
+    required_during_scheduling_ignored_during_execution: tuple[Any, ...] | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[Any, ...] | None = None
+
+
+@record
 class AskingAffinity(Affinity):
-    """The part of a pod's affinity that is about nodes."""
+    """A pod's affinity."""
 
     node_affinity: AskingNodeAffinity | None = None
+    pod_affinity: PodTerms | None = None
+    pod_anti_affinity: PodTerms | None = None
+
+
+@record
+class PoolAffinity(AskingAffinity):
+    """The affinity that a pool adds."""
+
+
+@record
+class SpreadConstraint:
+    """How evenly pods are spread; which label it is over is all that is read."""
+
+    topology_key: str = ""
 
 
 @record
@@ -74,6 +96,7 @@ class AskingSpec(TenantSpec):
 
     containers: Annotated[tuple[Container, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
     affinity: AskingAffinity | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     runtime_class_name: str | None = None
     service_account_name: str = ""
 

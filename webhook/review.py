@@ -65,11 +65,11 @@ class Foreign:
 
 def parse(body: bytes) -> Request | Unreadable | Foreign:
     """Read a review; raises NotAReview."""
-    uid, content = _envelope(body)
+    uid, content = envelope(body)
     try:
         request = _request.validate_python(content)
     except ValidationError as error:
-        return _unreadable(uid, "the request", error)
+        return unreadable(uid, "the request", error)
     resource = "/".join(filter(None, (request.resource.group, request.resource.resource, request.sub_resource)))
     if request.operation != "CREATE" or resource != "pods":
         return Foreign(uid, f"{request.operation or 'no operation'} of {resource or 'nothing'}"[:200])
@@ -79,12 +79,13 @@ def parse(body: bytes) -> Request | Unreadable | Foreign:
     try:
         pod = _pod.validate_python(request.object)
     except ValidationError as error:
-        return _unreadable(uid, "the pod", error)
+        return unreadable(uid, "the pod", error)
     namespace = request.namespace or pod.metadata.namespace or ""
     return Request(uid, namespace, bool(request.dry_run), request.user_info, request.object, pod)
 
 
-def _envelope(body: bytes) -> tuple[str, dict[str, Any]]:
+def envelope(body: bytes) -> tuple[str, dict[str, Any]]:
+    """The uid of a review, and its request as JSON; raises NotAReview."""
     try:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -96,7 +97,8 @@ def _envelope(body: bytes) -> tuple[str, dict[str, Any]]:
     return uid, content
 
 
-def _unreadable(uid: str, what: str, error: ValidationError) -> Unreadable:
+def unreadable(uid: str, what: str, error: ValidationError) -> Unreadable:
+    """What is answered where a part of a review is not what the API server sends."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))[:200] or "it"
     found = repr(first["input"])[:80] if isinstance(first["input"], (str, int, float, type(None))) else "something else"

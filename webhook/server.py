@@ -1,4 +1,4 @@
-"""The HTTPS side: one path for reviews, one for probes.
+"""The HTTPS side: a path for reviews of pods, one for those of other objects, one for probes.
 
 Starts as soon as there is a certificate, before the caches are filled, so that whoever asks
 early reads a sentence instead of "connection refused". Stops in order: not ready any more,
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
     from controllers.runtime.health import Health
     from webhook.admission import Admission
+    from webhook.objects.answer import Objects
 
 log = structlog.get_logger()
 MUTATE_PODS: Final = "/mutate-pods"
-DEADLINE: Final = 4.0
-"""Seconds for a review, its arrival included; the API server waits for 5."""
-READ_DEADLINE: Final = 3.0
+VALIDATE: Final = "/validate"
+DEADLINE: Final = 3.0
+"""Seconds for a review from its first line on. The API server waits for 5, the handshake of a new connection included,
+and among hundreds of them that takes its time; "come again" must reach it before it gives up."""
+READ_DEADLINE: Final = 2.0
 KEEPALIVE: Final = 180.0
 """Longer than the 90 s for which Go keeps an idle connection: the side that asks has to close it."""
 
@@ -36,16 +39,18 @@ KEEPALIVE: Final = 180.0
 class Server:
     """Serves reviews over TLS."""
 
-    def __init__(self, admission: Admission, health: Health, *, host: str, port: int) -> None:
+    def __init__(self, admission: Admission, objects: Objects, health: Health, *, host: str, port: int) -> None:
         """Prepare; port 0 lets the system choose."""
-        self._admission, self._health, self._host, self.port = admission, health, host, port
+        self._answers = {MUTATE_PODS: admission.answer, VALIDATE: objects.answer}
+        self._health, self._host, self.port = health, host, port
         self._runner: web.AppRunner | None = None
-        self._draining = False
+        self._draining = self._away = False
 
     async def start(self, tls: ssl.SSLContext) -> None:
         """Listen."""
         app = web.Application(client_max_size=BODY_MAX)
-        app.router.add_post(MUTATE_PODS, self._mutate_pods)
+        for path in self._answers:
+            app.router.add_post(path, self._serve)
         app.router.add_get("/readyz", self._ready)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE, shutdown_timeout=DEADLINE + 1)
         await self._runner.setup()
@@ -67,15 +72,24 @@ class Server:
         self._draining = True
         await asyncio.sleep(seconds)
 
+    def send_away(self, *, away: bool) -> None:
+        """While it lasts keep no connection, so that whoever asks again finds a replica that can answer.
+
+        Nobody else would end those that the API server keeps: not ready only means no new ones.
+        """
+        self._away = away
+        if away and self._runner is not None and self._runner.server is not None:
+            self._runner.server.pre_shutdown()  # each connection ends when it has nothing in hand
+
     async def stop(self) -> None:
         """Answer what is in hand and close."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _mutate_pods(self, request: web.Request) -> web.Response:
+    async def _serve(self, request: web.Request) -> web.Response:
         response = await self._review(request)
-        if self._draining:
+        if self._draining or self._away:
             response.force_close()
         return response
 
@@ -85,7 +99,7 @@ class Server:
         try:
             async with asyncio.timeout(READ_DEADLINE):
                 body = await request.read()
-            answer = await self._admission.answer(body, DEADLINE - (clock() - began))
+            answer = await self._answers[request.path](body, DEADLINE - (clock() - began))
         except web.HTTPRequestEntityTooLarge:
             return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
         except TimeoutError:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
-from controllers.domain.request import effective
+from controllers.domain.request import effective, whole
+from controllers.domain.wording import listed
 from webhook.verdict import INVALID, Ask, Denied
 
 if TYPE_CHECKING:
@@ -15,17 +16,18 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import PodSpec
 
-SHOWN = 5
-
 
 def asked(spec: PodSpec) -> Ask | Denied | None:
     """What the pod asks for; None where it reserves nothing (no pool, or quantity 0)."""
     try:
         needs = effective(spec)
+        refusal = _unlimited(spec) if needs else None  # it reads what `effective` leaves out: requests beside limits
     except ValueError as error:
         return Denied(INVALID, f"{error}; ask for whole cards, such as limits: {{{names.PREFIX}<pool>: 1}}")
     if not needs:
         return None
+    if refusal is not None:
+        return refusal
     if len(needs) > 1:
         found = listed(f"{short(pool)}: {units}" for pool, units in sorted(needs.items()))
         return Denied(
@@ -35,6 +37,24 @@ def asked(spec: PodSpec) -> Ask | Denied | None:
         )
     ((pool, units),) = needs.items()
     return Ask(pool, units)
+
+
+def _unlimited(spec: PodSpec) -> Denied | None:
+    """Why the API server will refuse the pod anyway: nothing is to be reserved for it.
+
+    An extended resource needs a limit, and a request that is equal to it; a limit alone is both.
+    """
+    for container in (*spec.init_containers, *spec.containers):
+        requests, limits = container.resources.requests, container.resources.limits
+        for key, value in requests.items():
+            if key.startswith(names.PREFIX) and (key not in limits or whole(limits[key]) != whole(value)):
+                return Denied(
+                    INVALID,
+                    f"container {short(container.name)!r} requests {short(key)}: {value}, and its limit is"
+                    f" {limits.get(key, 'not set')}; Kubernetes wants them to be equal. Set the limit, and leave the"
+                    " request out.",
+                )
+    return None
 
 
 def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied | None:
@@ -54,19 +74,14 @@ def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied |
         (MAINTENANCE, names.POOL_IN_MAINTENANCE, "Try again when condition Maintenance is over"),
         (MISCONFIGURED, names.POOL_MISCONFIGURED, "Its administrator has to mend it"),
     ):
-        if is_true(pool.status.conditions, kind):
-            condition = find(pool.status.conditions, kind)
-            why = condition.message.rstrip(".") if condition and condition.message else "no details were given"
+        if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
+            why = condition.message.rstrip(".") or "no details were given"
+            if kind == MAINTENANCE:
+                # Its message names the pods that are waited for, which other tenants are not to read.
+                why = f"its cards are being divided anew ({condition.reason})"
             see = f"kubectl describe gpupool {pool.name}"
             return Denied(word, f"GPUPool {pool.name} gives no cards now: {why}. {action}: {see}.")
     return None
-
-
-def listed(items: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
-    all_items = list(items)
-    rest = len(all_items) - SHOWN
-    return ", ".join(all_items[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def short(text: str) -> str:

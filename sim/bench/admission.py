@@ -1,7 +1,6 @@
 """The webhook under load: reviews sent straight to it, at a fixed rate, by an open loop.
 
-The pool is real in the API: 125 nodes with 8 published cards, every field written by the
-process that owns it, since the policies refuse anybody else. Dry runs, which are decisions
+The pool is real in the API (`sim.bench.gpu_pool`): 125 nodes with 8 published cards. Dry runs, which are decisions
 without their write, take turns with the same load on a server that decides nothing
 (`sim.bench.echo`); then come reviews that reserve, until the pool is nearly full.
 """
@@ -11,23 +10,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 import orjson
 
 from controllers.api import names
-from controllers.api.kube import Node
-from controllers.api.record import adapter
-from controllers.api.resources import GPUDEVICE, GPUPOOL, MUTATING_WEBHOOK, NODE
+from controllers.api.resources import MUTATING_WEBHOOK
 from controllers.runtime.client import Client
 from sim.bench import echo, stats
-from sim.bench.bed import MANAGER, Bed, bed, each, shown
-from sim.bench.fleet import CARDS, Member, Write, fleet, writes
+from sim.bench.bed import MANAGER, Bed, bed, shown
+from sim.bench.fleet import CARDS, fleet
+from sim.bench.gpu_pool import POOL, fill
 from sim.bench.load import Answer, open_loop
 from sim.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from sim.bench.reviews import review
@@ -37,18 +34,15 @@ from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.errors import UserError
 from sim.module.processes import Timers, module_process
-from sim.nodes.identity import Identities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sim.programs import Progress
 
-POOL = "bench"
 NAMESPACES = 100
 """Reviews that reserve come from so many: one alone would meet the cap on unseen reservations."""
 CONNECTIONS = 16
-PUBLISHED = {"pool": POOL, "configVersion": "0123456789abcdef", "slots": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,7 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
     admin = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
     subjects: list[Subject] = []
     try:
-        await _fill(ground, admin, members, progress)
+        await fill(ground, admin, members, progress)
         async with shown(progress, "starting the webhook, and a server that decides nothing"):
             subjects.append(await asyncio.to_thread(_webhook, ground))
             subjects.append(await asyncio.to_thread(_echo, ground))
@@ -229,68 +223,3 @@ async def _trust(admin: Client) -> ssl.SSLContext:
     found = orjson.loads(await admin.get(MUTATING_WEBHOOK, names.WEBHOOK_CONFIGURATION))
     bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).decode()
     return ssl.create_default_context(cadata=bundle)
-
-
-# --- the pool ------------------------------------------------------------------------------
-
-
-async def _fill(ground: Bed, admin: Client, members: list[Member], progress: Progress) -> None:
-    """Make the pool, its nodes, and cards that are published, each field by its owner."""
-    spec = {"allocation": {"mode": "Exclusive"}}
-    pool = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": {"name": POOL}, "spec": spec}
-    await admin.create(GPUPOOL, pool, manager=MANAGER)
-    filled = 0
-    inventory = await Client.connect(ground.kubeconfig(names.INVENTORY), user_agent=MANAGER)
-    gpupool = await Client.connect(ground.kubeconfig(names.POOL_CONTROLLER), user_agent=MANAGER)
-    agents = Identities(admin)
-    owners = _Owners(admin, inventory, gpupool, agents)
-
-    async def fill(member: Member) -> None:
-        nonlocal filled
-        await owners.fill(member)
-        filled += 1
-
-    try:
-        async with shown(progress, f"filling the pool: {len(members)} nodes", lambda: filled, len(members)):
-            await each(members, fill)
-    finally:
-        for client in (inventory, gpupool, agents):
-            await client.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Owners:
-    """Those who own a card's fields."""
-
-    admin: Client
-    inventory: Client
-    gpupool: Client
-    agents: Identities
-
-    async def fill(self, member: Member) -> None:
-        """Create a node of the pool, with its cards."""
-        labels = member.node["metadata"]["labels"] | {names.pool_node_label(POOL): ""}
-        room = member.node["status"]["allocatable"] | {names.resource_name(POOL): str(CARDS)}
-        ready = [{"type": "Ready", "status": "True"}]
-        status = {**member.node["status"], "capacity": room, "allocatable": room, "conditions": ready}
-        meta = {**member.node["metadata"], "labels": labels}
-        await self.admin.create(NODE, {**member.node, "metadata": meta, "status": status}, manager=MANAGER)
-        # The API server taints a new node as not ready, and here no controller takes that back.
-        made = await self.admin.merge(NODE, member.name, {"spec": {"taints": None}}, manager=MANAGER)
-        node = adapter(Node).validate_json(made)
-        cards = [write for write in writes(member, time.time()) if write.resource is GPUDEVICE]
-        for made_of, status_of in zip(cards[::2], cards[1::2], strict=True):
-            await self._card(node, made_of, status_of)
-
-    async def _card(self, node: Node, made_of: Write, status_of: Write) -> None:
-        name = made_of.name
-        meta = {**made_of.body["metadata"], "annotations": {names.ASSIGNMENT: POOL}}
-        made = await self.admin.apply(GPUDEVICE, name, {**made_of.body, "metadata": meta}, manager=MANAGER)
-        uid = orjson.loads(made)["metadata"]["uid"]
-        body = {**status_of.body, "metadata": {"name": name, "uid": uid}}
-        await self.inventory.apply(GPUDEVICE, name, body, manager=names.MANAGER_INVENTORY, subresource="status")
-        pooled = {"state": "Assigned", "poolRef": {"name": POOL, "resource": names.resource_name(POOL)}}
-        await self.gpupool.merge(GPUDEVICE, name, {"status": pooled}, manager=names.MANAGER_POOL, subresource="status")
-        plugin = self.agents.client(names.MANAGER_PLUGIN, node)
-        offered: dict[str, Any] = {**body, "status": {"published": PUBLISHED}}
-        await plugin.apply(GPUDEVICE, name, offered, manager=names.MANAGER_PLUGIN, subresource="status")

@@ -17,6 +17,7 @@ class Row:
     unit: str = ""
     digits: int = 2
     at_most: float | None = None
+    at_least: float | None = None
     exactly: float | None = None
     judged: bool = True
     """False where the budget holds for another size than was measured: then it is shown, not judged."""
@@ -25,10 +26,16 @@ class Row:
     @property
     def verdict(self) -> Verdict:
         """Whether the budget is met; `info` where there is none to judge by."""
-        if not self.judged or (self.at_most is None and self.exactly is None):
+        if not self.judged or self._bound is None:
             return "info"
-        met = self.value == self.exactly if self.exactly is not None else self.value <= (self.at_most or 0.0)
+        sign, bound = self._bound
+        met = {"=": self.value == bound, "≤": self.value <= bound, "≥": self.value >= bound}[sign]
         return "met" if met else "missed"
+
+    @property
+    def _bound(self) -> tuple[str, float] | None:
+        bounds = (("=", self.exactly), ("≤", self.at_most), ("≥", self.at_least))
+        return next(((sign, bound) for sign, bound in bounds if bound is not None), None)
 
     @property
     def measured(self) -> str:
@@ -38,10 +45,10 @@ class Row:
     @property
     def budget(self) -> str:
         """The budget for people."""
-        bound = self.exactly if self.exactly is not None else self.at_most
-        if bound is None:
+        if self._bound is None:
             return ""
-        return f"{'=' if self.exactly is not None else '≤'} {bound:g}{' ' if self.unit else ''}{self.unit}"
+        sign, bound = self._bound
+        return f"{sign} {bound:g}{' ' if self.unit else ''}{self.unit}"
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values."""
@@ -49,7 +56,7 @@ class Row:
             "row": self.name,
             "measured": self.value,
             "unit": self.unit,
-            "budget": {"at_most": self.at_most, "exactly": self.exactly},
+            "budget": {"at_most": self.at_most, "at_least": self.at_least, "exactly": self.exactly},
             "verdict": self.verdict,
             "note": self.note,
         }
@@ -108,6 +115,15 @@ class Sizes:
     warm_up: float = 2.0
     review_rounds: int = 3
     review_seconds: float = 10.0
+    creation_pairs: int = 100
+    """Pods with and without a card, created in turn."""
+    series_pods: int = 100
+    """Pods of one series, whose creations a second are compared."""
+    series_rounds: int = 3
+    creators: int = 16
+    """Pods of a series that are created at once."""
+    burst_pods: int = 1000
+    """Pods that are created at once, as many as there are cards."""
     writing_seconds: float = 4.0
     """With writes each review takes a card: at most as long as there are cards."""
     repeats: int = 30

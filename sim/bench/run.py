@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from sim import controlplane, programs
-from sim.bench import admission, change, coldstart, large, latency, monitoring, pools, table
+from sim.bench import admission, burst, change, coldstart, large, latency, monitoring, pools, table
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
@@ -34,6 +34,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "monitoring": monitoring.measure,
     "pools": pools.measure,
     "webhook": admission.measure,
+    "burst": burst.measure,
     "pod": latency.measure,
 }
 USAGE = 2

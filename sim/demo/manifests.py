@@ -7,12 +7,26 @@ from typing import Any
 from controllers.api.names import GROUP, VERSION, resource_name
 
 TEAM, STRANGER, POOL = "team-a", "team-b", "training"
+PERSON = "joe"
+"""Works in the stranger's namespace; an administrator may use every pool, by RBAC."""
 IMAGE = "registry.k8s.io/pause:3.10"
 
 
 def namespace(name: str) -> dict[str, Any]:
     """A team's namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def member(person: str, team: str) -> dict[str, Any]:
+    """A person's right to work in a team's namespace."""
+    rbac = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": person, "namespace": team},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": person}],
+    }
 
 
 def pool(product: str) -> dict[str, Any]:

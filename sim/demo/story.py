@@ -25,7 +25,7 @@ from sim import controlplane, programs
 from sim.cluster import Options, bring_up
 from sim.controlplane import ControlPlane
 from sim.demo import manifests
-from sim.demo.manifests import POOL, STRANGER, TEAM
+from sim.demo.manifests import PERSON, POOL, STRANGER, TEAM
 from sim.demo.tell import Teller
 from sim.errors import UserError
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
@@ -52,7 +52,10 @@ def play(folder: Path, *, keep: bool) -> int:
         )
     teller, status = Teller(), 1
     try:
-        teller.chapter("A control plane comes up: etcd, API server, scheduler, controllers, and four processes of ours")
+        teller.chapter(
+            "A control plane comes up: etcd, API server, scheduler, controllers, and four processes of ours,"
+            " the webhook twice"
+        )
         plane = bring_up(folder, Options(nodes=0), programs.for_stream())
         asyncio.run(Story(plane, teller).tell())
         status = 0
@@ -168,6 +171,7 @@ class Story:
         first = min(view.devices, key=lambda d: d.name)
         product = (first.status.hardware.product if first.status.hardware else None) or ""
         await self._apply(manifests.namespace(TEAM), manifests.namespace(STRANGER), manifests.pool(product))
+        await self._apply(manifests.member(PERSON, STRANGER))
         teller.typed(f"kubectl apply -f pool.yaml      # GPUPool {POOL}: whole cards, {product}, for namespace {TEAM}")
 
         def waiting() -> list[tuple[str, str]]:
@@ -293,8 +297,10 @@ class Story:
             ("one-too-many", TEAM, names.INSUFFICIENT_CAPACITY),
             ("stranger", STRANGER, names.ACCESS_DENIED),
         ):
-            teller.typed(f"kubectl -n {team} apply -f {name}.yaml")
-            answer = await self._kubectl("create", "-f", "-", stdin=json.dumps(manifests.pod(name, team)), fails=True)
+            who = [f"--as={PERSON}"] if team == STRANGER else []
+            teller.typed(" ".join(["kubectl", *who, "-n", team, "apply", "-f", f"{name}.yaml"]))
+            body = json.dumps(manifests.pod(name, team))
+            answer = await self._kubectl(*who, "create", "-f", "-", stdin=body, fails=True)
             teller.quoted(answer)
             if word not in answer or WEBHOOK not in answer:
                 raise LateError(f"the pod should have been refused by {WEBHOOK} with {word}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from sim.controlplane import ControlPlane
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 MONTH = 30 * 24 * 3600
 
 
-def kubeconfig_for(plane: ControlPlane, tools: Tools, account: str, folder: Path) -> Path:
-    """Write the kubeconfig of a ServiceAccount of the module; returns its path."""
-    request = json.dumps(
-        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": MONTH}}
-    )
+def kubeconfig_for(
+    plane: ControlPlane, tools: Tools, account: str, folder: Path, node: tuple[str, str] | None = None
+) -> Path:
+    """Write the kubeconfig of a ServiceAccount of the module; returns its path.
+
+    `node`: name and uid of the Node that the token names, as that of a pod there does.
+    """
+    spec: dict[str, Any] = {"expirationSeconds": MONTH}
+    if node is not None:
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Node", "name": node[0], "uid": node[1]}
+    request = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
     path = f"/api/v1/namespaces/{names.NAMESPACE}/serviceaccounts/{account}/token"
     answer = tools.run("create", "--raw", path, "--filename=-", stdin=request)
     token = json.loads(answer)["status"]["token"]

@@ -41,11 +41,13 @@ class Timers:
         return [f"--{key}={value}" for key, value in pairs.items() if value is not None]
 
 
-def module_process(name: str, kubeconfig: Path, port: int, timers: Timers, *extra: str) -> ProcessSpec:
-    """One process of the module, as its container would run it."""
+def module_process(
+    name: str, kubeconfig: Path, port: int, timers: Timers, *extra: str, replica: int = 1
+) -> ProcessSpec:
+    """One process of the module, as its container would run it; `port`: of its health."""
     argv = [sys.executable, "-m", MODULES[name], f"--kubeconfig={kubeconfig}", f"--health-port={port}"]
     return ProcessSpec(
-        name=name,
+        name=name if replica == 1 else f"{name}-{replica}",
         argv=(*argv, *timers.flags(), *extra),
         env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
         ready=Ready(urls=(f"http://127.0.0.1:{port}/readyz",)),

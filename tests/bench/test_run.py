@@ -40,6 +40,11 @@ TINY = Sizes(
     review_rounds=1,
     review_seconds=1.5,
     writing_seconds=0.1,
+    creation_pairs=4,
+    series_pods=8,
+    series_rounds=1,
+    creators=4,
+    burst_pods=40,
     repeats=3,
     gap=0.5,
 )
@@ -50,7 +55,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, pod"),
+        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, burst, pod"),
     ],
 )
 def test_wrong_usage(
@@ -93,7 +98,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, monitoring, pools, webhook, pod):
+    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, pod):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -189,6 +194,23 @@ def webhook(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert decided["granted"] == 300
     assert raw["written"]["granted"] == raw["written"]["latency"]["count"] == 20
     assert rows["webhook, 200 reviews/s, 40 cards: decision p99"]["measured"] == 1000 * decided["latency"]["p99"]
+
+
+def burst(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert raw["cards"] == 40
+    assert len(raw["pairs"]) == 4
+    assert all(0 < pair["plain"] < 30 and 0 < pair["card"] < 30 for pair in raw["pairs"])
+    (series,) = raw["series"]
+    assert series["plain"] > 0
+    assert series["card"] > 0
+    assert {"kube-apiserver", "gpu-admission-webhook", "gpu-admission-webhook-2"} <= set(series["cpu"])
+    one = raw["burst"]
+    assert one["admitted"] + bool(one["refusal"]) <= one["pods"] == 40
+    assert 0 < one["took"]["p50"] <= one["wall"]
+    ratio = rows["pods/s with reservation ÷ pods/s without the webhook"]
+    assert ratio["measured"] == pytest.approx(series["card"] / series["plain"])
+    assert ratio["budget"]["at_least"] == 0.5
+    assert rows["cards promised twice"]["verdict"] == "met"
 
 
 def pod(raw: dict[str, Any], rows: dict[str, Any]) -> None:

@@ -47,7 +47,8 @@ def test_it_takes_a_command_off(kube: harness.Kube, card: str) -> None:
 def test_it_changes_nothing_else(kube: harness.Kube, card: str, change: dict[str, Any]) -> None:
     answer = kube.account("gpu-bootstrap-controller").merge(card, {"metadata": change})
     assert answer.code == 403
-    assert RETURN in answer.message
+    assert "gpu-bootstrap-controller may not change " in answer.message
+    assert f"it may remove annotation {RETURN}" in answer.message
 
 
 def test_people_may(kube: harness.Kube, card: str) -> None:

@@ -21,8 +21,9 @@ pytestmark = pytest.mark.cluster
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 CLUSTER_SCOPED = {
-    "Namespace", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration", "CustomResourceDefinition",
+    "Namespace", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "FlowSchema",
+    "PriorityLevelConfiguration", "CustomResourceDefinition",
 }  # fmt: skip
 
 
@@ -82,7 +83,30 @@ def test_the_webhook_is_reached_by_service_or_by_url() -> None:
         rendered = harness.objects(harness.render(helm, *sets))
         (configuration,) = of_kind(rendered, "MutatingWebhookConfiguration")
         assert configuration["webhooks"][0]["clientConfig"] == expected
+        (validating,) = of_kind(rendered, "ValidatingWebhookConfiguration")
+        there = str(expected).replace("/mutate-pods", "/validate")
+        assert {str(webhook["clientConfig"]) for webhook in validating["webhooks"]} == {there}
         assert len(of_kind(rendered, "Service")) == services
+
+
+def test_only_the_api_servers_addresses_may_ask_the_webhook_where_they_are_given() -> None:
+    value = "gpuControlPlane.webhook.askedFrom={10.0.0.1/32,fd00::/64}"
+    (policy,) = of_kind(harness.objects(harness.render(harness.programs()["helm"], value)), "NetworkPolicy")
+    (asked,) = [rule for rule in policy["spec"]["ingress"] if rule["ports"][0]["port"] == "https"]
+    assert asked["from"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
+
+
+def test_only_what_can_be_refused_waits_for_us(chart: list[dict[str, Any]]) -> None:
+    (validating,) = of_kind(chart, "ValidatingWebhookConfiguration")
+    webhooks = {webhook["name"]: webhook for webhook in validating["webhooks"]}
+    failing = {name for name, webhook in webhooks.items() if webhook["failurePolicy"] == "Fail"}
+    assert failing == {"gpudevices.gpu.deckhouse.io", "gpupools.gpu.deckhouse.io"}
+    assert len(webhooks) == 7
+    for name, webhook in webhooks.items():
+        assert (webhook["sideEffects"], webhook["timeoutSeconds"]) == ("None", 5), name
+        assert "caBundle" not in webhook["clientConfig"], name
+        assert webhook["matchConditions"], name
+        assert all("/status" not in resource for rule in webhook["rules"] for resource in rule["resources"]), name
 
 
 def test_the_chart_is_small_and_brings_the_crds_alone(tmp_path: Path) -> None:
@@ -112,7 +136,7 @@ def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
         assert name in text, name
     written = set(re.findall(r"gpu\.deckhouse\.io/[a-z-]+", text))
     known = {value for value in vars(names).values() if isinstance(value, str) and value.startswith(names.PREFIX)}
-    assert written <= known | {"gpu.deckhouse.io/v"}, written - known
+    assert written <= known | {"gpu.deckhouse.io/v", names.deploy_label("").removesuffix(".")}, written - known
 
 
 def test_installs_without_a_warning(kube: harness.Kube, first_install: CompletedProcess[str]) -> None:

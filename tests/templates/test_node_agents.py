@@ -75,6 +75,38 @@ def test_reports_are_changed_by_their_node_only(kube: harness.Kube) -> None:
         kube.delete(path)
 
 
+def attributes(**features: dict[str, str]) -> dict[str, Any]:
+    made = {name.replace("_", "."): {"elements": elements} for name, elements in features.items()}
+    return {"spec": {"features": {"attributes": made}}}
+
+
+def test_each_role_changes_its_own_part_of_a_report(kube: harness.Kube) -> None:
+    discover, validate = kube.account(DISCOVER, "node-a"), kube.account(VALIDATE, "node-a")
+    path = f"{FEATURES}/gpu-node-a"
+    answer = discover.apply(path, feature("gpu-node-a", "node-a"), DISCOVER)
+    assert answer.code == 201, answer.message
+    try:
+        assert discover.merge(path, attributes(gpu_driver={"version": "1"}, gpu_agent={"boot_id": "1"})).code == 200
+        assert validate.merge(path, attributes(gpu_validation={"driver": "ok"})).code == 200
+        assert discover.merge(path, attributes(gpu_driver={"version": "2"})).code == 200
+        for change in (
+            attributes(gpu_driver={"version": "3"}),
+            attributes(gpu_toolkit={"installed": "true"}),
+            {"spec": {"features": {"attributes": {"gpu.agent": None}}}},
+            {"spec": {"features": {"instances": {"gpu.device": {"elements": []}}}}},
+            {"spec": {"features": {"flags": {"x": {}}}}},
+        ):
+            answer = validate.merge(path, change)
+            assert answer.code == 403, change
+            assert "changes gpu.validation of a report, and nothing else" in answer.message
+        answer = discover.merge(path, attributes(gpu_validation={"driver": "failed"}))
+        assert answer.code == 403
+        assert "belongs to gpu-nodeagent-validate" in answer.message
+        assert validate.merge(path, {"spec": {"features": {"attributes": {"gpu.validation": None}}}}).code == 200
+    finally:
+        kube.delete(path)
+
+
 def test_validate_adds_to_a_report_and_makes_none(kube: harness.Kube) -> None:
     agent = kube.account(VALIDATE, "node-b")
     answer = agent.apply(f"{FEATURES}/gpu-node-b", feature("gpu-node-b", "node-b"), VALIDATE)

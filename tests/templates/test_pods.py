@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 PODS = "/api/v1/namespaces/default/pods"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
+REQUEST = "gpu.deckhouse.io/request-id"
 MARKS = {
     "labels": {"gpu.deckhouse.io/pool": "a"},
     "annotations": {"gpu.deckhouse.io/request-id": "r", "gpu.deckhouse.io/devices": "d"},
@@ -155,5 +156,24 @@ def test_marks_stay_as_they_are(marked: harness.Kube) -> None:
     ):
         assert marked.merge(f"{PODS}/g", patch).code == 200
     assert marked.merge(f"{PODS}/g/status", {"status": {"phase": "Running"}}).code == 200
+    # These subresources keep the pod's metadata; only what they are for is written.
+    for subresource, spec in (
+        ("ephemeralcontainers", {"ephemeralContainers": [{"name": "debug", "image": "none"}]}),
+        ("resize", {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}),
+    ):
+        patch = {"metadata": {"labels": {"gpu.deckhouse.io/pool": "b"}, "annotations": {REQUEST: "x"}}, "spec": spec}
+        kind = "application/strategic-merge-patch+json"
+        marked.call("PATCH", f"{PODS}/g/{subresource}", patch, kind)
+        meta = marked.get(f"{PODS}/g").body["metadata"]
+        assert (meta["labels"]["gpu.deckhouse.io/pool"], meta["annotations"][REQUEST]) == ("a", "r"), subresource
+    # A Binding's metadata is laid over the pod's.
     bind = {"metadata": {"name": "g"}, "target": {"kind": "Node", "name": "node-a"}}
-    assert marked.create(f"{PODS}/g/binding", bind).code == 201
+    for path in (f"{PODS}/g/binding", "/api/v1/namespaces/default/bindings"):
+        for marks in MARKED.values():
+            answer = marked.create(path, {**bind, "metadata": {"name": "g", **marks}})
+            assert answer.code == 403, (path, marks)
+            assert "nor by a Binding" in answer.message
+    plain = {**bind, "metadata": {"name": "g", "annotations": {"some": "annotation"}}}
+    assert marked.create(f"{PODS}/g/binding", plain).code == 201
+    meta = marked.get(f"{PODS}/g").body["metadata"]
+    assert (meta["annotations"]["some"], meta["annotations"][REQUEST]) == ("annotation", "r")

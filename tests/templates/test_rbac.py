@@ -49,6 +49,7 @@ MAY = {
     ],
     "gpu-admission-webhook": [
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+        ("get", GPU, "gpunodeinventories", "", ANYWHERE, "x"),
         ("create", "authorization.k8s.io", "subjectaccessreviews", "", ANYWHERE, ""),
         ("create", "", "secrets", "", OURS, ""),
         ("update", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
@@ -68,10 +69,14 @@ MAY = {
         ("watch", "", "configmaps", "", OURS, ""),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("list", "", "pods", "", ANYWHERE, ""),
+        ("watch", GPU, "gpudevices", "", ANYWHERE, ""),
+        ("get", "", "nodes", "", ANYWHERE, "x"),
     ],
     "gpu-nodeagent-mig": [
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
         ("list", "", "configmaps", "", OURS, ""),
+        ("watch", "", "pods", "", OURS, ""),
+        ("get", "", "nodes", "", ANYWHERE, "x"),
     ],
     "gpu-nfd-coverage": [
         ("list", "", "nodes", "", ANYWHERE, ""),
@@ -146,10 +151,15 @@ MAY_NOT = {
     "gpu-nodeagent-device-plugin": [
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),
         ("patch", "", "configmaps", "", OURS, "x"),
+        ("get", "", "configmaps", "", OURS, "x"),
+        ("list", "", "nodes", "", ANYWHERE, ""),
+        ("patch", "", "pods", "", ANYWHERE, "x"),
         ("patch", NFD, "nodefeatures", "", OURS, "x"),
     ],
     "gpu-nodeagent-mig": [
         ("list", "", "pods", "", ANYWHERE, ""),
+        ("list", "", "nodes", "", ANYWHERE, ""),
+        ("get", "", "configmaps", "", OURS, "x"),
         ("patch", "", "configmaps", "", OURS, "x"),
     ],
     "gpu-nfd-coverage": [

@@ -24,6 +24,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.errors import ApiError, NotFound
 from sim import controlplane, programs
 from sim.controlplane.ports import free_ports
+from sim.module.balancer import Backend, Balancer, Probing
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN = "kubernetes-admin"
 WAIT = 30.0
+QUICK = Probing(period=0.5, timeout=1.0, misses=2)
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Plane:
     control: controlplane.ControlPlane
     tools: Tools
     account: Path
-    balancer: Balancer
+    balancer: Front
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def unique(self, word: str) -> str:
@@ -55,7 +57,7 @@ def start(folder: Path) -> Plane:
     control = controlplane.up(folder)
     helm = programs.ensure(["helm"])["helm"]
     tools = Tools(control.kubectl, helm, control.kubeconfig)
-    balancer = Balancer()
+    balancer = Front()
     install_crds(tools)
     install_chart(
         tools,
@@ -74,51 +76,50 @@ def stop(plane: Plane) -> None:
     controlplane.down(plane.control.dir)
 
 
-class Balancer:
-    """Passes TCP connections to replicas in turn; lives in a thread of its own."""
+class Front:
+    """The address behind which the replicas stand: `sim`'s balancer, in a thread of its own."""
 
     def __init__(self) -> None:
-        self.backends: list[int] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port: int = self._listener.getsockname()[1]
-        self._turn = itertools.count()
+        self._balancer, self._backends = Balancer([], QUICK), dict[int, Backend]()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        self.port = asyncio.run_coroutine_threadsafe(self._balancer.start(), self._loop).result(10)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, sock=self._listener))
-        self._loop.run_forever()
-        server.close()
-        for task in (left := asyncio.all_tasks(self._loop)):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.close()
+    def add(self, port: int, ready_url: str) -> Backend:
+        """Pass connections to a replica, once it says that it is ready; waits for that."""
+        backend = self._backends[port] = Backend(port, ready_url)
+        self._in_loop(lambda: self._balancer.add(backend))
+        deadline = time.monotonic() + WAIT
+        while backend.state != "ready":
+            assert time.monotonic() < deadline, f"the balancer finds {port} {backend.state}"
+            time.sleep(0.01)
+        return backend
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, IndexError, asyncio.CancelledError):
-            backends = list(self.backends)
-            if not backends:
-                return
-            port = backends[next(self._turn) % len(backends)]
-            there, back = await asyncio.open_connection("127.0.0.1", port)
-            await asyncio.gather(_pump(reader, back), _pump(there, writer))
-        with contextlib.suppress(OSError, RuntimeError):
-            writer.close()
+    def remove(self, port: int) -> None:
+        """Pass it no more; a second time changes nothing."""
+        if (backend := self._backends.pop(port, None)) is not None:
+            self._in_loop(lambda: self._balancer.remove(backend))
+
+    def state(self, port: int) -> str:
+        """What the balancer thinks of a replica."""
+        return self._backends[port].state
+
+    def hold(self, port: int, *, hold: bool = True) -> None:
+        """Let nothing through to a replica, and nothing back; or let it through again."""
+        self._in_loop(lambda: self._backends[port].hold(hold=hold))
+
+    def _in_loop(self, call: Callable[[], None]) -> None:
+        async def called() -> None:
+            call()
+
+        asyncio.run_coroutine_threadsafe(called(), self._loop).result(10)
 
     def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._balancer.stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
-
-
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await source.read(65536):
-            sink.write(data)
-            await sink.drain()
-    with contextlib.suppress(OSError):
-        sink.close()
+        self._loop.close()
 
 
 class Replica:
@@ -141,7 +142,7 @@ class Replica:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             assert time.monotonic() < deadline, f"{failing}\n{self.log.read_text()[-3000:]}"
             time.sleep(0.05)
-        self._plane.balancer.backends.append(self.port)
+        self._plane.balancer.add(self.port, f"http://127.0.0.1:{self.health}/readyz")
 
     def get(self, path: str) -> str:
         """An answer of its health port; empty where there is none."""
@@ -156,15 +157,13 @@ class Replica:
         return sum(map(float, lines))
 
     def end(self, *, kill: bool = False) -> int:
-        if self.port in self._plane.balancer.backends and kill:
-            self._plane.balancer.backends.remove(self.port)
+        """End it in order, or kill it; returns its exit status. Nobody tells the balancer before it is over."""
         if self.process.poll() is None:
             self.process.kill() if kill else self.process.terminate()
         try:
             return self.process.wait(20)
         finally:
-            if self.port in self._plane.balancer.backends:
-                self._plane.balancer.backends.remove(self.port)
+            self._plane.balancer.remove(self.port)
             self._out.close()
 
     def events(self, event: str) -> list[dict[str, Any]]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controllers.api import names
-from controllers.api.resources import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
+from controllers.api.resources import MUTATING_WEBHOOK, SECRET
 from controllers.runtime.errors import ApiError
 from tests.webhook import plane as planes
 from tests.webhook.plane import Api, Plane, pod, until
-from webhook import pki
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,45 +59,6 @@ async def team(plane: Plane, api: Api) -> AsyncIterator[tuple[str, str]]:
     await api.node(node, pool, 1)
     yield namespace, pool
     await api.client.request("DELETE", f"/api/v1/nodes/{node}")
-
-
-async def test_rotation_under_load_fails_no_request(
-    plane: Plane, api: Api, team: tuple[str, str], tmp_path: Path
-) -> None:
-    namespace, pool = team
-    asking = pod("p", {names.resource_name(pool): "1"}, tolerations=[{"operator": "Exists"}])
-    with planes.replicas(plane, tmp_path, 2, *QUICK) as pair:
-
-        async def passes() -> bool:
-            try:
-                await api.make_pod(namespace, asking, {"dryRun": "All"})
-            except ApiError:
-                return False
-            return True
-
-        await until(passes, "the webhook to answer the API server")
-        failures: list[str] = []
-        certificates: set[str] = set()
-        authorities: set[str] = set()
-        created = 0
-        ends = time.monotonic() + 50
-        while time.monotonic() < ends:
-            try:
-                await api.make_pod(namespace, asking, {"dryRun": "All"})
-                created += 1
-                # A second API server that knows the caBundle as it was a second ago.
-                known = await bundle(api)
-                await asyncio.sleep(0.05)
-                certificates |= {pki.split(await served(replica.port, known))[0] for replica in pair}
-            except (ApiError, OSError) as error:
-                failures.append(f"{time.monotonic():.1f} {error}")
-            authorities |= set(pki.split((await secret(api))["ca.crt"]))
-            if len(authorities) >= 2 and len(certificates) >= 4:
-                break
-        assert failures == []
-        assert len(authorities) >= 2, (len(authorities), len(certificates), created)
-        assert len(certificates) >= 4
-        assert created > 20
 
 
 async def test_the_secret_and_the_bundle_are_put_back(
@@ -205,35 +164,3 @@ def test_a_port_that_is_taken_is_named(plane: Plane, tmp_path: Path) -> None:
         assert "Give --port another port" in second.log.read_text()
         assert "Traceback" not in second.log.read_text()
         second.end()
-
-
-def test_a_validating_configuration_of_ours_is_served_too(plane: Plane, tmp_path: Path) -> None:
-    hook = {
-        "name": "probe.gpu.deckhouse.io",
-        "clientConfig": {"url": "https://127.0.0.1:1/probe"},
-        "rules": [{"apiGroups": ["none.example"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["x"]}],
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    }
-
-    async def play() -> None:
-        from controllers.runtime.client import Client
-
-        client = await Client.connect(plane.control.kubeconfig, user_agent="test")
-        api = Api(client)
-        path = VALIDATING_WEBHOOK.path(name=names.WEBHOOK_CONFIGURATION)
-        body = {"kind": "ValidatingWebhookConfiguration", "apiVersion": VALIDATING_WEBHOOK.api_version}
-        body |= {"metadata": {"name": names.WEBHOOK_CONFIGURATION}, "webhooks": [hook]}
-        try:
-            with planes.replicas(plane, tmp_path, 1):
-                await api.create(VALIDATING_WEBHOOK.path(), body)
-
-                async def trusted() -> bool:
-                    return bool((await api.get(path))["webhooks"][0]["clientConfig"].get("caBundle"))
-
-                await until(trusted, "its caBundle")
-        finally:
-            await api.client.request("DELETE", path)
-            await client.close()
-
-    asyncio.run(play())

@@ -53,8 +53,18 @@ def spec(**parts: Any) -> AskingSpec:
 ASKS: dict[str, tuple[Any, Any]] = {
     "one card": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})]), Ask("a", 1)),
     "a number": (spec(containers=[world.container({"gpu.deckhouse.io/a": 2})]), Ask("a", 2)),
-    "requests only": (
-        spec(containers=[{"name": "m", "resources": {"requests": {"gpu.deckhouse.io/a": "1"}}}]),
+    "requests equal to limits": (
+        spec(
+            containers=[
+                {
+                    "name": "m",
+                    "resources": {
+                        "requests": {"gpu.deckhouse.io/a": "1000m"},
+                        "limits": {"gpu.deckhouse.io/a": "1"},
+                    },
+                }
+            ]
+        ),
         Ask("a", 1),
     ),
     "two containers": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})] * 2), Ask("a", 2)),
@@ -97,6 +107,26 @@ def test_what_is_no_whole_number_is_refused(quantity: str) -> None:
     assert verdict.message.startswith(f"Invalid: {quantity!r} is not a whole number of cards; ask for")
 
 
+def test_a_request_beside_its_limit_is_read_too() -> None:
+    resources = {"requests": {"gpu.deckhouse.io/a": "1.5"}, "limits": {"gpu.deckhouse.io/a": "1"}}
+    verdict = validate.asked(spec(containers=[{"name": "m", "resources": resources}]))
+    assert isinstance(verdict, Denied)
+    assert verdict.message.startswith("Invalid: '1.5' is not a whole number of cards; ask for")
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"), [({}, "not set"), ({"gpu.deckhouse.io/a": "2"}, "2")], ids=["no limit", "another limit"]
+)
+def test_nothing_is_reserved_for_a_pod_that_kubernetes_will_refuse(limits: dict[str, str], found: str) -> None:
+    resources = {"requests": {"gpu.deckhouse.io/a": "1"}, "limits": limits}
+    verdict = validate.asked(spec(containers=[{"name": "m", "resources": resources}]))
+    assert isinstance(verdict, Denied)
+    assert verdict.message == (
+        f"Invalid: container 'm' requests gpu.deckhouse.io/a: 1, and its limit is {found}; Kubernetes wants them to be"
+        " equal. Set the limit, and leave the request out."
+    )
+
+
 def test_a_pod_gets_a_free_card() -> None:
     verdict = judged(world.pod(), view(world.pool(), free_node()))
     assert isinstance(verdict, Granted)
@@ -115,7 +145,7 @@ REFUSALS: dict[str, tuple[Any, str, str]] = {
     "maintenance": (
         world.pool(conditions={"Maintenance": "mode changes from Exclusive to MIG."}),
         "PoolInMaintenance",
-        "gives no cards now: mode changes from Exclusive to MIG. Try again when",
+        "gives no cards now: its cards are being divided anew (Because). Try again when",
     ),
     "misconfigured": (
         world.pool(conditions={"Misconfigured": "no node has profile 9g.1gb"}),
@@ -130,7 +160,7 @@ REFUSALS: dict[str, tuple[Any, str, str]] = {
     "groups only": (
         world.pool(access={"dexGroups": ["ml"]}),
         "AccessDenied",
-        "groups ml (which this version does not judge yet, and so refuses)",
+        "groups ml (jane is in none of them)",
     ),
     "no cards": (world.pool(), "InsufficientCapacity", "no card has been assigned to it yet"),
 }
@@ -144,6 +174,11 @@ def test_refusals_say_what_and_what_to_do(pool: GPUPool | None, word: str, part:
     assert message.endswith(".")
 
 
+def test_nobody_reads_which_pods_of_others_a_pool_in_maintenance_waits_for() -> None:
+    waits = world.pool(conditions={"Maintenance": "Waiting for pods that hold cards: other/secret-project-0."})
+    assert "secret-project" not in refused(world.pod(), view(waits, free_node()))
+
+
 ACCESS: dict[str, tuple[dict[str, Any], bool]] = {
     "none": ({}, True),
     "namespace": ({"namespaces": ["x", "team"]}, True),
@@ -155,7 +190,8 @@ ACCESS: dict[str, tuple[dict[str, Any], bool]] = {
     "account of another namespace": ({"serviceAccounts": ["x/runner"]}, False),
     "other account": ({"serviceAccounts": ["team/default"]}, False),
     "union": ({"namespaces": ["x"], "serviceAccounts": ["team/runner"]}, True),
-    "groups": ({"dexGroups": ["system:authenticated"]}, False),
+    "groups": ({"dexGroups": ["system:authenticated"]}, True),
+    "other groups": ({"dexGroups": ["ml"]}, False),
     "groups or namespace": ({"dexGroups": ["g"], "namespaces": ["team"]}, True),
 }
 
@@ -197,6 +233,66 @@ def test_a_shortage_names_its_cause() -> None:
     assert "no node has more than 1 free" in refused(world.pod(2), view(world.pool(), *shelves))
     elsewhere = world.pod(nodeSelector={"disk": "ssd"})
     assert "do not match the pod's node selector" in refused(elsewhere, view(world.pool(), *shelves))
+
+
+def test_a_pod_that_names_its_node_gets_cards_there_or_none() -> None:
+    shelves = (free_node("n1", 1), free_node("n2", 2))
+    verdict = judged(world.pod(2, nodeName="n2"), view(world.pool(), *shelves))
+    assert isinstance(verdict, Granted)
+    assert verdict.placement.node == "n2"
+    for name, free in (("n1", 1), ("elsewhere", 0)):
+        message = refused(world.pod(2, nodeName=name), view(world.pool(), *shelves))
+        assert f"cannot give 2 now: the pod names node {name} (spec.nodeName), which has {free} free (" in message
+
+
+def pool_with(affinity: dict[str, Any]) -> GPUPool:
+    return world.pool(scheduling={"affinity": affinity})
+
+
+def required(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+
+
+def test_the_pools_affinity_decides_which_nodes_are_possible() -> None:
+    shelves = (free_node("n1", disk="hdd"), free_node("n2", disk="ssd"))
+    pool = pool_with(required(term("disk", "In", "ssd")))
+    verdict = judged(world.pod(), view(pool, *shelves))
+    assert isinstance(verdict, Granted)
+    assert verdict.placement.node == "n2"
+    own = required(term("disk", "In", "hdd"))
+    message = refused(world.pod(affinity=own), view(pool, *shelves))
+    assert "do not match the pod's node selector, affinity or tolerations or the pool's affinity" in message
+
+
+UNREADABLE_AFFINITY: dict[str, dict[str, Any]] = {
+    "text": {"nodeAffinity": "near"},
+    "no terms": required(),
+    "pods are text": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": "x"}},
+}
+
+
+@pytest.mark.parametrize("affinity", UNREADABLE_AFFINITY.values(), ids=UNREADABLE_AFFINITY.keys())
+def test_a_pools_affinity_that_makes_no_sense_is_its_administrators(affinity: dict[str, Any]) -> None:
+    message = refused(world.pod(), view(pool_with(affinity), free_node()))
+    assert message.startswith("PoolMisconfigured: GPUPool a gives no cards now: spec.scheduling.affinity ")
+    assert message.endswith("kubectl describe gpupool a.")
+
+
+def test_terms_that_would_grow_without_end_are_refused() -> None:
+    pool = pool_with(required(*(term("k", "NotIn", str(n)) for n in range(10))))
+    many = [term("k", "NotIn", str(n)) for n in range(52)]
+    assert isinstance(judged(world.pod(affinity=required(*many[:51])), view(pool, free_node())), Granted)
+    assert refused(world.pod(affinity=required(*many)), view(pool, free_node())).startswith(
+        "Invalid: the pod's node affinity has 52 terms and that of GPUPool a 10; joined"
+    )
+
+
+def test_the_pools_strategy_spreads_softly_and_packing_does_not() -> None:
+    for strategy, constraints in (("Spread", 1), ("BinPack", 0)):
+        pool = world.pool(scheduling={"strategy": strategy, "topologyKey": "rack"})
+        verdict = judged(world.pod(), view(pool, free_node()))
+        assert isinstance(verdict, Granted)
+        assert sum(op["path"] == "/spec/topologySpreadConstraints" for op in verdict.patch) == constraints
 
 
 def test_the_cap_on_unseen_reservations() -> None:

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.gpupool import Taint, Toleration
+from controllers.api.record import adapter
+from controllers.domain.fits import Wants, fits
 from tests.webhook import world
 from webhook import mutate
-from webhook.mutate import PREFERRED, REQUIRED
+from webhook.affinity import PREFERRED, REQUIRED
+from webhook.records import AskingSpec
 
 POOL_LABEL = {"key": names.pool_node_label("a"), "operator": "Exists"}
 HERE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
@@ -112,6 +115,86 @@ def test_only_taints_that_nodes_carry_are_tolerated_and_extras_always() -> None:
     ]
 
 
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "rack",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {names.LABEL_POOL: "a"}},
+}
+
+
+def spread(existing: Any) -> Any:
+    raw = {"metadata": {}, "spec": {"topologySpreadConstraints": existing}}
+    return patched(raw, spread_over="rack")["spec"]["topologySpreadConstraints"]
+
+
+def test_pods_are_spread_over_the_pools_topology_unless_they_say_how() -> None:
+    assert spread(None) == spread([]) == [SPREAD]
+    other = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    assert spread([other]) == [other, SPREAD]
+    own = {**other, "topologyKey": "rack"}
+    assert spread([own]) == [own]
+    assert spread([SPREAD]) == [SPREAD]
+
+
+def node_terms(*terms: dict[str, Any], preferred: list[Any] | None = None) -> dict[str, Any]:
+    affinity: dict[str, Any] = {REQUIRED: {"nodeSelectorTerms": list(terms)}} if terms else {}
+    return {"nodeAffinity": affinity | ({PREFERRED: preferred} if preferred else {})}
+
+
+def expressions_of(*keys: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}
+
+
+def joined(own: dict[str, Any] | None, added: dict[str, Any]) -> dict[str, Any]:
+    made = patched({"metadata": {}, "spec": {"affinity": own}}, added_affinity=added)
+    return made["spec"]["affinity"]
+
+
+def test_the_pools_terms_are_joined_with_each_of_the_pods() -> None:
+    pool = names.pool_node_label("a")
+    own, added = node_terms(expressions_of("x"), expressions_of("y")), node_terms(expressions_of("p"))
+    assert joined(own, added)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+        expressions_of("x", "p", pool),
+        expressions_of("y", "p", pool),
+    ]
+    two = node_terms(expressions_of("p"), expressions_of("q"))
+    assert joined(None, two)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+        expressions_of("p", pool),
+        expressions_of("q", pool),
+    ]
+    assert len(joined(own, two)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]) == 4
+    # Where the pod's own term has one of the pool's, the others mean nothing: a copy of an admitted pod does not grow.
+    copied = node_terms(expressions_of("q", "x"))
+    assert joined(copied, two)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [expressions_of("q", "x", pool)]
+    # No node matches an empty term, and so none the two together.
+    assert joined(node_terms({}), added)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [{}]
+
+
+def test_fields_of_the_pools_terms_are_kept() -> None:
+    field = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}]}
+    (term,) = joined(node_terms(expressions_of("x")), node_terms(field))["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert term == {**expressions_of("x", names.pool_node_label("a")), **field}
+
+
+def test_what_the_pool_prefers_is_added() -> None:
+    wish = {"weight": 5, "preference": expressions_of("p")}
+    preferred = joined(None, node_terms(preferred=[wish]))["nodeAffinity"][PREFERRED]
+    assert preferred == [wish, {"weight": 100, "preference": HERE}]
+
+
+def test_the_pools_affinity_to_pods_is_added_to_the_pods_own() -> None:
+    near, away = {"topologyKey": "zone"}, {"topologyKey": "rack"}
+    wish = {"weight": 1, "podAffinityTerm": near}
+    own = {"podAffinity": {PREFERRED: [wish]}, "podAntiAffinity": {REQUIRED: [near]}}
+    added = {"podAffinity": {REQUIRED: [near]}, "podAntiAffinity": {REQUIRED: [near, away], PREFERRED: None}}
+    made = joined(own, added)
+    assert made["podAffinity"] == {PREFERRED: [wish], REQUIRED: [near]}
+    assert made["podAntiAffinity"] == {REQUIRED: [near, away]}
+    assert "podAffinity" not in joined(None, {"podAffinity": {}})
+    assert joined({"podAffinity": None}, added)["podAffinity"] == {REQUIRED: [near]}
+
+
 words = st.text("ab/~.", max_size=6)
 expressions = st.lists(
     st.fixed_dictionaries({"key": words, "operator": st.sampled_from(["In", "Exists"]), "values": st.lists(words)}),
@@ -167,9 +250,28 @@ def test_after_the_patch_the_pod_is_marked_bound_to_the_pool_and_otherwise_as_it
 
 
 @settings(max_examples=200)
-@given(pods)
-def test_the_patch_of_a_patched_pod_changes_nothing(raw: dict[str, Any]) -> None:
-    assert patch(patched(raw)) == ()
+@given(pods, st.just({}) | node_affinity.map(lambda found: {"nodeAffinity": found}))
+def test_the_patch_of_a_patched_pod_changes_nothing(raw: dict[str, Any], added: dict[str, Any]) -> None:
+    assert patch(patched(raw, added_affinity=added), added_affinity=added) == ()
+
+
+small = st.builds(dict, key=st.sampled_from("abc"), operator=st.sampled_from(["Exists", "DoesNotExist"]))
+small_terms = st.lists(
+    st.fixed_dictionaries({}, optional={"matchExpressions": st.lists(small, max_size=2)}), min_size=1, max_size=3
+)
+
+
+@settings(max_examples=300)
+@given(small_terms, small_terms, st.sets(st.sampled_from("abc")))
+def test_a_node_matches_what_is_joined_where_it_matches_both(own: Any, theirs: Any, labels: set[str]) -> None:
+    node = world.node("n1", pool="a", **dict.fromkeys(labels, "yes"))
+    (joint, first, second) = (
+        adapter(AskingSpec).validate_python({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}}})
+        for found in (
+            joined(node_terms(*own), node_terms(*theirs))["nodeAffinity"][REQUIRED]["nodeSelectorTerms"], own, theirs,
+        )
+    )  # fmt: skip
+    assert fits(Wants.of(joint), node) == (fits(Wants.of(first), node) and fits(Wants.of(second), node))
 
 
 @given(st.dictionaries(words, st.integers() | st.dictionaries(words, st.integers()), max_size=4), st.data())

@@ -9,6 +9,7 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds
+from tests.webhook import people
 from tests.webhook.plane import Api, Plane, Replica, pod, refusal, until
 
 if TYPE_CHECKING:
@@ -116,16 +117,18 @@ async def test_access_by_namespace(plane: Plane, api: Api, team: tuple[str, str,
     await api.client.merge(api_pool(), pool, {"spec": {"access": {"namespaces": [namespace]}}}, manager="test")
     stranger = await api.namespace(plane.unique("stranger"))
 
-    async def refused() -> str:
-        try:
-            await api.make_pod(stranger, pod("p", {names.resource_name(pool): "1"}), {"dryRun": "All"})
-        except Exception as error:  # noqa: BLE001 - its text is looked at
-            return str(error)
-        return ""
+    async with people.acting(plane, "jane") as jane:
 
-    message = await until(refused, "access to be refused")
-    assert f"AccessDenied: namespace {stranger} " in message
-    await api.make_pod(namespace, pod("p", {names.resource_name(pool): "1"}))
+        async def refused() -> str:
+            try:
+                await jane.make_pod(stranger, pod("p", {names.resource_name(pool): "1"}), {"dryRun": "All"})
+            except Exception as error:  # noqa: BLE001 - its text is looked at
+                return str(error)
+            return ""
+
+        message = await until(refused, "access to be refused")
+        assert f"AccessDenied: namespace {stranger} " in message
+        await jane.make_pod(namespace, pod("p", {names.resource_name(pool): "1"}))
 
 
 def api_pool() -> Any:

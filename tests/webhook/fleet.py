@@ -1,0 +1,144 @@
+"""A node with free cards, and a person at kubectl who does things to objects other than pods."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from controllers.api import names
+from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL, NODE
+from controllers.domain.clock import stamp
+from tests.webhook.plane import Api, Plane, pod, until
+
+A100 = {
+    "product": "NVIDIA A100-SXM4-40GB",
+    "memoryMiB": 40960,
+    "pci": {"vendor": "10de", "device": "20b0", "class": "0302"},
+    "computeCapability": {"major": 8, "minor": 0},
+    "mig": {"capable": True, "enabled": False, "strategy": "none", "profilesSupported": ["1g.5gb", "3g.20gb"]},
+}
+
+
+@dataclass
+class Fleet:
+    """A node with three free cards of one kind, and what a person at kubectl sees."""
+
+    plane: Plane
+    api: Api
+    node: str
+    cards: list[str]
+
+    def kubectl(
+        self, *args: str, stdin: str | None = None, user: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        control = self.plane.control
+        who = ["--as", user, "--as-group", "system:masters"] if user else []
+        command = [str(control.kubectl), "--kubeconfig", str(control.kubeconfig), *who, *args]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+    def assign(
+        self, card: str, pool: str | None, *args: str, user: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        mark = f"{names.ASSIGNMENT}={pool}" if pool else f"{names.ASSIGNMENT}-"
+        return self.kubectl("annotate", "gpudevice", card, mark, "--overwrite", *args, user=user)
+
+    def refused(self, card: str, pool: str, word: str) -> str:
+        done = self.assign(card, pool)
+        assert done.returncode == 1, done
+        assert f'webhook "gpudevices.gpu.deckhouse.io" denied the request: {word}: ' in done.stderr
+        return done.stderr
+
+    async def status(self, card: str, **status: Any) -> None:
+        await self.api.status(GPUDEVICE, card, status)
+
+    async def pool(self, name: str, **spec: Any) -> str:
+        name = self.plane.unique(name)
+        return await self.api.pool(name, **spec)
+
+    def apply(self, body: dict[str, Any], *args: str) -> subprocess.CompletedProcess[str]:
+        return self.kubectl("apply", "-f", "-", *args, stdin=yaml.safe_dump(body))
+
+
+async def ready(api: Api, node: str, status: str) -> None:
+    condition = {
+        "type": "ReadyForPooling", "status": status, "reason": "Test", "message": "",
+        "lastTransitionTime": stamp(time.time()),
+    }  # fmt: skip
+    await api.status(GPUNODEINVENTORY, node, {"conditions": [condition]})
+
+
+async def known(fleet: Fleet) -> None:
+    """Both replicas know the node's labels and its cards: many dry runs in a row find card 2 at its place."""
+    pool = await fleet.pool(
+        "probe", nodeSelector={"matchLabels": {"zone": "a"}}, deviceSelector={"include": {"indexes": ["2"]}}
+    )
+
+    async def found() -> bool:
+        return all(fleet.assign(fleet.cards[2], pool, "--dry-run=server").returncode == 0 for _ in range(4))
+
+    await until(found, "the webhook to know the cards")
+    await fleet.api.client.request("DELETE", GPUPOOL.path(name=pool))
+
+
+async def free_card(api: Api, node: str, number: int) -> str:
+    address = f"0000:{number + 16:02x}:00.0"
+    name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
+    kind = {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind}
+    await api.create(GPUDEVICE.path(), {**kind, "metadata": {"name": name, "labels": {names.LABEL_VENDOR: "nvidia"}}})
+    hardware = {**A100, "pci": {**A100["pci"], "address": address}}  # type: ignore[dict-item]
+    status = {"nodeName": node, "inventoryID": f"{node}-{address}", "managed": True, "hardware": hardware}
+    await api.status(GPUDEVICE, name, status)
+    return name
+
+
+def in_pool(pool: str, **more: Any) -> dict[str, Any]:
+    return {"poolRef": {"name": pool, "resource": names.resource_name(pool)}, "state": "Assigned", **more}
+
+
+def serving(name: str) -> dict[str, Any]:
+    return {"podUID": f"uid-{name}", "namespace": "team", "pod": name, "container": "main", "slots": 1}
+
+
+@asynccontextmanager
+async def node_of_cards(plane: Plane, api: Api) -> AsyncIterator[Fleet]:
+    """Three free cards that the webhook knows."""
+    node = plane.unique("node")
+    labels = {names.LABEL_HOSTNAME: node, "zone": "a"}
+    await api.create(NODE.path(), {"metadata": {"name": node, "labels": labels}})
+    kind = {"apiVersion": GPUNODEINVENTORY.api_version, "kind": GPUNODEINVENTORY.kind}
+    await api.create(GPUNODEINVENTORY.path(), {**kind, "metadata": {"name": node}, "spec": {"nodeName": node}})
+    await ready(api, node, "True")
+    cards = [await free_card(api, node, number) for number in range(3)]
+    made = Fleet(plane, api, node, cards)
+    await known(made)
+    yield made
+    for card in cards:
+        await api.client.request("DELETE", GPUDEVICE.path(name=card))
+    await api.client.request("DELETE", f"/api/v1/nodes/{node}")
+
+
+def module_config(*, enabled: bool | None = True, name: str = names.MODULE, **settings: Any) -> dict[str, Any]:
+    spec = {"enabled": enabled, "version": 1, "settings": settings}
+    return {"apiVersion": "deckhouse.io/v1alpha1", "kind": "ModuleConfig", "metadata": {"name": name}, "spec": spec}
+
+
+def workload(kind: str, pool: str | None, namespace: str) -> dict[str, Any]:
+    asking = {names.resource_name(pool): "1"} if pool else {"cpu": "1"}
+    template = {"metadata": {"labels": {"app": "w"}}, "spec": pod("w", asking)["spec"]}
+    spec: dict[str, Any] = {"template": template}
+    if kind in {"Job", "CronJob"}:
+        template["spec"]["restartPolicy"] = "Never"
+    else:
+        spec["selector"] = {"matchLabels": {"app": "w"}}
+    if kind == "StatefulSet":
+        spec["serviceName"] = "w"
+    if kind == "CronJob":
+        spec = {"schedule": "0 0 * * *", "jobTemplate": {"spec": spec}}
+    group = "batch/v1" if kind in {"Job", "CronJob"} else "apps/v1"
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "w", "namespace": namespace}, "spec": spec}

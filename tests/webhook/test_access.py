@@ -1,0 +1,202 @@
+"""Who may use a pool: lists, groups of a person, and RBAC's word, remembered for seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from controllers.api import names
+from controllers.runtime.errors import Busy, RuntimeFault, Unreachable
+from tests.webhook import world
+from webhook import access, grants
+from webhook.access import NOT_ASKED, Subject, Use
+from webhook.grants import Grants
+from webhook.records import UserInfo
+
+JANE = UserInfo(username="jane", groups=("ml", "system:authenticated"))
+RUNNER = "system:serviceaccount:team:runner"
+REPLICA_SET = UserInfo(
+    username="system:serviceaccount:kube-system:replicaset-controller", groups=("ml", "system:serviceaccounts")
+)
+
+
+def judged(lists: dict[str, Any], *, user: UserInfo | None = JANE, use: Use = NOT_ASKED) -> str:
+    """Empty where it is allowed, else what the refused reads."""
+    found = access.judge(
+        world.pool(access=lists), namespace="team", labels=world.namespace("team"), account="", user=user, use=use
+    )
+    return found.message if found else ""
+
+
+GROUPS: dict[str, tuple[UserInfo | None, bool]] = {
+    "a person": (JANE, True),
+    "a person who is not in it": (UserInfo(username="joe", groups=("web",)), False),
+    "a person in no group": (UserInfo(username="joe"), False),
+    "a controller": (REPLICA_SET, False),
+    "a ServiceAccount of a tenant": (UserInfo(username=RUNNER, groups=("ml",)), False),
+    "a node": (UserInfo(username="system:node:n1", groups=("ml", "system:nodes")), False),
+    "nobody": (UserInfo(username="system:anonymous", groups=("ml",)), False),
+    "no name": (UserInfo(groups=("ml",)), False),
+    "a controller that will": (None, False),
+}
+
+
+@pytest.mark.parametrize(("user", "allowed"), GROUPS.values(), ids=GROUPS.keys())
+def test_groups_count_for_a_persons_own_creation_only(user: UserInfo | None, allowed: bool) -> None:
+    message = judged({"dexGroups": ["hpc", "ml"]}, user=user)
+    assert (message == "") == allowed
+    if not allowed:
+        person = user is not None and user.username == "joe"
+        assert ("joe is in none of them" if person else "not a controller") in message
+
+
+def test_rbac_is_one_more_list() -> None:
+    closed = {"namespaces": ["other"]}
+    assert judged(closed, use=Use(by=RUNNER, asked=(RUNNER,))) == ""
+    refused = judged(closed, use=Use(asked=(RUNNER, "jane")))
+    assert refused == (
+        "AccessDenied: namespace team (ServiceAccount default) may not use GPUPool a; its spec.access allows namespaces"
+        f" other. Nor does RBAC grant the verb use on gpupools/a to {RUNNER} or jane."
+        " Ask the pool's administrator to add the namespace, or use another pool."
+    )
+    unknown = judged(closed, use=Use(asked=(RUNNER,), failure="503 ServiceUnavailable: later"))
+    assert "RBAC could not be asked about the verb use on gpupools/a (503 ServiceUnavailable: later)" in unknown
+
+
+def test_an_open_pool_is_open_whatever_rbac_says() -> None:
+    assert judged({}, use=Use(asked=(RUNNER,))) == ""
+
+
+def test_rbac_is_asked_about_the_pods_account_and_its_creator() -> None:
+    groups = ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated")
+    assert access.subjects("team", "runner", JANE) == (Subject(RUNNER, groups), Subject("jane", JANE.groups))
+    assert access.subjects("team", "", None) == (Subject("system:serviceaccount:team:default", groups),)
+    itself = UserInfo(username=RUNNER, groups=groups)
+    assert access.subjects("team", "runner", itself) == (Subject(RUNNER, groups),)
+
+
+class Authorizer:
+    """Stands where the API server answers SubjectAccessReviews."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed, self.asked = set(allowed), list[dict[str, Any]]()
+        self.error: RuntimeFault | None = None
+        self.answer: bytes | None = None
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def request(self, method: str, path: str, *, body: Any, timeout: float) -> bytes:  # noqa: ASYNC109
+        assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")
+        assert timeout < 2
+        self.asked.append(body["spec"])
+        await self.go.wait()
+        if self.error is not None:
+            raise self.error
+        return self.answer or orjson.dumps({"status": {"allowed": body["spec"]["user"] in self.allowed}})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made(*allowed: str) -> tuple[Grants, Authorizer, Clock]:
+    authorizer, clock = Authorizer(*allowed), Clock()
+    client: Any = authorizer
+    return Grants(client, clock=clock), authorizer, clock
+
+
+ME = (Subject("me", ("g",)),)
+
+
+async def test_what_is_asked() -> None:
+    asks, authorizer, _ = made("me")
+    assert await asks.use("a", ME) == Use("me", ("me",))
+    attributes = {
+        "group": names.GROUP, "version": "v1alpha1", "resource": "gpupools", "name": "a", "verb": "use",
+    }  # fmt: skip
+    assert authorizer.asked == [{"user": "me", "groups": ["g"], "resourceAttributes": attributes}]
+
+
+@pytest.mark.parametrize(("allowed", "ttl"), [(True, grants.ALLOWED), (False, grants.REFUSED)], ids=["yes", "no"])
+async def test_an_answer_counts_for_a_while(allowed: bool, ttl: float) -> None:
+    asks, authorizer, clock = made(*(["me"] if allowed else []))
+    for now, times in ((0.0, 1), (ttl - 0.1, 1), (ttl, 2)):
+        clock.now = now
+        assert bool((await asks.use("a", ME)).by) == allowed
+        assert len(authorizer.asked) == times
+    # Another pool, or the same name with other groups, is another question.
+    await asks.use("b", ME)
+    await asks.use("a", (Subject("me", ("g", "h")),))
+    assert len(authorizer.asked) == 4
+
+
+async def test_many_at_once_ask_once() -> None:
+    asks, authorizer, _ = made("me")
+    authorizer.go.clear()
+    waiting = [asyncio.create_task(asks.use("a", ME)) for _ in range(50)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()  # its review ran out of time; the others still get the answer
+    await asyncio.sleep(0)
+    authorizer.go.set()
+    answers = await asyncio.gather(*waiting[1:])
+    assert {answer.by for answer in answers} == {"me"}
+    assert len(authorizer.asked) == 1
+
+
+async def test_one_who_is_known_to_be_allowed_is_enough() -> None:
+    asks, authorizer, _ = made("me")
+    await asks.use("a", ME)
+    assert (await asks.use("a", (Subject("other", ()), *ME))).by == "me"
+    assert len(authorizer.asked) == 1
+    assert (await asks.use("a", (Subject("other", ()), Subject("third", ())))).by == ""
+    assert len(authorizer.asked) == 3
+
+
+NONSENSE = "an answer that makes no sense"
+FAILURES: dict[str, tuple[RuntimeFault | None, bytes | None, str]] = {
+    "no answer": (Unreachable("timed out"), None, "no answer"),
+    "busy": (Busy(429, "TooManyRequests", "later"), None, "429 TooManyRequests"),
+    "no JSON": (None, b"<html>", NONSENSE),
+    "a list": (None, b"[]", NONSENSE),
+    "no status": (None, b"{}", NONSENSE),
+    "status is text": (None, b'{"status": "yes"}', NONSENSE),
+}
+
+
+@pytest.mark.parametrize(("error", "answer", "said"), FAILURES.values(), ids=FAILURES.keys())
+async def test_a_failure_allows_nobody_and_is_said(error: RuntimeFault | None, answer: bytes | None, said: str) -> None:
+    asks, authorizer, clock = made("me")
+    authorizer.error, authorizer.answer = error, answer
+    use = await asks.use("a", ME)
+    assert use.by == ""
+    assert use.failure == said
+    # Not each of the next reviews waits for it, and a moment later it is asked again.
+    await asks.use("a", ME)
+    assert len(authorizer.asked) == 1
+    authorizer.error = authorizer.answer = None
+    clock.now = grants.FAILED
+    assert (await asks.use("a", ME)).by == "me"
+
+
+@pytest.mark.parametrize("word", ["true", 1, None], ids=str)
+async def test_only_a_plain_yes_allows(word: Any) -> None:
+    asks, authorizer, _ = made()
+    authorizer.answer = orjson.dumps({"status": {"allowed": word}})
+    assert (await asks.use("a", ME)).by == ""
+
+
+async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grants, "ENTRIES_MAX", 10)
+    asks, authorizer, _ = made()
+    for number in range(50):
+        await asks.use("a", (Subject(f"u{number}", ("g",) * 100),))
+        assert len(asks) <= 10
+    await asks.use("a", (Subject("u49", ("g",) * 100),))
+    assert len(authorizer.asked) == 50

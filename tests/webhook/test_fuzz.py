@@ -1,0 +1,236 @@
+"""Pods as the schema allows them, and bodies as nobody should send them: each is answered, and nothing is left held."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controllers.api import names
+from controllers.api.record import to_json
+from controllers.api.settings import Settings
+from tests.webhook import world
+from tests.webhook.test_reserve import Written, reserver
+from webhook import affinity
+from webhook.admission import Admission
+from webhook.records import AskingAffinity, PodTerms, SpreadConstraint
+from webhook.review import BODY_MAX, NotAReview
+
+UID = world.review_of(None)["request"]["uid"]
+POOL_AFFINITY = {
+    "nodeAffinity": {
+        affinity.REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}
+    },
+    "podAffinity": {affinity.PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}]},
+}
+SNAPSHOTS: list[Any] = []
+
+
+def admission() -> Admission:
+    """A webhook that can write: an open pool `a`, one with its own affinity, and one that only RBAC could open."""
+    caches = world.stores()
+    snapshot = world.snapshot(caches)
+    SNAPSHOTS.append(snapshot)
+    caches.pools.saw(world.pool())
+    caches.pools.saw(world.pool("b", scheduling={"affinity": POOL_AFFINITY, "strategy": "BinPack"}))
+    caches.pools.saw(world.pool("c", access={"namespaces": ["nobody"], "dexGroups": ["ml"]}))
+    for at, pool in enumerate("abc"):
+        node = f"n{at}"
+        caches.nodes.saw(world.node(node, pool=pool, disk="x"))
+        for number in range(4):
+            caches.devices.saw(world.device(node, number, pool=pool))
+    nobody: Any = None
+    return Admission(nobody, caches, snapshot, reserver(caches, Written()), Settings)
+
+
+ADMISSION = admission()
+
+
+def answered(body: bytes) -> dict[str, Any] | None:
+    """The response; None where the body is said to be no review. Nothing else may come of it."""
+    try:
+        answer = orjson.loads(asyncio.run(ADMISSION.answer(body, 2.0)))
+    except NotAReview:
+        return None
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    for pool in "abc":
+        for snapshot in SNAPSHOTS:
+            assert all(shelf.held == 0 for shelf in snapshot.view(pool, "team", world.NOW).shelves)
+    return answer["response"]
+
+
+words = st.text("abz/.~-_ é", max_size=8) | st.sampled_from(["gpu.deckhouse.io/pool.a", "zone", "metadata.name"])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | words,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=4,
+)
+quantities = st.sampled_from(["0", "1", "2", "4", "5", "1k", "1000m", "2e0", "1.5", "-1", "", "many", "9" * 40, 1, -1])
+limits = st.dictionaries(
+    st.sampled_from([names.resource_name(pool) for pool in ("a", "a", "b", "c", "none", "")] + ["cpu"]),
+    quantities,
+    max_size=2,
+)
+
+
+def container(*, sidecar: bool) -> st.SearchStrategy[dict[str, Any]]:
+    resources = st.fixed_dictionaries({}, optional={"limits": limits, "requests": limits})
+    optional: dict[str, Any] = {"resources": resources}
+    if sidecar:
+        optional["restartPolicy"] = st.sampled_from(["Always", "OnFailure"])
+    return st.fixed_dictionaries({"name": words}, optional=optional)
+
+
+st.register_type_strategy(SpreadConstraint, st.builds(SpreadConstraint, topology_key=words))
+pod_terms = st.none() | st.lists(anything, max_size=2).map(tuple)
+st.register_type_strategy(
+    PodTerms,
+    st.builds(
+        PodTerms,
+        required_during_scheduling_ignored_during_execution=pod_terms,
+        preferred_during_scheduling_ignored_during_execution=pod_terms,
+    ),
+)
+tolerations = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("key", "operator", "value", "effect"), words) | {"operator": st.just("Exists")}
+)
+specs = st.fixed_dictionaries(
+    {"containers": st.lists(container(sidecar=False), max_size=3)},
+    optional={
+        "initContainers": st.lists(container(sidecar=True), max_size=2),
+        "affinity": st.builds(AskingAffinity).map(to_json),
+        "nodeSelector": st.dictionaries(words, words, max_size=1),
+        "tolerations": st.lists(tolerations, max_size=2),
+        "topologySpreadConstraints": st.lists(st.builds(SpreadConstraint).map(to_json), max_size=2),
+        "nodeName": st.sampled_from(["n0", "n9"]),
+        "runtimeClassName": words,
+        "serviceAccountName": words,
+    },
+)
+marks = st.dictionaries(st.sampled_from([names.LABEL_POOL, names.REQUEST_ID, names.DEVICES, "own"]), words, max_size=3)
+metadata = st.fixed_dictionaries({}, optional={"name": words, "labels": marks, "annotations": marks})
+reviews = st.builds(
+    lambda meta, spec, **changes: world.review_of({"metadata": meta, "spec": spec}, **changes),
+    metadata,
+    specs,
+    dryRun=st.booleans(),
+    userInfo=st.sampled_from(
+        [{"username": "jane", "groups": ["ml"]}, {"username": "system:serviceaccount:x:y"}, {}, {"username": "joe"}]
+    ),
+    namespace=st.sampled_from(["team", "", names.NAMESPACE]),
+)
+
+
+def test_the_strategy_knows_every_field_that_is_read() -> None:
+    from webhook.records import AskingSpec
+
+    assert is_dataclass(AskingSpec)
+    read = {field.name for field in fields(AskingSpec)} - {"scheduling_gates"}
+    drawn = {"containers", "init_containers", "affinity", "node_selector", "tolerations", "node_name"}
+    assert read == drawn | {"topology_spread_constraints", "runtime_class_name", "service_account_name"}
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(reviews)
+def test_pods_of_every_shape_are_answered(body: dict[str, Any]) -> None:
+    response = answered(orjson.dumps(body))
+    assert response is not None
+    assert response["uid"] == UID
+    audit = response["auditAnnotations"]
+    assert len(audit["request-id"]) == 16
+    if not response["allowed"]:
+        word, _, sentence = response["status"]["message"].partition(": ")
+        assert word == audit["reason"]
+        assert word != "InternalError", response
+        assert sentence
+        assert 400 <= response["status"]["code"] < 500
+        return
+    sent = body["request"]["object"]
+    patch = orjson.loads(base64.b64decode(response.get("patch", base64.b64encode(b"[]"))))
+    made = world.apply_patch(sent, patch)
+    labels, annotations = made["metadata"].get("labels", {}), made["metadata"].get("annotations", {})
+    if audit["reason"] == "Granted":
+        pool = labels[names.LABEL_POOL]
+        assert annotations[names.REQUEST_ID] == audit["request-id"]
+        assert annotations[names.DEVICES] == audit["devices"]
+        terms = made["spec"]["affinity"]["nodeAffinity"][affinity.REQUIRED]["nodeSelectorTerms"]
+        bound = {"key": names.pool_node_label(pool), "operator": "Exists"}
+        assert all(bound in term.get("matchExpressions", []) for term in terms if term)
+        assert made["spec"]["containers"] == sent["spec"]["containers"]
+    else:
+        assert audit["reason"] == "NothingAsked"
+        assert not {names.LABEL_POOL} & set(labels)
+        assert not {names.REQUEST_ID, names.DEVICES} & set(annotations)
+        assert made["spec"] == sent["spec"]
+
+
+def deep(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def odd(**spec: Any) -> dict[str, Any]:
+    return world.review_of(world.pod(**spec))
+
+
+def preferring(preference: Any) -> dict[str, Any]:
+    return {"nodeAffinity": {affinity.PREFERRED: [{"weight": 1, "preference": preference}]}}
+
+
+def raw(text: str) -> bytes:
+    """A review with a text in the place of the pod's name."""
+    return orjson.dumps(world.review_of(world.pod(meta={"name": "HERE"}))).replace(b'"HERE"', text.encode())
+
+
+BODIES: dict[str, bytes] = {
+    "an annotation as large as may be": orjson.dumps(
+        world.review_of(world.pod(meta={"annotations": {"big": "x" * (BODY_MAX - 2000)}}))
+    ),
+    "a quantity of a megabyte": orjson.dumps(odd(units="9" * (1 << 20))),
+    "a pool's name of a megabyte": orjson.dumps(odd(pool="x" * (1 << 20))),
+    "two hundred containers": orjson.dumps(
+        odd(initContainers=[world.container({names.resource_name("a"): "1"}) for _ in range(200)])
+    ),
+    "ten thousand terms": orjson.dumps(
+        odd(affinity={"nodeAffinity": {affinity.REQUIRED: {"nodeSelectorTerms": [{}] * 10_000}}}, pool="b")
+    ),
+    "a key twice": raw('"x", "name": "y"'),
+    "a number beyond 64 bits": raw('"x", "generation": ' + "9" * 30),
+    "no character": raw('"\\u0000\\ufffe"'),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_bodies_that_weigh_are_answered_under_their_uid(body: bytes) -> None:
+    assert len(body) <= BODY_MAX
+    response = answered(body)
+    assert response is not None
+    assert response["uid"] == UID
+    if not response["allowed"]:
+        assert "InternalError" not in response["status"]["message"]
+        assert len(response["status"]["message"]) < 2100
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900])
+def test_what_nests_without_end_is_answered_under_its_uid(depth: int) -> None:
+    text = orjson.dumps(odd(affinity=preferring({"more": "HERE"})))
+    body = text.replace(b'"HERE"', b"[" * depth + b"]" * depth)
+    response = answered(body)
+    assert response is not None
+    assert response["uid"] == UID
+
+
+NO_REVIEWS = {"half a character": b'{"request": {"uid": "\\ud800"}}', "not UTF-8": b'{"request": {"uid": "\xff"}}'}
+
+
+@pytest.mark.parametrize("body", NO_REVIEWS.values(), ids=NO_REVIEWS.keys())
+def test_a_uid_that_is_no_text_cannot_be_answered(body: bytes) -> None:
+    assert answered(body) is None

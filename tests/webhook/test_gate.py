@@ -1,0 +1,56 @@
+"""Few at once, the others in order, and nobody for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from webhook.gate import Gate
+
+
+async def test_so_many_are_inside_and_the_others_follow_in_order() -> None:
+    gate, inside, most, done = Gate(3), 0, 0, list[int]()
+
+    async def one(number: int) -> None:
+        nonlocal inside, most
+        async with gate.turn():
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+            done.append(number)
+
+    await asyncio.gather(*(one(number) for number in range(20)))
+    assert most == 3
+    assert done == sorted(done)
+
+
+async def test_who_waits_too_long_leaves_and_takes_no_turn_with_it() -> None:
+    gate, out = Gate(1, patience=0.02), asyncio.Event()
+
+    async def stay() -> None:
+        async with gate.turn():
+            await out.wait()
+
+    staying = asyncio.create_task(stay())
+    await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        async with gate.turn():
+            pytest.fail("there was no room")
+    out.set()
+    await staying
+    async with gate.turn():
+        pass
+
+
+async def test_a_failure_or_a_cancellation_inside_gives_the_turn_back() -> None:
+    gate = Gate(1, patience=0.02)
+    with pytest.raises(ValueError, match="mine"):
+        async with gate.turn():
+            raise ValueError("mine")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01), gate.turn():
+            await asyncio.sleep(1)
+    async with gate.turn():
+        pass

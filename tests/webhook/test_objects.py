@@ -1,0 +1,325 @@
+"""Judges of cards, pools, settings and workloads: what needs no API server to be seen, and whatever may be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controllers.api import names
+from controllers.api.record import adapter, to_json
+from controllers.api.settings import Settings
+from controllers.runtime.errors import NotFound, Unreachable
+from tests.webhook import world
+from tests.webhook.test_review import NOT_REVIEWS, json_values
+from webhook.access import Use
+from webhook.objects.answer import Objects
+from webhook.objects.read import KINDS, ObjectReview, parse
+from webhook.review import Foreign, NotAReview, Unreadable
+
+UID = world.review_of(None)["request"]["uid"]
+PCI = {"vendor": "10de", "device": "20b0", "class": "0302", "address": "0000:01:00.0"}
+RESOURCES = {
+    "GPUDevice": ("gpu.deckhouse.io", "gpudevices"), "GPUPool": ("gpu.deckhouse.io", "gpupools"),
+    "ModuleConfig": ("deckhouse.io", "moduleconfigs"), "Deployment": ("apps", "deployments"),
+    "StatefulSet": ("apps", "statefulsets"), "DaemonSet": ("apps", "daemonsets"), "Job": ("batch", "jobs"),
+    "CronJob": ("batch", "cronjobs"),
+}  # fmt: skip
+
+
+class NoApi:
+    """An API server that knows of nothing, or does not answer: all that is known is in the caches."""
+
+    def __init__(self, error: type[Exception] = NotFound) -> None:
+        self.error, self.asked = error, list[str]()
+
+    async def request(self, _method: str, path: str, **_: Any) -> bytes:
+        self.asked.append(path)
+        if "gpunodeinventories" in path and self.error is NotFound:
+            ready = {"type": "ReadyForPooling", "status": "True", "reason": "R", "message": ""}
+            body = {"metadata": {"name": "n1"}, "spec": {"nodeName": "n1"}, "status": {"conditions": [ready]}}
+            return orjson.dumps(body)
+        raise self.error(404, "NotFound", path) if self.error is NotFound else self.error(path)
+
+
+class NoRbac:
+    """RBAC grants nothing."""
+
+    async def use(self, _pool: str, subjects: Any) -> Use:
+        return Use("", tuple(subject.user for subject in subjects))
+
+
+def objects(client: Any = None, *, synced: bool = True) -> Objects:
+    """Pools `a` and `b`, a card in `a` that a pod has, a free one; what is asked beside them is not there."""
+    caches = world.stores()
+    for pool in (world.pool("a"), world.pool("b"), world.pool("closed", access={"namespaces": ["others"]})):
+        caches.pools.saw(pool)
+    caches.nodes.saw(world.node("n1"))
+    world.snapshot(caches)
+    serving = {"podUID": "u", "namespace": "team", "pod": "train", "container": "c", "slots": 1}
+    caches.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, allocations=[serving]))
+    caches.devices.saw(world.device("n1", 2, pool=None, hardware={"pci": PCI}))
+    caches.devices.synced = synced
+    rbac: Any = NoRbac()
+    return Objects(client or NoApi(), caches, rbac, Settings)
+
+
+OBJECTS = objects()
+
+
+def review(kind: str, new: Any, old: Any = None, **changes: Any) -> dict[str, Any]:
+    group, resource = RESOURCES[kind]
+    operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
+    about = {"group": group, "version": "v1", "resource": resource}
+    return world.review_of(new, **({"resource": about, "oldObject": old, "operation": operation} | changes))
+
+
+def send(body: dict[str, Any], to: Objects = OBJECTS) -> dict[str, Any]:
+    return orjson.loads(asyncio.run(to.answer(orjson.dumps(body), 1.0)))["response"]
+
+
+def card(number: int = 2, *, pool: str | None = None, mark: str | None = None, **status: Any) -> dict[str, Any]:
+    made = to_json(world.device("n1", number, pool=pool, hardware={"pci": PCI}, **status))
+    made["metadata"]["annotations"] = {names.ASSIGNMENT: mark} if mark else {}
+    return made
+
+
+def word_of(response: dict[str, Any]) -> str:
+    return response["status"]["message"].partition(": ")[0] if not response["allowed"] else ""
+
+
+# --- one by one -----------------------------------------------------------------------------------
+
+FAULT = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": "XID 79."}
+SERVING = {"podUID": "u", "namespace": "team", "pod": "train", "container": "c", "slots": 1}
+BUSY = {"allocations": [SERVING]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        (card(), card(mark="a"), ""),
+        (card(), card(mark="nowhere"), names.UNKNOWN_POOL),
+        (card(conditions=[FAULT]), card(conditions=[FAULT], mark="a"), names.DEVICE_NOT_READY),
+        (card(1, pool="a", mark="a", **BUSY), card(1, pool="a", mark="b", **BUSY), names.DEVICE_BUSY),
+        (card(1, pool="a", **BUSY), card(1, pool="a", mark="a", **BUSY), ""),
+        (card(1, pool="a", mark="a", **BUSY), card(1, pool="a", **BUSY), ""),
+        (card(1, pool="a", mark="a"), card(1, pool="a", mark="b"), ""),
+        (card(mark="gone"), card(mark="gone"), ""),
+    ],
+    ids=["fits", "unknown", "faulted", "busy", "put back", "taken out", "moved while free", "unchanged"],
+)
+def test_a_card(old: Any, new: Any, word: str) -> None:
+    assert word_of(send(review("GPUDevice", new, old))) == word
+
+
+def test_a_pool_that_is_being_deleted_takes_no_card() -> None:
+    to = objects()
+    going = {"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    to._stores.pools.saw(adapter(type(world.pool())).validate_python(going))
+    response = send(review("GPUDevice", card(mark="a"), card()), to)
+    assert word_of(response) == names.UNKNOWN_POOL
+    assert "is being deleted" in response["status"]["message"]
+    assert response["auditAnnotations"] == {"reason": names.UNKNOWN_POOL}
+
+
+def test_a_node_whose_readiness_cannot_be_read_is_left_to_the_controller() -> None:
+    assert send(review("GPUDevice", card(mark="a"), card()), objects(NoApi(Unreachable)))["allowed"]
+
+
+def test_a_refusal_is_never_taken_from_a_cache_alone() -> None:
+    api = NoApi()
+    send(review("GPUDevice", card(mark="nowhere"), card()), objects(api))
+    assert any(path.endswith("/gpupools/nowhere") for path in api.asked)
+
+
+def test_before_the_caches_are_filled_only_what_may_be_refused_waits() -> None:
+    early = objects(synced=False)
+    response = send(review("GPUDevice", card(mark="a"), card()), early)
+    assert (response["allowed"], response["status"]["code"]) == (False, 503)
+    assert send(review("GPUDevice", card(), card(mark="a")), early)["allowed"]
+    assert send(review("GPUPool", {"metadata": {"name": "x"}, "spec": {}}), early)["allowed"]
+    assert send(review("Deployment", {"spec": {"template": {"spec": world.pod()["spec"]}}}), early)["allowed"]
+
+
+def test_a_profile_of_a_card_that_is_here_counts_beside_the_catalogues() -> None:
+    to = objects()
+    mig = {"capable": True, "profilesSupported": ["9g.999gb"]}
+    to._stores.devices.saw(world.device("n1", 3, hardware={"pci": PCI, "mig": mig}))
+    spec = {"allocation": {"mode": "MIG", "migProfile": "9g.999gb"}}
+    assert send(review("GPUPool", {"metadata": {"name": "x"}, "spec": spec}), to)["allowed"]
+    spec = {"allocation": {"mode": "MIG", "migProfile": "9g.998gb"}}
+    assert word_of(send(review("GPUPool", {"metadata": {"name": "x"}, "spec": spec}), to)) == names.INVALID_MIG_PROFILE
+
+
+def test_deleting_a_pool_says_who_keeps_it() -> None:
+    response = send(review("GPUPool", None, to_json(world.pool("a"))))
+    assert response["allowed"]
+    assert "stays until the end of 1 pod (team/train)" in response["warnings"][0]
+    assert send(review("GPUPool", None, to_json(world.pool("b")))).get("warnings") is None
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS if k in RESOURCES and k not in {"GPUDevice", "GPUPool", "ModuleConfig"}]
+)
+def test_a_workload(kind: str) -> None:
+    def told(pool: str, **spec: Any) -> list[str]:
+        template = {"spec": {"template": {"spec": world.pod(1, pool=pool, **spec)["spec"]}}}
+        body = {"spec": {"jobTemplate": template}} if kind == "CronJob" else template
+        return send(review(kind, body)).get("warnings", [])
+
+    assert told("a") == []
+    assert told("nowhere")[0].startswith(f"pods of this {kind} will be refused: PoolNotFound: ")
+    assert "AccessDenied" in told("closed")[0]
+    both = [world.container({names.resource_name(pool): "1"}) for pool in ("a", "b")]
+    assert "MixedPoolRequest" in told("a", containers=both)[0]
+
+
+def test_every_word_and_every_webhook_has_its_row() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "validation.md").read_text()
+    template = (root / "templates" / "gpu-admission-webhook" / "validating.yaml").read_text()
+    words = {
+        names.UNKNOWN_POOL, names.DEVICE_NOT_IN_SELECTOR, names.DEVICE_BUSY, names.DEVICE_NOT_READY,
+        names.IMMUTABLE_FIELD, names.NAME_TOO_LONG, names.INVALID_MIG_PROFILE,
+    }  # fmt: skip
+    webhooks = set(re.findall(r"^- name: (\S+\.gpu\.deckhouse\.io)$", template, re.MULTILINE))
+    assert len(webhooks) == 5
+    webhooks |= {"workloads.gpu.deckhouse.io", "cronjobs.gpu.deckhouse.io"}
+    policies = {f"gpu-control-plane-{path.stem}" for path in (root / "templates" / "policies").glob("*.yaml")}
+    for name in words | webhooks | policies:
+        assert f"`{name}`" in page, name
+
+
+# --- whatever is sent -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", NOT_REVIEWS.values(), ids=NOT_REVIEWS.keys())
+def test_what_cannot_be_answered_is_said_to_be_no_review(body: bytes) -> None:
+    with pytest.raises(NotAReview):
+        parse(body)
+
+
+def test_kinds_that_nobody_judges_and_odd_operations_go_on() -> None:
+    for body in (
+        world.review_of(world.pod()),
+        review("GPUDevice", card(), card(), subResource="status"),
+        review("GPUDevice", card(), card(), operation="CONNECT"),
+        review("Deployment", {"spec": 5}),
+    ):
+        assert isinstance(parse(orjson.dumps(body)), Foreign)
+        assert send(body)["allowed"]
+
+
+def test_an_object_that_makes_no_sense_is_refused_with_a_sentence() -> None:
+    for body in (
+        review("GPUPool", {"metadata": [], "spec": {"allocation": MIG}}),
+        review("GPUDevice", card(), None, operation="UPDATE"),
+        review("GPUDevice", card(mark="a") | {"status": []}, card()),
+        review("ModuleConfig", {"metadata": {"name": names.MODULE}, "spec": []}),
+    ):
+        assert isinstance(parse(orjson.dumps(body)), Unreadable)
+        assert word_of(send(body)) == "Invalid"
+
+
+MIG = {"mode": "MIG", "migProfile": "1g.5gb"}
+STRANGE = {"metadata": {"name": "a"}, "spec": {"allocation": {"mode": "Fractional"}}}
+"""A pool that was stored while the CRD had a mode that this version does not know."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "old"),
+    [
+        ("GPUPool", None, STRANGE),
+        ("GPUPool", STRANGE | {"spec": STRANGE["spec"] | {"nodeSelector": {}}}, STRANGE),
+        ("GPUPool", STRANGE | {"spec": {}}, STRANGE),
+        ("GPUPool", STRANGE | {"spec": {"allocation": MIG}}, STRANGE),
+        ("GPUDevice", card() | {"status": []}, card(mark="a") | {"status": []}),
+    ],
+    ids=["deleted", "changed elsewhere", "mended", "mended to MIG", "card taken out"],
+)
+def test_an_object_that_cannot_be_read_can_be_mended_and_deleted(kind: str, new: Any, old: Any) -> None:
+    assert send(review(kind, new, old))["allowed"]
+
+
+def test_a_pool_that_is_mended_is_judged_all_the_same() -> None:
+    unknown = STRANGE | {"spec": {"allocation": {"mode": "MIG", "migProfile": "9g.998gb"}}}
+    assert word_of(send(review("GPUPool", unknown, STRANGE))) == names.INVALID_MIG_PROFILE
+
+
+SAMPLES: dict[str, tuple[Any, Any]] = {
+    "GPUDevice": (card(1, pool="a", mark="b", **BUSY), card(1, pool="a", mark="a", conditions=[FAULT], **BUSY)),
+    "GPUPool": (
+        {
+            "metadata": {"name": "a"},
+            "spec": {
+                "allocation": {"mode": "MIG", "migProfile": "1g.5gb"},
+                "nodeSelector": {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]},
+                "deviceSelector": {"include": {"indexes": ["0-1"], "minComputeCapability": "8.0"}},
+            },
+        },
+        to_json(world.pool("a")),
+    ),
+    "ModuleConfig": (
+        {
+            "metadata": {"name": names.MODULE},
+            "spec": {"settings": {"health": {"recoveryScrapes": 3}, "logLevel": "Info"}},
+        },
+        {"metadata": {"name": names.MODULE}, "spec": {"enabled": False}},
+    ),
+    "CronJob": ({"spec": {"jobTemplate": {"spec": {"template": {"spec": world.pod()["spec"]}}}}}, None),
+}  # fmt: skip
+for _kind in ("Deployment", "StatefulSet", "DaemonSet", "Job"):
+    SAMPLES[_kind] = ({"spec": {"template": {"spec": world.pod()["spec"]}}}, None)
+
+
+@st.composite
+def odd_reviews(draw: st.DrawFn) -> dict[str, Any]:
+    """A review that was sensible until up to three of its parts were replaced or removed."""
+    kind = draw(st.sampled_from(sorted(SAMPLES)))
+    new, old = draw(st.sampled_from([SAMPLES[kind], SAMPLES[kind][::-1], (SAMPLES[kind][0], None)]))
+    made = orjson.loads(orjson.dumps(review(kind, new, old)))
+    for _ in range(draw(st.integers(0, 3))):
+        _damage(draw, made["request"])
+    return made
+
+
+def _damage(draw: st.DrawFn, target: Any) -> None:
+    while True:
+        keys = [key for key in (target if isinstance(target, dict) else range(len(target))) if key != "uid"]
+        if not keys:
+            return
+        key = draw(st.sampled_from(keys))
+        if isinstance(target[key], (dict, list)) and target[key] and draw(st.integers(0, 4)):
+            target = target[key]
+            continue
+        target[key] = draw(json_values)
+        return
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(odd_reviews())
+def test_odd_reviews_are_answered_and_never_end_in_an_error(body: dict[str, Any]) -> None:
+    response = send(body)
+    assert response["uid"] == UID
+    if not response["allowed"]:
+        assert word_of(response).isalpha()
+        assert word_of(response) != "InternalError", response
+        parsed = parse(orjson.dumps(body))
+        if isinstance(parsed, ObjectReview):
+            assert parsed.kind in {"GPUDevice", "GPUPool", "ModuleConfig"}, "workloads are never refused"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300) | json_values.map(orjson.dumps))
+def test_raw_bytes_never_end_in_an_error(body: bytes) -> None:
+    try:
+        asyncio.run(OBJECTS.answer(body, 1.0))
+    except NotAReview:
+        return

@@ -1,0 +1,121 @@
+"""Clients that connect and say little, over real TLS: they hold nothing that others need, and are told to go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from tests.webhook import direct
+from tests.webhook.direct import Load, review, send, word
+from tests.webhook.plane import Api, Plane, Replica, until
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+pytestmark = pytest.mark.cluster
+SLOW = 100
+NOTICED = 3000.0
+"""Milliseconds; the API server gives up after 5,000, and one of these clients is told to go after 2,000."""
+HEAD = b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n"
+Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture
+async def session(api: Api, pair: list[Replica]) -> AsyncIterator[aiohttp.ClientSession]:
+    """Trusts what the API server trusts."""
+    del pair
+    connector = aiohttp.TCPConnector(ssl=await direct.trust(api), limit=200)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=10)) as made:
+        yield made
+
+
+@pytest.fixture
+async def pool(plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]) -> str:
+    """A pool with cards, which the first replica knows."""
+    name = await api.pool(plane.unique("pool"))
+    await api.node(plane.unique("node"), name, 4)
+
+    async def known() -> bool:
+        return word(await send(session, pair[0].port, review(name, dry_run=True))) == "Granted"
+
+    await until(known, "the replica to know the pool")
+    return name
+
+
+async def silent(port: int, _: ssl.SSLContext) -> Peer:
+    """Connects, and never shakes hands."""
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def idle(port: int, tls: ssl.SSLContext) -> Peer:
+    """Shakes hands, and says nothing."""
+    return await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname="localhost")
+
+
+async def headless(port: int, tls: ssl.SSLContext) -> Peer:
+    """Never comes to the end of its headers."""
+    reader, writer = await idle(port, tls)
+    writer.write(HEAD)
+    return reader, writer
+
+
+async def bodiless(port: int, tls: ssl.SSLContext) -> Peer:
+    """Sends a body byte by byte."""
+    reader, writer = await headless(port, tls)
+    writer.write(b"\r\n{")
+    return reader, writer
+
+
+@pytest.mark.parametrize("connect", [silent, idle, headless, bodiless])
+async def test_who_is_slow_delays_nobody(
+    api: Api,
+    session: aiohttp.ClientSession,
+    pair: list[Replica],
+    pool: str,
+    connect: Callable[[int, ssl.SSLContext], Awaitable[Peer]],
+) -> None:
+    port, tls = pair[0].port, await direct.trust(api)
+    peers = [await connect(port, tls) for _ in range(SLOW)]
+    dripping = asyncio.create_task(_drip(peers)) if connect in (headless, bodiless) else None
+    load = await Load.run(session, port, 50, 75, lambda _: review(pool, dry_run=True))
+    assert set(load.outcomes) == {"Granted"}
+    assert load.share(1.0) < NOTICED
+    assert pair[0].get("/readyz") == "ok\n"
+    if connect is bodiless:
+        answers = await asyncio.gather(*(reader.readline() for reader, _ in peers))
+        assert {answer.split()[1] for answer in answers} == {b"408"}
+    if dripping is not None:
+        dripping.cancel()
+    for _, writer in peers:
+        writer.close()
+
+
+async def _drip(peers: list[Peer]) -> None:
+    """A byte of a header, or of a body, now and then: whoever waits for silence waits for ever."""
+    while True:
+        for _, writer in peers:
+            with contextlib.suppress(OSError):
+                writer.write(b"x")
+        await asyncio.sleep(0.5)
+
+
+async def test_one_that_reads_no_answer_holds_up_nobody(
+    api: Api, session: aiohttp.ClientSession, pair: list[Replica], pool: str
+) -> None:
+    port, tls = pair[0].port, await direct.trust(api)
+    body = review(pool, dry_run=True)
+    head = b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    peers = [await idle(port, tls) for _ in range(10)]
+    for _, writer in peers:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write((head + body) * 20)
+    load = await Load.run(session, port, 50, 75, lambda _: review(pool, dry_run=True))
+    assert set(load.outcomes) == {"Granted"}
+    assert load.share(1.0) < NOTICED
+    for _, writer in peers:
+        writer.transport.abort()

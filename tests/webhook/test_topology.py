@@ -1,0 +1,185 @@
+"""Cards of one node that are near to each other go together, and whole groups are left whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from time import process_time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.api.gpudevice import GPUDevice
+from tests.webhook import world
+from tests.webhook.test_place import PACK, SPREAD, choose
+from webhook import place, topology
+from webhook.place import Shelf
+
+
+def address(number: int) -> str:
+    return f"0000:{number:02x}:00.0"
+
+
+def card(
+    number: int, *, numa: int | None = None, peers: Any = (), taken: bool = False, name: str = "n", slots: int = 1
+) -> GPUDevice:
+    pci = {"vendor": "10de", "device": "20b0", "class": "0302", "address": address(number)}
+    hardware = {"pci": pci, "numaNode": numa, "nvlink": {"peers": [address(peer) for peer in peers if peer != number]}}
+    promises = [world.promise(f"r{number}", slots=slots)] if taken else []
+    return world.device(name, number, hardware=hardware, reservations=promises, slots=slots)
+
+
+def shelf(cards: list[GPUDevice], name: str = "n") -> Shelf:
+    return world.shelf_of(world.node(name), cards)
+
+
+def chosen(cards: list[GPUDevice], units: int, rules: place.Rules = SPREAD, seed: str = "s") -> list[int]:
+    found = choose([shelf(cards)], units, rules, seed)
+    assert found is not None
+    return sorted(int(share.device.name.rpartition("-")[2]) for share in found.shares)
+
+
+def everywhere(cards: list[GPUDevice], units: int) -> set[tuple[int, ...]]:
+    """What is chosen under many seeds and both strategies."""
+    return {tuple(chosen(cards, units, rules, str(seed))) for rules in (SPREAD, PACK) for seed in range(40)}
+
+
+def test_who_is_linked() -> None:
+    cards = [
+        card(0, peers=[1]),
+        card(1, peers=[0, 2]),
+        card(2, peers=[1]),
+        card(3, peers=[9]),
+        card(4),
+        card(5, numa=1),
+    ]
+    seats = topology.seats(cards)
+    assert seats["n-0"].link == seats["n-1"].link == seats["n-2"].link
+    # A peer that is not of the pool joins nobody.
+    assert len({seats[f"n-{number}"].link for number in (0, 3, 4, 5)}) == 4
+    assert [seats[f"n-{number}"].numa for number in (4, 5)] == [-1, 1]
+
+
+def test_cards_of_which_nothing_is_known_are_not_linked() -> None:
+    seats = topology.seats([world.device("n", 0), world.device("n", 1)])
+    assert seats["n-0"].link != seats["n-1"].link
+
+
+PAIRS = [card(n, numa=n // 4, peers=[n ^ 1]) for n in range(8)]
+BRIDGED = {(0, 1), (2, 3), (4, 5), (6, 7)}
+
+
+def test_two_cards_are_one_bridged_pair() -> None:
+    assert everywhere(PAIRS, 2) <= BRIDGED
+    assert len(everywhere(PAIRS, 2)) > 1
+
+
+def test_four_cards_are_two_pairs_of_one_numa_node() -> None:
+    assert everywhere(PAIRS, 4) == {(0, 1, 2, 3), (4, 5, 6, 7)}
+
+
+def test_three_cards_are_a_whole_pair_and_one_more_of_its_numa_node() -> None:
+    for cards in everywhere(PAIRS, 3):
+        assert len({number // 4 for number in cards}) == 1
+        assert any(set(pair) <= set(cards) for pair in BRIDGED)
+
+
+def test_without_links_the_numa_node_counts() -> None:
+    cards = [card(n, numa=n % 2) for n in range(8)]
+    assert everywhere(cards, 4) == {(0, 2, 4, 6), (1, 3, 5, 7)}
+
+
+def test_in_one_switched_group_the_numa_node_counts() -> None:
+    cards = [card(n, numa=n // 4, peers=range(8)) for n in range(8)]
+    assert everywhere(cards, 4) == {(0, 1, 2, 3), (4, 5, 6, 7)}
+    for found in everywhere(cards, 6):
+        assert set(found) >= {0, 1, 2, 3} or set(found) >= {4, 5, 6, 7}
+
+
+def test_a_linked_group_over_two_numa_nodes_comes_before_one_numa_node() -> None:
+    cards = [card(0, numa=0, peers=[4]), card(4, numa=1, peers=[0]), card(1, numa=0), card(2, numa=0)]
+    assert everywhere(cards, 2) == {(0, 4)}
+
+
+def test_one_card_is_not_broken_out_of_a_full_group() -> None:
+    cards = [card(n, numa=n // 4, peers=[n ^ 1], taken=n == 6) for n in range(8)]
+    assert everywhere(cards, 1) == {(7,)}
+    # Of two full pairs, one of the NUMA node that is in use.
+    full = [card(n, numa=n // 4, peers=[n ^ 1], taken=n in (6, 7)) for n in range(8)]
+    assert everywhere(full, 1) == {(4,), (5,)}
+
+
+def test_the_smallest_group_that_suffices_is_taken() -> None:
+    big, small = [card(n, peers=range(4)) for n in range(4)], [card(n, peers=(4, 5)) for n in (4, 5)]
+    assert everywhere([*big, *small], 2) == {(4, 5)}
+    # As much room, and one of them in use: the whole one is left whole.
+    used = [card(n, peers=range(4), taken=n > 1) for n in range(4)]
+    assert everywhere([*used, *small], 2) == {(0, 1)}
+
+
+def test_several_slots_are_on_one_card_where_one_has_them() -> None:
+    cards = [card(0, slots=1), card(1, slots=1), card(2, slots=4), card(3, slots=2)]
+    assert chosen(cards, 2, SPREAD) == [2]
+    assert chosen(cards, 2, PACK) == [3]
+
+
+def test_of_nodes_that_are_equal_one_with_near_cards_is_taken() -> None:
+    apart = [card(n, numa=n, name="apart") for n in range(4)]
+    close = [card(n, numa=n // 2, name="close") for n in range(4)]
+    linked = [card(n, numa=n, peers=range(4), name="linked") for n in range(4)]
+    nodes = {"apart": shelf(apart, "apart"), "close": shelf(close, "close"), "linked": shelf(linked, "linked")}
+    for rules in (SPREAD, PACK):
+        for seed in map(str, range(20)):
+            assert choose([nodes["apart"], nodes["close"]], 2, rules, seed).node == "close"
+            assert choose(list(nodes.values()), 2, rules, seed).node == "linked"
+        assert {choose(list(nodes.values()), 1, rules, str(seed)).node for seed in range(60)} == set(nodes)
+        # Without the cards that made it near, it is not.
+        less = place.without(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
+        assert choose(less, 2, rules).node != "linked"
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> list[topology.Room]:
+    found = st.tuples(st.integers(1, 4), st.sampled_from("abcd"), st.integers(-1, 2))
+    drawn = draw(st.lists(found, min_size=1, max_size=12))
+    return [topology.Room(str(at), free, (-free, at), topology.Seat(*seat)) for at, (free, *seat) in enumerate(drawn)]
+
+
+def free_by(given_rooms: list[topology.Room], field: str) -> dict[Any, int]:
+    found: dict[Any, int] = defaultdict(int)
+    for room in given_rooms:
+        found[getattr(room.seat, field)] += room.free
+    return found
+
+
+@settings(max_examples=400)
+@given(rooms(), st.integers(1, 20))
+def test_cards_are_as_near_as_can_be_and_suffice(found: list[topology.Room], units: int) -> None:
+    picked = topology.nearest(found, [(room.seat, room.free) for room in found], units)
+    assert len({room.card for room in picked}) == len(picked)
+    if sum(room.free for room in found) < units:
+        return
+    used, left = [], units
+    for room in picked:
+        if left > 0:
+            used.append(room)
+            left -= room.free
+    assert left <= 0
+    if any(room.free >= units for room in found):
+        assert len(used) == 1
+    elif max(free_by(found, "link").values()) >= units:
+        assert len({room.seat.link for room in used}) == 1
+    elif max(free_by(found, "numa").values()) >= units:
+        assert len({room.seat.numa for room in used}) == 1
+
+
+@pytest.mark.parametrize("peers", ["all", "pairs", "none"])
+def test_sixty_four_cards_cost_little(peers: str) -> None:
+    linked = {"all": lambda _: range(64), "pairs": lambda n: [n ^ 1], "none": lambda _: ()}[peers]
+    entry = shelf([card(n, numa=n // 8, peers=linked(n)) for n in range(64)])
+    began = process_time()
+    for units in range(1, 65):
+        assert place.pick("n", entry, units, SPREAD, "s") is not None
+    # 64 searches; a second is a hundred times what they take, and nothing beside what trying all sets would.
+    assert process_time() - began < 1

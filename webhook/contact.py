@@ -1,0 +1,70 @@
+"""Whether the API server answers this replica: one that it does not answer can reserve nothing, and must not be asked.
+
+A watch that hangs says nothing for a minute and more. So every `period` the Lease of the certificates is read, by
+connections of its own; a refusal counts as an answer, too. Without one for `patience` seconds the replica is not ready,
+whoever balances sends pods to another, and the connections that the API server keeps to this one are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controllers.api import names
+from controllers.api.resources import LEASE
+from controllers.runtime.errors import ApiError, RuntimeFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.runtime.client import Client
+
+log = structlog.get_logger()
+SERVER_ERROR = 500
+
+
+class Contact:
+    """Asks, and remembers when the last answer came; times in seconds."""
+
+    def __init__(
+        self,
+        client: Client,
+        tell: Callable[[bool], None],
+        *,
+        period: float,
+        patience: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; until the first answer there is no contact. `tell` is called at every change."""
+        self._client, self._tell = client, tell
+        self._period, self._patience, self._clock = period, patience, clock
+        self._answered = float("-inf")
+        self.alive = False
+        """Whether the last answer is young enough; changes when `tell` is called, and not by itself."""
+
+    async def run(self) -> None:
+        """Ask, for ever."""
+        while True:
+            # Counted from before the question, as for a process that was stopped in between.
+            asked = self._clock()
+            if await self._answers():
+                self._answered = asked
+            alive = self._clock() - self._answered <= self._patience
+            if alive is not self.alive:
+                self.alive = alive
+                log.warning("the API server answers" if alive else "the API server does not answer")
+                self._tell(alive)
+            await asyncio.sleep(self._period)
+
+    async def _answers(self) -> bool:
+        path = LEASE.path(names.NAMESPACE, names.WEBHOOK)
+        try:
+            await self._client.request("GET", path, timeout=self._period)
+        except ApiError as error:
+            return error.status < SERVER_ERROR
+        except RuntimeFault:
+            return False
+        return True

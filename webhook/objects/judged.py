@@ -1,0 +1,32 @@
+"""What can be said about an object. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from webhook.verdict import Denied
+
+WARNING_MAX = 1000
+"""Characters of a warning; the API server cuts them when they are more than 4,096 together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Refused, or allowed with what its creator should know."""
+
+    denied: Denied | None = None
+    warnings: tuple[str, ...] = ()
+
+
+PASSED = Judged()
+
+
+def warned(*sentences: str | None) -> Judged:
+    """Allowed, with those sentences that there are."""
+    return Judged(warnings=tuple(_short(sentence) for sentence in sentences if sentence))
+
+
+def _short(sentence: str) -> str:
+    return sentence if len(sentence) <= WARNING_MAX else f"{sentence[: WARNING_MAX - 1]}…"

@@ -1,0 +1,144 @@
+"""What a pool's author is told (design §4). Pure.
+
+The form of a spec is judged by the CRD. Here is what needs the catalogue and the cluster: a MIG profile that no card
+has is refused; all else is allowed and told, since cards and nodes may come later and nothing that runs is hurt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.allocation import layout, spelled, wanted
+from controllers.domain.catalogue import canonical_profile
+from controllers.domain.catalogue.lookup import GEOMETRIES
+from controllers.domain.unmatched import Mismatch, of_node, why_not
+from webhook.objects.holders import counted
+from webhook.objects.judged import Judged, warned
+from webhook.verdict import Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+
+IN_CATALOGUE = frozenset(profile for geometry in GEOMETRIES.values() for profile in geometry.profiles)
+"""Every MIG profile that a known card holds, in the driver's spelling."""
+COMMON = 24
+"""So many profiles fit a message."""
+
+
+@dataclass(slots=True)
+class Search:
+    """Which cards a pool means, found node by node; `profiles` are those that cards of the cluster offer."""
+
+    pool: GPUPool
+    cards: int = 0
+    meant: int = 0
+    members: int = 0
+    strays: int = 0
+    """Members that the pool's selectors do not mean (any more)."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Cards by the key that leaves them out."""
+    first: dict[str, Mismatch] = field(default_factory=dict)
+    profiles: set[str] = field(default_factory=set)
+
+    def look(self, labels: Mapping[str, str], devices: Sequence[GPUDevice]) -> None:
+        """Look at all cards of a node, which come by address."""
+        outside = of_node(self.pool, labels)
+        for position, device in enumerate(devices):
+            hardware = device.status.hardware
+            if hardware is not None and hardware.mig is not None:
+                self.profiles.update(canonical_profile(name) or name for name in hardware.mig.profiles_supported)
+            mismatch = outside or why_not(self.pool, device, labels, position)
+            home = device.status.pool_ref
+            is_member = home is not None and home.name == self.pool.name
+            self.cards += 1
+            self.members += is_member
+            self.meant += mismatch is None
+            if mismatch is not None:
+                self.strays += is_member
+                self.reasons[mismatch.key] += 1
+                self.first.setdefault(mismatch.key, mismatch)
+
+
+def judge(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str, ...]) -> Judged:
+    """Judge a pool that is made or changed. `holders`: pods that have its cards or are promised some."""
+    is_divided_anew = old is None or wanted(old) != wanted(new)
+    denied = _profile(new, search) if is_divided_anew else None
+    if denied is not None:
+        return Judged(denied)
+    is_selected_anew = is_divided_anew or old is None or _selectors(old) != _selectors(new)
+    return warned(
+        _nothing_meant(search) if is_selected_anew else None,
+        _strays(search) if is_selected_anew else None,
+        _maintenance(old, new, holders) if old is not None and is_divided_anew else None,
+    )
+
+
+def judge_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> Judged:
+    """What happens to a pool that somebody deletes."""
+    if not members or old.metadata.deletion_timestamp is not None:
+        return warned()
+    if not holders:
+        return warned(f"GPUPool {old.name} goes once its {_cards(members)} withdrawn, in a moment: nobody uses them")
+    return warned(
+        f"GPUPool {old.name} gives no more cards from now on, and stays until the end of {counted(holders)};"
+        " nothing is killed. This cannot be taken back. Its cards keep their annotation: a new pool of this name takes"
+        " them"
+    )
+
+
+def _selectors(pool: GPUPool) -> object:
+    return pool.spec.node_selector, pool.spec.device_selector
+
+
+def _profile(pool: GPUPool, search: Search) -> Denied | None:
+    allocation = pool.spec.allocation
+    if allocation.mode != "MIG" or allocation.mig_profile is None:
+        return None  # a missing one is the CRD's to refuse
+    name = canonical_profile(allocation.mig_profile)
+    if name is not None and (name in IN_CATALOGUE or name in search.profiles):
+        return None
+    memory = (name or "").partition(".")[2]
+    near = sorted(known for known in IN_CATALOGUE if memory and known.partition(".")[2] == memory)
+    some = near or sorted(search.profiles) or sorted(IN_CATALOGUE)
+    which = "Profiles of that size" if near else "Profiles that cards here offer" if search.profiles else "Known are"
+    return Denied(
+        names.INVALID_MIG_PROFILE,
+        f"spec.allocation.migProfile is {allocation.mig_profile!r}, and no known card, here or in the catalogue,"
+        f" can be divided so. {which}: {', '.join(some[:COMMON])}. nvidia-smi mig -lgip lists those of a card.",
+    )
+
+
+def _nothing_meant(search: Search) -> str | None:
+    if search.meant or not search.cards:
+        return None
+    told = "; ".join(f"{search.first[key]} ({count} in all)" for key, count in search.reasons.most_common(3))
+    return f"GPUPool {search.pool.name} means none of the {search.cards} cards that are known now: {told}"
+
+
+def _strays(search: Search) -> str | None:
+    if not search.strays:
+        return None
+    return (
+        f"{_cards(search.strays)} in GPUPool {search.pool.name} and not meant by its selectors any more; what is in it"
+        f" stays until its annotation {names.ASSIGNMENT} is removed"
+    )
+
+
+def _cards(count: int) -> str:
+    return f"{count} card{'s are' if count != 1 else ' is'}"
+
+
+def _maintenance(old: GPUPool, new: GPUPool, holders: tuple[str, ...]) -> str | None:
+    now = layout(old.status.applied_allocation or old.spec.allocation)
+    if not holders or now == wanted(new):
+        return None
+    return (
+        f"GPUPool {new.name} goes into Maintenance: new pods are refused ({names.POOL_IN_MAINTENANCE}) until the end of"
+        f" {counted(holders)}, and nothing is killed. Set back to {spelled(now)} it serves at once"
+    )

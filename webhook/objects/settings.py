@@ -1,0 +1,25 @@
+"""Whether settings are those of the module, by the model that its processes follow. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.settings import parse_settings
+from webhook.objects.judged import PASSED, Judged
+from webhook.verdict import INVALID, Denied
+
+if TYPE_CHECKING:
+    from controllers.api.settings import ModuleConfig
+
+
+def judge(new: ModuleConfig) -> Judged:
+    """Judge the module's ModuleConfig; switching the module off is never refused."""
+    if new.name != names.MODULE or new.spec.enabled is False:
+        return PASSED
+    try:
+        parse_settings(new.spec.settings)
+    except ValueError as error:
+        sentence = f"spec.settings of ModuleConfig {names.MODULE}: {error}. The settings that are in force stay."
+        return Judged(Denied(INVALID, sentence))
+    return PASSED

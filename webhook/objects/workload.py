@@ -1,0 +1,58 @@
+"""Whether the pods that a workload will make are refused for what does not pass by waiting for a card. Pure.
+
+A ReplicaSet hides refusals in its events; here they are told to whoever applies the Deployment. Nothing is refused: the
+pool may be made, or access given, before the pods come. Groups are not judged: a controller makes the pods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webhook import access, validate
+from webhook.objects.judged import PASSED, Judged, warned
+from webhook.verdict import Ask, Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.gpupool import GPUPool
+    from controllers.api.kube import Namespace
+    from webhook.access import Use
+    from webhook.records import AskingSpec
+
+
+def asked_pool(spec: AskingSpec) -> str | None:
+    """The pool that the pods ask for; None where they ask for none, or wrongly."""
+    ask = validate.asked(spec)
+    return ask.pool if isinstance(ask, Ask) else None
+
+
+def judge(
+    kind: str,
+    spec: AskingSpec,
+    *,
+    namespace: str,
+    labels: Namespace | None,
+    pool: GPUPool | None,
+    known_pools: Iterable[str],
+    use: Use = access.NOT_ASKED,
+) -> Judged:
+    """What its author should know.
+
+    `labels`: the namespace, None where it is not known; `pool`: the one asked for; `use`: what RBAC says of it.
+    """
+    ask = validate.asked(spec)
+    if ask is None:
+        return PASSED
+    refusal: Denied | None
+    if isinstance(ask, Denied):
+        refusal = ask
+    elif (refusal := validate.pool_gives(ask, pool, known_pools)) is None and pool is not None and not use.failure:
+        refusal = _access(pool, spec, namespace, labels, use)
+    return warned(f"pods of this {kind} will be refused: {refusal.message}") if refusal is not None else PASSED
+
+
+def _access(pool: GPUPool, spec: AskingSpec, namespace: str, labels: Namespace | None, use: Use) -> Denied | None:
+    if labels is None and access.needs_namespace(pool, namespace):
+        return None  # its labels decide, and they are not known
+    return access.judge(pool, namespace=namespace, labels=labels, account=spec.service_account_name, use=use)

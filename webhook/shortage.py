@@ -1,0 +1,62 @@
+"""What a pod's creator reads where cards are lacking: what there is, why it does not do, who tries again. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from webhook.validate import short
+from webhook.verdict import Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from controllers.api.gpupool import GPUPool
+    from webhook.place import Shelf
+    from webhook.verdict import Ask
+
+
+def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
+    """Refuse a namespace that has too many reservations whose pods should have appeared by now."""
+    if unseen < cap:
+        return None
+    return Denied(
+        names.INSUFFICIENT_CAPACITY,
+        f"namespace {namespace} has {unseen} reservations whose pods never appeared, and"
+        f" admission.maxUnseen allows {cap}: something after this webhook, such as a ResourceQuota, refuses its pods."
+        " Mend that; the reservations end by themselves in seconds.",
+    )
+
+
+def lacking(ask: Ask, pool: GPUPool, shelves: Collection[Shelf], node_name: str | None = None) -> Denied:
+    """Refuse a pod for which there is no room. `node_name`: the node that the pod itself names."""
+    total = sum(shelf.total for shelf in shelves)
+    used = sum(card.used for shelf in shelves for card in shelf.slots.cards) + sum(s.slots.overflow for s in shelves)
+    reserved = sum(card.reserved for shelf in shelves for card in shelf.slots.cards) + sum(s.held for s in shelves)
+    free = sum(shelf.free for shelf in shelves)
+    unavailable = sum(card.unavailable for shelf in shelves for card in shelf.slots.cards)
+    return Denied(
+        names.INSUFFICIENT_CAPACITY,
+        f"GPUPool {pool.name} cannot give {ask.units} now: {_why(ask, pool, shelves, node_name)}"
+        f" (total {total}, used {used}, reserved {reserved}, unavailable {unavailable}, free {free})."
+        " A controller such as ReplicaSet or Job tries again by itself;"
+        " a pod created by hand has to be created again when cards are free.",
+    )
+
+
+def _why(ask: Ask, pool: GPUPool, shelves: Collection[Shelf], node_name: str | None) -> str:
+    free, most = sum(shelf.free for shelf in shelves), max((shelf.free for shelf in shelves), default=0)
+    kept = sum(shelf.kept for shelf in shelves)
+    if not any(shelf.total for shelf in shelves):
+        return "no card has been assigned to it yet"
+    if kept and max(shelf.free + shelf.kept for shelf in shelves) >= ask.units > most:
+        return f"{kept} free ones are kept for pods that were admitted earlier and are still waiting to be scheduled"
+    if most >= ask.units:
+        there = sum(shelf.free for shelf in shelves if shelf.slots.node == node_name)
+        if node_name and there < ask.units:
+            return f"the pod names node {short(node_name)} (spec.nodeName), which has {there} free"
+        pools = " or the pool's affinity" if pool.spec.scheduling and pool.spec.scheduling.affinity else ""
+        return f"the nodes with enough free ones do not match the pod's node selector, affinity or tolerations{pools}"
+    if free >= ask.units:
+        return f"a pod's cards are on one node, and no node has more than {most} free"
+    return "there are not enough free ones"

@@ -1,0 +1,152 @@
+"""Which cards of a node are near to each other, and the nearest that suffice for a pod. Pure.
+
+Near is, first, the same NVLink group: cards that reach each other over links or switches (`hardware.nvlink.peers`),
+directly or over others of the pool; then the same NUMA node, for which the cards count that do not tell theirs. Where a
+group is as good as another, the one with the least room that suffices is taken, so that whole groups are left for pods
+that need them. Greedy, so that 64 cards cost no more than 64² steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from controllers.api.gpudevice import GPUDevice, Hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a card sits; equal values are near to each other."""
+
+    link: str
+    """The NVLink group; a card without links is a group of its own."""
+    numa: int
+    """The NUMA node; -1 where the machine does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A card with free slots, and how good it is by the pool's strategy: smaller is better."""
+
+    card: str
+    free: int
+    order: tuple[int, int]
+    seat: Seat
+
+
+def seats(cards: Iterable[GPUDevice]) -> Mapping[str, Seat]:
+    """Where the cards of one node sit, by name."""
+    return _seats(tuple(_facts(card.name, card.status.hardware) for card in cards))
+
+
+def _facts(name: str, hardware: Hardware | None) -> tuple[str, str, int, tuple[str, ...]]:
+    """Name, PCI address, NUMA node, addresses of peers."""
+    if hardware is None:
+        return name, "", -1, ()
+    numa = hardware.numa_node if hardware.numa_node is not None else -1
+    return name, hardware.pci.address, numa, hardware.nvlink.peers if hardware.nvlink is not None else ()
+
+
+@lru_cache(maxsize=4096)  # a node's cards are counted anew with each reservation, and stay where they are
+def _seats(facts: tuple[tuple[str, str, int, tuple[str, ...]], ...]) -> Mapping[str, Seat]:
+    group = _groups({address: peers for _, address, _, peers in facts if address})
+    return {name: Seat(group.get(address, name), numa) for name, address, numa, _ in facts}
+
+
+def _groups(peers: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """For each address the first address of its group."""
+    found: dict[str, str] = {}
+    for first in sorted(peers):
+        front = [first] if first not in found else []
+        while front:
+            address = front.pop()
+            if address in found:
+                continue
+            found[address] = first
+            front += [peer for peer in peers[address] if peer in peers]
+    return found
+
+
+def near(rooms: Iterable[tuple[Seat, int]]) -> tuple[int, int]:
+    """The most free slots that are in one NVLink group, and on one NUMA node."""
+    linked: dict[str, int] = defaultdict(int)
+    local: dict[int, int] = defaultdict(int)
+    for seat, free in rooms:
+        linked[seat.link] += free
+        local[seat.numa] += free
+    return max(linked.values(), default=0), max(local.values(), default=0)
+
+
+def nearest(rooms: Sequence[Room], node: Iterable[tuple[Seat, int]], units: int) -> list[Room]:
+    """Rooms for so many slots, in the order in which they are to be filled; all that there are where that is too few.
+
+    `node`: the slots of all cards of the node, free or not, which tell a full group from one in use.
+    """
+    fit = _Fit(rooms, node)
+    if alone := [room for room in rooms if room.free >= units]:
+        # One card is nearer than any two. Which one is the strategy's choice; among equals, not out of a full group.
+        return [min(alone, key=lambda room: (room.order[0], *fit.rank(room, _link, _numa), room.order[1]))]
+    for by, then in ((_link, _numa), (_numa, _link)):
+        if enough := [group for group in _parts(rooms, by) if _free(group) >= units]:
+            best = min(enough, key=lambda group, by=by: (*fit.rank(group[0], by), group[0].order))  # type: ignore[misc]
+            return _fill(best, units, (then,))
+    return _fill(rooms, units, (_numa, _link))
+
+
+class _Fit:
+    """How much room there is in each group, and how large it is."""
+
+    def __init__(self, rooms: Iterable[Room], node: Iterable[tuple[Seat, int]]) -> None:
+        self._free: dict[str | int, int] = defaultdict(int)
+        self._total: dict[str | int, int] = defaultdict(int)
+        for room in rooms:
+            for group in (room.seat.link, room.seat.numa):
+                self._free[group] += room.free
+        for seat, slots in node:
+            for group in (seat.link, seat.numa):
+                self._total[group] += slots
+
+    def rank(self, room: Room, *bys: Callable[[Room], str | int]) -> tuple[int, ...]:
+        """Smaller is a better fit: little room, and of two with as much the one that is more in use."""
+        groups = [by(room) for by in bys]
+        return tuple(value for group in groups for value in (self._free[group], -self._total[group]))
+
+
+def _link(room: Room) -> str | int:
+    return room.seat.link
+
+
+def _numa(room: Room) -> str | int:
+    return room.seat.numa
+
+
+def _free(rooms: Iterable[Room]) -> int:
+    return sum(room.free for room in rooms)
+
+
+def _parts(rooms: Iterable[Room], by: Callable[[Room], str | int]) -> list[list[Room]]:
+    """The rooms by group, the best of each first."""
+    parts: dict[str | int, list[Room]] = defaultdict(list)
+    for room in sorted(rooms, key=lambda room: room.order):
+        parts[by(room)].append(room)
+    return list(parts.values())
+
+
+def _fill(rooms: Sequence[Room], units: int, bys: tuple[Callable[[Room], str | int], ...]) -> list[Room]:
+    """Take whole groups, the largest first, and what is left from the smallest group that suffices for it."""
+    if not bys:
+        return sorted(rooms, key=lambda room: room.order)
+    taken: list[Room] = []
+    left = _parts(rooms, bys[0])
+    while left and units > 0:
+        enough = [group for group in left if _free(group) >= units]
+        group = min(enough, key=_free) if enough else max(left, key=_free)
+        left.remove(group)
+        taken += _fill(group, units, bys[1:])
+        units -= _free(group)
+    return taken
