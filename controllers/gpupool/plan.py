@@ -53,12 +53,6 @@ if TYPE_CHECKING:
 AWAITING_PLUGIN = "AwaitingPlugin"
 SAID_AT_ONCE = 200
 """Cards of which one plan writes what they say: the pool's status does not wait for thousands of those."""
-PLUGIN_PATIENCE = 30.0
-"""Seconds that a card's plugin has to offer it before the card says that it does not.
-
-As long as the first plugin of a node takes to start: a card that is offered by then costs one write less, and the
-pool's `status.nodes` says at once who is waited for.
-"""
 
 
 def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
@@ -306,7 +300,8 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
         known, automatic = find(device.status.conditions, CONFIGURED), is_automatic(seen.pool, device, seen.settings)
         if known is not None and _says(known, found) and device.status.auto_attach == automatic:
             continue
-        left = seen.joined.get(device.name, float("-inf")) + PLUGIN_PATIENCE - now
+        # A card that is offered by then costs one write less; the pool's `status.nodes` says at once who is waited for.
+        left = seen.joined.get(device.name, float("-inf")) + seen.settings.pools.plugin_patience - now
         if known is None and found.reason == AWAITING_PLUGIN and left > 0:
             draft.look_again(left)  # mostly it is offered by then, and that is all there is to say
             continue

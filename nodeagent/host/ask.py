@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from nodeagent.host import metrics
-from nodeagent.host.facts import Driver, DriverCard
+from nodeagent.host.facts import Driver, DriverCard, MigDevice
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -210,8 +210,11 @@ def decode(output: bytes) -> Driver:
 
 def _arguments(cls: type, values: dict[str, Any]) -> dict[str, Any]:
     known = {field.name for field in fields(cls)}
-    return {
+    found = {
         key: tuple(value) if key in _TUPLES and value is not None else value
         for key, value in values.items()
         if key in known
     }
+    if "mig_devices" in found:
+        found["mig_devices"] = tuple(MigDevice(**_arguments(MigDevice, device)) for device in found["mig_devices"])
+    return found

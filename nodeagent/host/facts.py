@@ -48,6 +48,17 @@ class Bus:
 
 
 @dataclass(frozen=True, slots=True)
+class MigDevice:
+    """A MIG device as clients see it: one compute instance in one GPU instance."""
+
+    uuid: str
+    profile: str
+    """Of the GPU instance: `1g.10gb`."""
+    gpu_instance: int
+    compute_instance: int
+
+
+@dataclass(frozen=True, slots=True)
 class DriverCard:
     """One card as its driver knows it; what the driver does not tell is None or empty."""
 
@@ -64,6 +75,8 @@ class DriverCard:
     """Every profile that the driver offers on this card, by name: `1g.10gb`, `1g.10gb+me`."""
     mig_instances: Mapping[str, int] = field(default_factory=dict)
     """GPU instances that exist, by profile name."""
+    mig_devices: tuple[MigDevice, ...] = ()
+    """The MIG devices that exist; none of them is left out unless `failed` names `mig_instances`."""
     nvlink_peers: tuple[str, ...] = ()
     """Addresses of the cards to which a link is up; with NVSwitches between, of all that are reached through them."""
     persistence: bool | None = None

@@ -18,7 +18,7 @@ import argparse
 import json
 import signal
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +26,7 @@ import pynvml
 
 from controllers.domain.pci import canonical
 from nodeagent.host import library
-from nodeagent.host.facts import Driver, DriverCard
+from nodeagent.host.facts import Driver, DriverCard, MigDevice
 from nodeagent.host.nvlink import Links, peers
 from nodeagent.host.profiles import by_size, profile_in
 
@@ -116,6 +116,7 @@ def _card(handle: Any, address: str) -> tuple[DriverCard, Links]:
     memory = reader.get("memory_mib", pynvml.nvmlDeviceGetMemoryInfo, handle)
     compute = reader.get("compute", pynvml.nvmlDeviceGetCudaComputeCapability, handle)
     capable, enabled = _mig_mode(reader, handle)
+    devices = _mig_devices(reader, handle) if enabled else ()
     card = DriverCard(
         address,
         uuid=reader.get("uuid", pynvml.nvmlDeviceGetUUID, handle) or "",
@@ -125,7 +126,8 @@ def _card(handle: Any, address: str) -> tuple[DriverCard, Links]:
         mig_capable=capable,
         mig_enabled=enabled,
         mig_profiles=_mig_profiles(reader, handle) if capable else (),
-        mig_instances=_mig_instances(reader, handle) if enabled else {},
+        mig_instances=by_profile(devices),
+        mig_devices=devices,
         persistence=_persistence(reader, handle),
         failed=tuple(reader.failed),
     )
@@ -157,22 +159,29 @@ def _mig_profiles(reader: Reader, handle: Any) -> tuple[str, ...]:
     return tuple(sorted(found, key=by_size))
 
 
-def _mig_instances(reader: Reader, handle: Any) -> dict[str, int]:
-    """GPU instances that hold a compute instance, by profile.
+def _mig_devices(reader: Reader, handle: Any) -> tuple[MigDevice, ...]:
+    """The MIG devices of a card.
 
     Listing GPU instances themselves needs privileges; a MIG device is seen by everybody, and
     is named after its profile: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
     """
-    instances: dict[int, str] = {}
+    found: list[MigDevice] = []
     for number in range(reader.get("mig_instances", pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         device = reader.get("mig_instances", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number)
         if device is None:
             continue
         instance = reader.get("mig_instances", pynvml.nvmlDeviceGetGpuInstanceId, device)
+        compute = reader.get("mig_instances", pynvml.nvmlDeviceGetComputeInstanceId, device)
         name = profile_in(reader.get("mig_instances", pynvml.nvmlDeviceGetName, device) or "")
+        uuid = reader.get("mig_instances", pynvml.nvmlDeviceGetUUID, device) or ""
         if instance is not None and name:
-            instances[instance] = name
-    names = list(instances.values())
+            found.append(MigDevice(uuid, name, instance, compute if compute is not None else -1))
+    return tuple(found)
+
+
+def by_profile(devices: tuple[MigDevice, ...]) -> dict[str, int]:
+    """How many GPU instances of each profile hold a MIG device."""
+    names = list({device.gpu_instance: device.profile for device in devices}.values())
     return {name: names.count(name) for name in sorted(set(names), key=by_size)}
 
 
@@ -207,7 +216,7 @@ def text(value: Any) -> str:
 
 
 def _replace_failed(card: DriverCard, *fields: str) -> DriverCard:
-    return DriverCard(**{**asdict(card), "failed": (*card.failed, *fields)})
+    return replace(card, failed=(*card.failed, *fields))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from controllers.api import names, resources
@@ -27,6 +28,13 @@ def add_node(parser: argparse.ArgumentParser, once: str) -> None:
     parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of what --once prints"
     )
+
+
+def pool(text: str) -> str:
+    """A pool's name; the function's name stands in argparse's complaint."""
+    if re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", text) is None or len(text) > names.POOL_NAME_MAX:
+        raise ValueError(text)
+    return text
 
 
 def own_report(process: Process) -> Store[NodeFeature]:

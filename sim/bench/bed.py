@@ -103,6 +103,13 @@ async def each(items: Iterable[Any], work: Callable[[Any], Awaitable[None]], at_
             group.create_task(worker())
 
 
+async def configure(client: Client, settings: dict[str, Any]) -> None:
+    """Give the module its settings."""
+    kind = {"apiVersion": resources.MODULECONFIG.api_version, "kind": resources.MODULECONFIG.kind}
+    body = {**kind, "metadata": {"name": names.MODULE}, "spec": {"version": 1, "settings": settings}}
+    await client.create(resources.MODULECONFIG, body, manager=MANAGER)
+
+
 async def create_namespace(client: Client, name: str) -> None:
     """Create a namespace where it is not there."""
     with suppress(AlreadyExists):

@@ -20,12 +20,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.resources import MODULECONFIG
 from controllers.domain.clock import seconds
 from controllers.runtime.client import Client
 from sim import controlplane
 from sim.bench import stats
-from sim.bench.bed import MANAGER, Bed, bed, shown
+from sim.bench.bed import MANAGER, Bed, bed, configure, shown
 from sim.bench.creators import CARD, PLAIN, TEAMS, Creation, Creators
 from sim.bench.fleet import CARDS, fleet
 from sim.bench.gpu_pool import cards, fill, free
@@ -148,10 +147,7 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
 
 
 async def _live_long(admin: Client) -> None:
-    spec = {"version": 1, "settings": {"admission": {"unseenTTL": LONG}}}
-    kind = {"apiVersion": MODULECONFIG.api_version, "kind": MODULECONFIG.kind}
-    body = {**kind, "metadata": {"name": names.MODULE}, "spec": spec}
-    await admin.create(MODULECONFIG, body, manager=MANAGER)
+    await configure(admin, {"admission": {"unseenTTL": LONG}})
 
 
 def _start(made: Bed) -> list[Subject]:

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
-from controllers.gpupool.plan import PLUGIN_PATIENCE
 from controllers.runtime.client import Client
 from sim.bench import stats
-from sim.bench.bed import MANAGER, Bed, bed, each, shown
+from sim.bench.bed import MANAGER, Bed, bed, configure, each, shown
 from sim.bench.fleet import CARDS, Member, fleet, writes
 from sim.bench.floor import RawClient
 from sim.bench.load import at_pace
@@ -104,6 +103,7 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         await put_on_record(ground, members, progress)
         await make_ready(ground, members, progress)
         await make_pools(client, sizes.pools)
+        await configure(client, {"pools": {"pluginPatience": f"{sizes.plugin_patience:g}s"}})
         await wait_for_quiet(ground.plane.dir, sizes.patience)
         async with shown(progress, f"starting the pool controller, {len(members) * CARDS} free cards"):
             account = ground.kubeconfig(names.POOL_CONTROLLER)
@@ -193,7 +193,7 @@ class _AtWork:
         half = self._half()
         chosen = [(n, c) for n in range(len(self.members)) if n % self.sizes.pools < half for c in range(2, CARDS)]
         chosen = chosen[: self.sizes.burst_cards]
-        await asyncio.sleep(PLUGIN_PATIENCE)  # then the cards before have said that nothing offers them
+        await asyncio.sleep(self.sizes.plugin_patience)  # then the cards before have said that nothing offers them
         await _rested(self.subject, 0)
         before = await self.subject.metrics()
         seen = [self._listed(number, card) for number, card in chosen]
@@ -201,7 +201,7 @@ class _AtWork:
         await each(chosen, lambda one: self._annotate(*one))
         last = max([await _within(future) for future in seen])
         # Nodes and pools gather what changes before they write. The plugins' part does not belong to it: none runs
-        # here, and after PLUGIN_PATIENCE each card says so.
+        # here, and after pools.pluginPatience each card says so.
         await asyncio.sleep(GATHERED_SECONDS)
         after = await self.subject.metrics()
         nodes, pools = {n for n, _ in chosen}, {n % self.sizes.pools for n, _ in chosen}
@@ -223,7 +223,7 @@ class _AtWork:
         began = time.monotonic()
         await self.client.create(GPUPOOL, {**kind, "metadata": {"name": name}, "spec": spec}, manager=MANAGER)
         filled = await _within(full, STEP_SECONDS + cards / 20) - began
-        await asyncio.sleep(PLUGIN_PATIENCE)
+        await asyncio.sleep(self.sizes.plugin_patience)
         await _rested(self.subject, cards)
         after = await self.subject.metrics()
         cpu = self.subject.cpu_seconds()

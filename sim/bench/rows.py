@@ -108,6 +108,8 @@ class Sizes:
     """Each costs the API server nine writes of several objects: more of them would measure the machine."""
     annotations: int = 150
     burst_cards: int = 1000
+    plugin_patience: float = 30.0
+    """Seconds, the setting pools.pluginPatience: no plugin runs, and each card says so after them."""
     """Cards that are annotated at once."""
     pool_nodes: int = 125
     """Nodes with 8 cards of the webhook's pool."""

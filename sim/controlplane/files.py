@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sim.controlplane import client, kubeconfig, pki
+from sim.controlplane import client, containers, kubeconfig, pki
 from sim.controlplane.components import Context
 from sim.controlplane.layout import Layout
 from sim.controlplane.state import write_atomically
@@ -52,6 +52,7 @@ def write(ctx: Context) -> None:
 def clean(layout: Layout) -> None:
     """End what is recorded and remove what ``up`` makes; nothing else in the folder."""
     client.stop_all(layout)
+    containers.sweep(layout)
     for path in layout.owned():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

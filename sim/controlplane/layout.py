@@ -58,6 +58,11 @@ class Layout:
         return self.root / "bin"
 
     @property
+    def containers(self) -> Path:
+        """The image of the containers, where the programs run in such."""
+        return self.root / "containers"
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
         return self.root / "kubeconfig"
@@ -90,5 +95,6 @@ class Layout:
             self.pki,
             self.etcd,
             self.bin,
+            self.containers,
             self.kubeconfig,
         )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim import programs
-from sim.controlplane import client, components, files
+from sim.controlplane import client, components, containers, files
 from sim.controlplane.layout import Layout
 from sim.controlplane.plane import ControlPlane, status
 from sim.controlplane.ports import free_ports
@@ -65,7 +65,8 @@ def up(
     """Start a control plane in ``folder`` and return when all of it works.
 
     An extra flag replaces ours of the same name. Remains of a control plane that was killed
-    are cleaned first; one that is up is a UserError.
+    are cleaned first; one that is up is a UserError. With CONTROL_PLANE=testcontainers each
+    program runs in a container (:mod:`sim.controlplane.containers`); all else is the same.
     """
     options = _Options(
         {
@@ -120,12 +121,13 @@ def _start(layout: Layout, paths: Mapping[str, Path], options: _Options) -> Cont
     ports = dict(zip(components.PORTS, free_ports(len(components.PORTS)), strict=True))
     ctx = components.Context(layout, paths, ports)
     files.write(ctx)
+    contained = containers.backend(layout, paths)
     client.start_supervisor(layout)
     flags = options.flags
     audit = _audit_flags(layout, options.audit_policy)
     base = [
-        components.etcd(ctx, flags["etcd"]),
-        components.apiserver(ctx, [*audit, *flags["kube-apiserver"]]),
+        contained(components.etcd(ctx, flags["etcd"])),
+        contained(components.apiserver(ctx, [*audit, *flags["kube-apiserver"]])),
     ]
     _run(layout, base)
     optional = {
@@ -133,7 +135,7 @@ def _start(layout: Layout, paths: Mapping[str, Path], options: _Options) -> Cont
         "kube-scheduler": components.scheduler,
         "kwok": components.kwok,
     }
-    rest = [make(ctx, flags[name]) for name, make in optional.items() if options.optional[name]]
+    rest = [contained(make(ctx, flags[name])) for name, make in optional.items() if options.optional[name]]
     _run(layout, rest)
     plane = ControlPlane(
         dir=layout.root,

@@ -46,6 +46,13 @@ class Authority:
         authority._write("ca", cert, key)
         return authority
 
+    @classmethod
+    def load(cls, folder: Path) -> Authority:
+        """Return the authority that was made in ``folder``, to sign more."""
+        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101 - `create` makes no other
+        return cls(folder, key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
+
     def server(self, name: str) -> None:
         """Issue a certificate for servers on loopback."""
         names: list[x509.GeneralName] = [x509.DNSName(dns) for dns in _SERVER_NAMES]

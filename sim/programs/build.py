@@ -54,9 +54,14 @@ class Build:
     def _log(self) -> Path:
         return self.cache.log(self.unit.name)
 
+    @property
+    def _reading(self) -> list[str]:
+        """What decides which files of which modules are read."""
+        return ["-mod=readonly", *([f"-tags={self.unit.tags}"] if self.unit.tags else [])]
+
     def _compile(self, folder: Path, show: Callable[[], None]) -> None:
         first, *others = self.unit.programs
-        flags = ["-v", "-trimpath", "-mod=readonly", "-buildvcs=false"]
+        flags = ["-v", "-trimpath", "-buildvcs=false", *self._reading]
         output = ["-ldflags", self.unit.ldflags, "-o", str(folder / first)]
         self._go(["build", *flags, *output, self.unit.package], show)
         for other in others:
@@ -68,7 +73,7 @@ class Build:
         listing = self._log.with_suffix(".packages")
         with listing.open("wb") as stdout:
             self._go(
-                ["list", "-mod=readonly", "-deps", self.unit.package],
+                ["list", *self._reading, "-deps", self.unit.package],
                 lambda: task.update(detail="fetching modules"),
                 stdout=stdout.fileno(),
             )

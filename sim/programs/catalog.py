@@ -46,6 +46,8 @@ class Unit:
     versioned_by: str
     programs: tuple[str, ...]
     stamp: str = ""
+    tags: str = ""
+    """Go's build tags, separated by commas."""
 
     @property
     def folder(self) -> Path:
@@ -71,7 +73,9 @@ class Unit:
         return " ".join(flags)
 
 
-UNITS: Final = (
+_STAMP: Final = "k8s.io/component-base/version"
+
+CLUSTER_UNITS: Final = (
     Unit(
         "etcd",
         "tools",
@@ -85,14 +89,35 @@ UNITS: Final = (
         ".",
         "k8s.io/kubernetes",
         ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-        stamp="k8s.io/component-base/version",
+        stamp=_STAMP,
     ),
     Unit("kwok", "tools", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", ("kwok",)),
     Unit("helm", "helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", ("helm",)),
     Unit("nfd-rule", "nfd", ".", "", ("nfd-rule",)),
 )
 
-PROGRAMS: Final = tuple(program for unit in UNITS for program in unit.programs)
+_CONTAINERD: Final = "github.com/containerd/containerd"
+
+
+def _containerd(program: str) -> Unit:
+    # What stores layers on other file systems needs C, or a device mapper.
+    tags = "no_btrfs,no_devmapper,no_zfs,no_aufs"
+    return Unit(program, "containerd", f"{_CONTAINERD}/cmd/{program}", _CONTAINERD, (program,), tags=tags)
+
+
+# What a real node runs, which only the end-to-end test starts.
+NODE_UNITS: Final = (
+    Unit("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes", ("kubelet",), stamp=_STAMP),
+    _containerd("containerd"),
+    _containerd("containerd-shim-runc-v2"),
+    _containerd("ctr"),
+    Unit("payload", "payload", ".", "", ("payload",)),
+)
+
+UNITS: Final = (*CLUSTER_UNITS, *NODE_UNITS)
+
+PROGRAMS: Final = tuple(program for unit in CLUSTER_UNITS for program in unit.programs)
+NODE_PROGRAMS: Final = tuple(program for unit in NODE_UNITS for program in unit.programs)
 
 _KUBERNETES: Final = {
     "base_env": "GPU_CONTROL_PLANE_KUBERNETES_URL",
@@ -125,6 +150,7 @@ RELEASES: Final = {
         "kube-controller-manager",
         "kube-scheduler",
         "kubectl",
+        "kubelet",
     )
 }
 
@@ -165,7 +191,8 @@ def _sources(folder: Path) -> tuple[tuple[str, bytes], ...]:
 @cache
 def _content_key(unit: Unit, system: str, arch: str, sources: tuple[tuple[str, bytes], ...]) -> str:
     digest = hashlib.sha256()
-    for part in (unit.name, unit.package, *unit.programs, unit.ldflags, system, arch):
+    tags = (unit.tags,) if unit.tags else ()
+    for part in (unit.name, unit.package, *unit.programs, unit.ldflags, system, arch, *tags):
         digest.update(part.encode() + b"\0")
     for name, content in sources:
         digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())

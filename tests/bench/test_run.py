@@ -35,6 +35,7 @@ TINY = Sizes(
     annotations_a_second=10.0,
     annotations=4,
     burst_cards=12,
+    plugin_patience=2.0,
     pool_nodes=5,
     warm_up=0.3,
     review_rounds=1,
@@ -176,7 +177,7 @@ def pools(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert 0 < series["floor"]["p50"] < 30
     assert (burst["cards"], burst["nodes"], burst["pools"]) == (12, 2, 2)
     assert burst["writes"]["GPUDevice"] == 12, "the card's pool, and nothing else"
-    assert burst["writes"]["GPUNodeInventory"] == 2
+    assert 2 <= burst["writes"]["GPUNodeInventory"] <= 4, "once or twice for each of two, as long as the burst takes"
     # Half of the nodes, less the first card of each of them, and the second of those that were annotated.
     assert large["cards"] == 4 * 8 - 4 - 2
     assert large["writes"]["GPUDevice"] == 3 * large["cards"], "approved, taken, and no plugin that offers it"

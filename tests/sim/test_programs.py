@@ -21,7 +21,7 @@ from sim.programs import PROGRAMS, Silent, ensure
 from sim.programs import download as download_module
 from sim.programs.build import compiled
 from sim.programs.cache import Cache, default_root
-from sim.programs.catalog import UNITS, Unit, content_key, required_version, unit_of, units_of
+from sim.programs.catalog import NODE_PROGRAMS, UNITS, Unit, content_key, required_version, unit_of, units_of
 from sim.programs.download import UnavailableError, published_checksum
 from sim.programs.golang import host_platform
 from sim.programs.progress import Lines
@@ -115,6 +115,7 @@ def test_every_program_has_one_unit():
         "helm",
         "nfd-rule",
     )
+    assert NODE_PROGRAMS == ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "payload")
     assert [unit.name for unit in units_of(["kubectl", "kube-apiserver", "helm"])] == ["kubernetes", "helm"]
 
 

@@ -37,6 +37,8 @@ class Cluster:
 
     def __init__(self, client: Client, plane: ControlPlane) -> None:
         self.client, self._plane = client, plane
+        self.admin = plane.kubeconfig
+        """The administrator's kubeconfig."""
 
     async def kubeconfig(self, node: str, folder: Path, account: str = names.MANAGER_DISCOVER) -> Path:
         """Make a node where there is none, and a kubeconfig of an agent's account bound to it."""

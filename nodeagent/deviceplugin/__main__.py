@@ -1,0 +1,176 @@
+"""nodeagent device-plugin: flags and wiring only."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+import structlog
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.kube import Pod
+from controllers.api.resources import GPUDEVICE, NODE, POD
+from controllers.runtime.errors import ConfigurationError, RuntimeFault
+from controllers.runtime.process import Process, arguments, main
+from controllers.runtime.reflector import Scope
+from nodeagent.deviceplugin import config
+from nodeagent.deviceplugin.give import AUTO, STRATEGIES
+from nodeagent.deviceplugin.kubelet import Sockets
+from nodeagent.deviceplugin.look import Looker
+from nodeagent.deviceplugin.plugin import Caches, Plugin, Rhythm
+from nodeagent.deviceplugin.session import Sessions
+from nodeagent.host.ask import Asker, Timing
+from nodeagent.host.places import add_places, add_timing, places, seconds
+from nodeagent.host.program import pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+log = structlog.get_logger()
+DESCRIPTION = (
+    "Offers the cards of one pool on this node to kubelet as gpu.deckhouse.io/POOL, and reports which pod got which."
+)
+EPILOG = (
+    "Ends with status 0 when told to (SIGTERM); 2 where it cannot work as it was started, which is also when another "
+    "program serves on the pool's socket; 1 at anything unforeseen."
+)
+PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
+POD_RESOURCES = "/var/lib/kubelet/pod-resources/kubelet.sock"
+CDI_DIRS = ("etc/cdi", "var/run/cdi")
+STALL_INTERVAL = 0.5  # seconds; measured oftener it would be most of what the program costs at rest
+NODE_SECONDS = 2.0
+"""For a question to the API server on which a registration with kubelet waits."""
+DRIVER_PERIOD = 300.0  # seconds; what changes shows in the driver's files, and that is asked about at once
+
+
+def parser() -> argparse.ArgumentParser:
+    """The program's flags; folders of the host come from the environment in a pod."""
+    made = arguments(names.MANAGER_PLUGIN, DESCRIPTION)
+    made.epilog = EPILOG
+    env = os.environ
+    made.add_argument("--pool", type=pool, required=True, help="the GPUPool whose cards are offered")
+    made.add_argument("--node", default=env.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
+    group = made.add_argument_group("kubelet and containers")
+    group.add_argument(
+        "--plugin-dir",
+        type=Path,
+        default=Path(env.get("KUBELET_PLUGIN_DIR") or PLUGIN_DIR),
+        help=f"folder of kubelet's and the plugins' sockets (default: KUBELET_PLUGIN_DIR, else {PLUGIN_DIR})",
+    )
+    group.add_argument(
+        "--pod-resources",
+        type=Path,
+        default=Path(env.get("KUBELET_POD_RESOURCES") or POD_RESOURCES),
+        help=f"kubelet's socket of the PodResources API (default: KUBELET_POD_RESOURCES, else {POD_RESOURCES})",
+    )
+    group.add_argument(
+        "--device-strategy",
+        type=strategy,
+        metavar="{" + ",".join(STRATEGIES) + "}",
+        default=env.get("DEVICE_STRATEGY") or AUTO,
+        help="how containers get their cards; auto: by CDI where a specification names the card and the runtime"
+        " applies it, else by device nodes and environment (default: DEVICE_STRATEGY, else auto)",
+    )
+    group.add_argument(
+        "--cdi-dir",
+        type=Path,
+        action="append",
+        help="folder of CDI specifications, may be given again (default: /etc/cdi and /var/run/cdi below --root)",
+    )
+    group.add_argument(
+        "--dev",
+        type=Path,
+        default=Path(env.get("HOST_DEV") or "/dev"),
+        help="where the host's device nodes can be seen (default: HOST_DEV, else /dev)",
+    )
+    add_places(made)
+    add_timing(made, "--check-period", 1.0, "between two looks at the bus and at the sockets")
+    made.set_defaults(driver_period=DRIVER_PERIOD)
+    made.add_argument("--report-period", type=seconds, default=30.0, help="between two unprovoked questions to kubelet")
+    return made
+
+
+def strategy(text: str) -> str:
+    """A strategy, from a flag or from the environment."""
+    if text not in STRATEGIES:
+        raise ValueError(text)
+    return text
+
+
+def looker(args: argparse.Namespace) -> Looker:
+    """What looks at the node."""
+    where = places(args)
+    folders = tuple(args.cdi_dir or (where.root / folder for folder in CDI_DIRS))
+    return Looker(
+        where, args.dev, folders, Asker(where.library_roots, Timing(args.driver_period, args.driver_deadline))
+    )
+
+
+async def wire(process: Process) -> None:
+    """Connect caches, node and kubelet, and live."""
+    args = process.args
+    if not args.node:
+        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node")
+    sockets = Sockets(args.plugin_dir, args.pool)
+    sockets.claim()
+    looking = looker(args)
+    plugin = Plugin(
+        args.pool,
+        Caches(
+            config.follow(process, args.pool, args.node),
+            process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={args.node}")),
+            process.reflect(POD, Pod, scope=Scope(fields=f"spec.nodeName={args.node}")),
+        ),
+        looking,
+        process.executor,
+        args.pod_resources,
+        args.device_strategy,
+        Rhythm(args.check_period, args.report_period),
+    )
+
+    async def runtime() -> None:
+        looking.runtime = await _runtime(process) or looking.runtime
+        looking.hasten()
+
+    process.health.stall_interval = STALL_INTERVAL
+    sessions = Sessions(sockets, plugin.service, args.check_period, before=runtime, decided=plugin.decided)
+    process.health.check("kubelet has the list of devices", lambda: sessions.listening)
+    process.health.check("kubelet tells what containers hold", lambda: plugin.reported)
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sessions.run(), name="sessions")
+            await sessions.serving.wait()
+            await runtime()
+            group.create_task(plugin.run(), name="plugin")
+
+    try:
+        await process.run(work, lease=None, namespace=names.NAMESPACE)
+    finally:
+        await looking.asker.close()
+
+
+async def _runtime(process: Process) -> str:
+    """The node's container runtime, as kubelet tells it (`containerd://1.7.35`); empty where that cannot be read."""
+    try:
+        path = NODE.path(None, process.args.node)
+        node = orjson.loads(await process.client.request("GET", path, timeout=NODE_SECONDS))
+        return str(node["status"]["nodeInfo"]["containerRuntimeVersion"])
+    except (RuntimeFault, KeyError) as error:
+        log.warning("the container runtime is not known; CDI is left alone unless asked for", why=str(error))
+        return ""
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    return main(parser(), names.MANAGER_PLUGIN, wire, list(sys.argv[1:] if argv is None else argv))
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,220 @@
+"""One pool's plugin on one node: what is seen, decided, shown to kubelet and written, and when.
+
+Everything is decided in one pass, `_pass`, from the caches and the last look; whatever changes only asks for
+another pass. A pass first shows kubelet the list, then writes, then shows it again with what was
+written: see `offers` for why that order keeps two plugins apart. Nothing is written before the
+pool's socket is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controllers.runtime.controller import Controller
+from nodeagent.deviceplugin import give, metrics, offers, prefer, publish, report
+from nodeagent.deviceplugin.give import Ground
+from nodeagent.deviceplugin.kubelet import Silent, holdings
+from nodeagent.deviceplugin.offers import Wish
+from nodeagent.deviceplugin.records import Seen
+from nodeagent.deviceplugin.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from controllers.api.gpudevice import Allocation, GPUDevice
+    from controllers.api.kube import ConfigMap, Pod
+    from controllers.domain.offer import Offer
+    from controllers.runtime.executor import Executor
+    from controllers.runtime.store import Store
+    from nodeagent.deviceplugin.give import Given
+    from nodeagent.deviceplugin.look import Looker
+    from nodeagent.deviceplugin.records import Held
+
+log = structlog.get_logger()
+AFTER_ALLOCATE = 0.2
+"""Seconds after which kubelet has noted what it has just been given."""
+ASK_AGAIN = 2.0
+"""Seconds after which kubelet is asked again where it did not answer, or named a pod that nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """The node's objects."""
+
+    configmaps: Store[ConfigMap]
+    cards: Store[GPUDevice]
+    pods: Store[Pod]
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often to look again though nothing has changed, in seconds."""
+
+    check: float
+    """At the cards on the bus, and at the sockets."""
+    report: float
+    """At what kubelet's containers hold."""
+
+
+@dataclass
+class Plugin:
+    """The work of the process."""
+
+    pool: str
+    caches: Caches
+    looker: Looker
+    executor: Executor
+    pod_resources: Path
+    strategy: str
+    rhythm: Rhythm
+    seen: Seen = field(default_factory=Seen, init=False)
+    reported: bool = field(default=False, init=False)
+    """Whether kubelet's answer about its containers is known and recent."""
+    _settings: Offer | None = field(default=None, init=False)
+    _held: tuple[Held, ...] = field(default=(), init=False)
+    _stale: bool = field(default=True, init=False)
+    _unreadable: bool = field(default=False, init=False)
+    _again: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Connect the parts; nothing is done before `run`."""
+        self.decided = asyncio.Event()
+        """Set once there is a list."""
+        self.service = Service(self._preferred, self._given, self._after_allocate)
+        self._controller = Controller("device-plugin", self._pass, workers=1)
+        self.caches.configmaps.subscribe(lambda _old, _new: self.wake())
+        self.caches.cards.subscribe(lambda _old, _new: self.wake())
+        self.caches.pods.subscribe(lambda _old, _new: self._ask_kubelet())
+
+    def wake(self) -> None:
+        """Ask for a pass."""
+        self._controller.add(self.pool)
+
+    def _ask_kubelet(self) -> None:
+        """Ask for a pass with kubelet's word on what its containers hold."""
+        self._stale = True
+        self.wake()
+
+    async def run(self) -> None:
+        """Look, offer and report until cancelled; the caches must be filled, and the socket ours."""
+        self.seen = await self.looker.look(self._addresses())
+        self.wake()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run(), name="passes")
+            group.create_task(self._look_forever(), name="looks")
+            group.create_task(self._report_forever(), name="reports")
+
+    def _addresses(self) -> tuple[str, ...]:
+        return tuple(offers.address(card) for card in self.caches.cards)
+
+    async def _look_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.rhythm.check)
+            if self._awaits_instances():
+                self.looker.hasten()
+            seen = await self.looker.look(self._addresses())
+            if seen != self.seen:
+                _tell(self.seen, seen)
+                self.seen = seen
+                self.wake()
+
+    def _awaits_instances(self) -> bool:
+        """Whether cards are to be offered whose MIG instances have not been seen yet."""
+        asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
+        if asked.offer is None or asked.offer.mode != offers.MIG:
+            return False
+        return any(c.status.inventory_id in asked.allowed and c.status.published is None for c in self.caches.cards)
+
+    async def _report_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.rhythm.report)
+            self._ask_kubelet()
+
+    async def _pass(self, _: str) -> None:
+        """Make list and objects what they are to be, by one wish and one look from the first to the last step."""
+        asked, seen = self._wish(), self.seen
+        await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen))
+        self.decided.set()
+        held = await self._holdings()
+        cards = list(self.caches.cards)
+        wanted = offers.wanted(self.pool, cards, asked, seen)
+        await self.executor.execute(publish.writes(self.pool, cards, wanted, self._served(cards, held, seen)))
+        await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen))
+
+    def _served(
+        self, cards: list[GPUDevice], held: tuple[Held, ...] | None, seen: Seen
+    ) -> dict[str, tuple[Allocation, ...]] | None:
+        """Each card's `allocations`; None where kubelet does not say."""
+        if held is None:
+            return None
+        owners = offers.owners(cards, seen)
+        metrics.UNKNOWN.set(len(report.unknown(held, owners)))
+        pods = {pod.key: pod for pod in self.caches.pods}
+        return report.allocations(cards, held, pods, owners, offers.blind(cards, seen))
+
+    def _wish(self) -> Wish:
+        asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
+        unreadable = offers.unreadable(self.pool, self.caches.configmaps)
+        if unreadable and not self._unreadable:
+            log.error("the pool's settings cannot be read; what is offered stays as it is", pool=self.pool)
+        self._settings, self._unreadable = asked.last, unreadable
+        return asked
+
+    async def _holdings(self) -> tuple[Held, ...] | None:
+        """What containers hold; None where kubelet does not say."""
+        if self.reported and not self._stale:
+            return self._held
+        self._stale = False
+        try:
+            self._held = await holdings(self.pod_resources)
+        except Silent as silence:
+            metrics.REPORTS.labels("failed").inc()
+            if self.reported:
+                log.warning("kubelet does not tell what containers hold; what was told stays", why=str(silence))
+            self.reported = False
+            self._ask_later(ASK_AGAIN)
+            return None
+        metrics.REPORTS.labels("ok").inc()
+        self.reported = True
+        known = {pod.key for pod in self.caches.pods}
+        if any(f"{entry.namespace}/{entry.pod}" not in known for entry in self._held):
+            # Kubelet names a pod for a moment after the API server has forgotten it: its card would be held meanwhile.
+            self._ask_later(ASK_AGAIN)
+        return self._held
+
+    def _ask_later(self, after: float) -> None:
+        """Ask kubelet again in so many seconds, or at the time that is set already if that is earlier."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + after
+        if self._again is not None and self._again.when() > loop.time():
+            when = min(when, self._again.when())
+            self._again.cancel()
+        self._again = loop.call_at(when, self._ask_kubelet)
+
+    def _preferred(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
+        cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
+        waiting = prefer.claims(self.pool, cards, self.caches.pods, self._held)
+        return prefer.preferred(available, must, size, listed, claims=waiting, places=prefer.places(cards))
+
+    def _given(self, ids: Sequence[str]) -> Given:
+        ground = Ground(self.pool, {device.id: device for device in self.service.listing})
+        return give.given(ids, ground, self.seen, self.strategy)
+
+    def _after_allocate(self) -> None:
+        """Kubelet notes what it was given once it has our answer."""
+        self._ask_later(AFTER_ALLOCATE)
+
+
+def _tell(before: Seen, now: Seen) -> None:
+    """Log what came and went."""
+    for address in sorted(now.lost - before.lost):
+        log.warning("a card is not on the bus any more", address=address)
+    for address in sorted(before.lost - now.lost):
+        log.info("a card is back on the bus", address=address)
+    for address in sorted(now.silent - before.silent):
+        log.warning("the driver does not answer for a card", address=address)

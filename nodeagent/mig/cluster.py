@@ -1,0 +1,118 @@
+"""What the MIG manager reads of the cluster and writes to it.
+
+Caches say when to look; work begins on reads from the quorum alone. All managers of a node write as one field manager,
+each by merge patches on the version and uid of the card that it decided on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import orjson
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.kube import ConfigMap, Node, Pod
+from controllers.api.record import adapter
+from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, POD
+from controllers.runtime.errors import NotFound
+from controllers.runtime.plan import Merge, ref
+from controllers.runtime.reflector import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from controllers.api.gpudevice import MigApply
+    from controllers.runtime.process import Process
+
+CLIENT_COMPONENTS: Final = ("dcgm", "dcgm-exporter", "gfd", "validator")
+"""Components of the module that hold cards open. Bootstrap closes their gates while a card waits."""
+_PODS: Final = f"{names.LABEL_COMPONENT} in ({','.join(CLIENT_COMPONENTS)})"
+
+
+class Cluster(Protocol):
+    """The node's objects."""
+
+    def layout(self) -> ConfigMap | None:
+        """Its layout, as the cache has it."""
+
+    def cards(self) -> Iterable[GPUDevice]:
+        """Its cards, as the cache has them."""
+
+    def pods(self) -> frozenset[str]:
+        """Pods there that hold cards open, as the cache has them."""
+
+    async def clients(self) -> frozenset[str]:
+        """The same by the quorum, and the gates that still let such pods in."""
+
+    async def fresh(self, card: GPUDevice) -> GPUDevice | None:
+        """The card by the quorum; None where it is gone, or its name is another's."""
+
+    async def say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
+        """Write `migApply` of exactly that version of the card; raises Conflict. Returns the card as it is then."""
+
+
+class Objects:
+    """The real ones."""
+
+    def __init__(self, process: Process, node: str) -> None:
+        """Follow them."""
+        self._client, self._executor, self._node = process.client, process.executor, node
+        only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.mig_layout(node)}")
+        self._layouts = process.reflect(CONFIGMAP, ConfigMap, scope=only)
+        self._cards = process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={node}"))
+        here = Scope(namespace=names.NAMESPACE, labels=_PODS, fields=f"spec.nodeName={node}")
+        self._pods = process.reflect(POD, Pod, scope=here)
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Call at every change."""
+        self._layouts.subscribe(lambda _old, _new: wake())
+        self._cards.subscribe(lambda _old, _new: wake())
+        self._pods.subscribe(lambda _old, _new: wake())
+
+    def layout(self) -> ConfigMap | None:
+        """See `Cluster`."""
+        return self._layouts.get(f"{names.NAMESPACE}/{names.mig_layout(self._node)}")
+
+    def cards(self) -> Iterable[GPUDevice]:
+        """See `Cluster`."""
+        return tuple(self._cards)
+
+    def pods(self) -> frozenset[str]:
+        """See `Cluster`."""
+        return frozenset(f"pod {pod.name}" for pod in self._pods if not pod.finished)
+
+    async def clients(self) -> frozenset[str]:
+        """See `Cluster`.
+
+        A pod that was just replaced is not there for a moment: only a closed gate says that none comes.
+        """
+        query = {"labelSelector": _PODS, "fieldSelector": f"spec.nodeName={self._node}"}
+        body = orjson.loads(await self._client.request("GET", POD.path(names.NAMESPACE), query=query))
+        pods = [adapter(Pod).validate_python(item) for item in body.get("items") or ()]
+        node = adapter(Node).validate_json(await self._client.get(NODE, self._node))
+        gates = [names.deploy_label(component) for component in CLIENT_COMPONENTS]
+        opened = {f"gate {gate}" for gate in gates if node.metadata.labels.get(gate) == "true"}
+        return frozenset(opened | {f"pod {pod.name}" for pod in pods if not pod.finished})
+
+    async def fresh(self, card: GPUDevice) -> GPUDevice | None:
+        """See `Cluster`."""
+        try:
+            found = adapter(GPUDevice).validate_json(await self._client.get(GPUDEVICE, card.name))
+        except NotFound:
+            return None
+        return found if found.metadata.uid == card.metadata.uid else None
+
+    async def say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
+        """See `Cluster`."""
+        body = {"status": {"migApply": _body(said)}}
+        meta = card.metadata
+        await self._executor.execute((Merge(ref(GPUDEVICE, card), meta.resource_version, body, "status"),))
+        return self._cards.get(card.name)
+
+
+def _body(said: MigApply | None) -> dict[str, str | None] | None:
+    if said is None:
+        return None
+    # A merge patch leaves what it does not name, so an earlier reason has to be taken out by name.
+    return {"version": said.version, "phase": said.phase, "reason": said.reason}

@@ -1,0 +1,260 @@
+"""One MIG manager: looks, says, and has the work done, one pass at a time under the node's lock.
+
+Nothing is remembered from pass to pass that a restart would miss: the layout, `migApply` and the journal say how far
+each card is. A pass that began work is finished before the process ends; what is cut short all the same goes on from
+the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from controllers.api.gpudevice import MigApply
+from controllers.runtime.controller import Controller
+from controllers.runtime.errors import Conflict
+from nodeagent.mig import metrics, plan
+from nodeagent.mig.files import Taken
+from nodeagent.mig.records import Look
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Protocol
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.domain.mig import NodeLayout
+    from nodeagent.mig.cluster import Cluster
+    from nodeagent.mig.look import Looker
+    from nodeagent.mig.records import Attempt, Job
+    from nodeagent.mig.work import Memory, Work
+
+    class Fence(Protocol):
+        """The node's lock."""
+
+        def held(self) -> AbstractContextManager[None]:
+            """Have it; raises Taken."""
+
+
+log = structlog.get_logger()
+TAKEN_SECONDS: Final = 0.5
+FINISH_SECONDS: Final = 50.0
+"""For a pass that is under way when the process is to end; the DaemonSet grants 60 s."""
+SAY_TRIES: Final = 5
+REASON_MAX: Final = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """Seconds."""
+
+    check: float = 5.0
+    """Between two looks while a card waits for something that no watch tells of."""
+    patience: float = 420.0
+    """For programs that hold cards open; bootstrap brings them back after ten minutes (`bootstrap.phaseDeadline`)."""
+
+
+@dataclass
+class Manager:
+    """The work of the process."""
+
+    cluster: Cluster
+    looker: Looker
+    work: Work
+    memory: Memory
+    lock: Fence
+    rhythm: Rhythm = field(default_factory=Rhythm)
+    told: bool = field(default=False, init=False)
+    """Whether every version that the layout asks for has been acknowledged."""
+    _held_since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
+    _waits: dict[str, str] = field(default_factory=dict, init=False)
+    _unreadable: bool = field(default=False, init=False)
+    _stopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare; nothing is done before `run`."""
+        self._controller = Controller("mig-manager", self._guarded, workers=1)
+        self._busy = asyncio.Lock()
+
+    def wake(self) -> None:
+        """Ask for a pass."""
+        self._controller.add("node")
+
+    async def run(self) -> None:
+        """Work until cancelled, and then to the end of the pass at hand."""
+        self.wake()
+        running = asyncio.create_task(self._controller.run(), name="passes")
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self._stopping = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FINISH_SECONDS), self._busy:
+                    pass
+            raise
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def _guarded(self, _: str) -> float | None:
+        async with self._busy:
+            return None if self._stopping else await self.turn()
+
+    async def turn(self) -> float | None:
+        """One pass; returns the seconds after which another is due whatever happens."""
+        layout = self._layout()
+        if layout is None:
+            return None
+        cards = plan.by_address(self.cluster.cards())
+        if plan.is_settled(layout, cards):
+            self._note(())
+            self.told = True
+            return None
+        if self._waits and not self._late() and plan.still_wait(self._waits, layout, cards, await self._clients()):
+            return self.rhythm.check if plan.CLIENTS in self._waits.values() else None
+        try:
+            with self.lock.held():
+                return await self._turn(layout, cards)
+        except Taken:
+            return TAKEN_SECONDS
+
+    def _layout(self) -> NodeLayout | None:
+        layout = plan.wanted(self.cluster.layout())
+        if layout is None and not self._unreadable:
+            log.error("the node's layout cannot be relied on; cards stay as they are")
+        self._unreadable = layout is None
+        return layout
+
+    async def _turn(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> float | None:
+        attempts = plan.remembered(self.memory.read(), layout, cards)
+        if attempts != self.memory.read():
+            self.memory.write(attempts)
+        look = await self.looker.look(cards.keys())
+        if look.silence:
+            log.warning("the driver tells nothing of the cards", why=look.silence)
+        cards = await self._tell(layout, cards, look, attempts)
+        self.told = True
+        jobs = plan.jobs(layout, cards, look, attempts, self.cluster.pods())
+        if any(job.needs_reset and not job.obstacle for job in jobs):
+            jobs = plan.jobs(layout, cards, look, attempts, await self.cluster.clients())
+        left = await self._without_late(jobs)
+        ready = await self._begin([job for job in left if not job.obstacle])
+        if ready:
+            await self._do(ready)
+            return 0.0  # what it was is said; what came meanwhile is looked at anew
+        self._note(left)
+        return self.rhythm.check if look.lost or any(job.obstacle != plan.IN_USE for job in left) else None
+
+    async def _tell(
+        self, layout: NodeLayout, cards: Mapping[str, GPUDevice], look: Look, attempts: Mapping[str, Attempt]
+    ) -> dict[str, GPUDevice]:
+        """Acknowledge every version; returns the cards as they are then."""
+        parts = {part.address: part for part in layout.cards}
+        after = dict(cards)
+        for address, card in cards.items():
+            now = card.status.mig_apply
+            said = plan.said(parts.get(address), now, look, attempts.get(address))
+            if said != now:
+                after[address] = await self._say(card, said)
+        return after
+
+    async def _say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice:
+        after = await self.cluster.say(card, said)
+        if said is not None and said.phase in plan.OVER:
+            metrics.CARDS.labels(said.phase.lower()).inc()
+        log.info(
+            "told of a card", card=card.name, phase=said.phase if said else None, why=said.reason if said else None
+        )
+        return after or card
+
+    async def _clients(self) -> frozenset[str]:
+        """Who holds cards open; nobody is asked where no card waits for that."""
+        if plan.CLIENTS not in self._waits.values():
+            return frozenset()
+        return self.cluster.pods() or await self.cluster.clients()
+
+    def _late(self) -> bool:
+        now = time.monotonic()
+        return any(now - since >= self.rhythm.patience for _, since in self._held_since.values())
+
+    async def _without_late(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs less those whose card was held open for too long: these have failed."""
+        now, left = time.monotonic(), []
+        self._held_since = {job.address: self._since(job, now) for job in jobs if job.obstacle == plan.CLIENTS}
+        for job in jobs:
+            since = self._held_since.get(job.address)
+            if since is None or now - since[1] < self.rhythm.patience:
+                left.append(job)
+                continue
+            who = ", ".join(sorted(self.cluster.pods() or await self.cluster.clients()))
+            why = f"ClientsStay: the card is to be reset, and was held open for {self.rhythm.patience:g} s by {who}"
+            if job.begun:
+                why += f"; it stays as the work left it. {job.failed}".rstrip()
+            await self._say(job.card, _failed(job, why))
+            del self._held_since[job.address]
+        return left
+
+    def _since(self, job: Job, now: float) -> tuple[str, float]:
+        before = self._held_since.get(job.address)
+        return before if before is not None and before[0] == job.part.version else (job.part.version, now)
+
+    async def _begin(self, jobs: Sequence[Job]) -> list[Job]:
+        """Those that nobody uses by the quorum, each told of as Applying."""
+        ready = []
+        for job in jobs:
+            card = await self.cluster.fresh(job.card)
+            if card is None or not plan.is_clear(card, job.part):
+                continue  # the cache is about to say so
+            applying = MigApply(version=job.part.version, phase="Applying")
+            if card.status.mig_apply != applying:
+                try:
+                    await self._say(card, applying)
+                except Conflict:
+                    continue  # somebody has just changed it
+            ready.append(job)
+        return ready
+
+    async def _do(self, jobs: Sequence[Job]) -> None:
+        log.info("dividing cards", cards=[job.address for job in jobs], again=[j.address for j in jobs if j.begun])
+        started = time.monotonic()
+        ends = await self.work.carry_out(jobs)
+        metrics.WORK_SECONDS.observe(time.monotonic() - started)
+        for job in jobs:
+            why = ends[job.address]
+            await self._end(job, _failed(job, why) if why else MigApply(version=job.part.version, phase="Done"))
+        self.memory.write({address: a for address, a in self.memory.read().items() if address not in ends})
+
+    async def _end(self, job: Job, said: MigApply) -> None:
+        """Say how the work ended, where the cluster still reads of it; others write to the card meanwhile."""
+        applying = MigApply(version=job.part.version, phase="Applying")
+        for left in reversed(range(SAY_TRIES)):
+            card = await self.cluster.fresh(job.card)
+            if card is None or card.status.mig_apply != applying:
+                return
+            try:
+                await self._say(card, said)
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                return
+
+    def _note(self, jobs: Sequence[Job]) -> None:
+        """Tell metrics and, at each change, the log what is waited for."""
+        waits = {job.address: job.obstacle for job in jobs}
+        counted = Counter(waits.values())
+        for why in plan.OBSTACLES:
+            metrics.WAITING.labels(why).set(counted[why])
+        for address, why in waits.items() - self._waits.items():
+            log.info("a card waits", address=address, why=why)
+        self._waits = waits
+
+
+def _failed(job: Job, why: str) -> MigApply:
+    return MigApply(version=job.part.version, phase="Failed", reason=why[:REASON_MAX])

@@ -1,0 +1,215 @@
+"""Carries work on cards out: divides them, checks what came of it, and puts back what failed.
+
+One document for all cards that change; where that fails, one for each that is not as wanted, so that one card's
+trouble is not its neighbours'. MIG mode comes first, since a card that has to be reset for it takes no instances
+before. Every step looks before it acts, so that work which was cut short is simply done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from controllers.domain.mig import NodeLayout, document, text
+from nodeagent.mig.records import Attempt
+from nodeagent.mig.tools import Hung, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from controllers.domain.mig import CardLayout
+    from nodeagent.mig.look import Looker
+    from nodeagent.mig.records import Job, Told
+    from nodeagent.mig.tools import Tools
+
+log = structlog.get_logger()
+RESET_TRIES: Final = 4
+RESET_PAUSE: Final = 1.5
+"""Seconds: other agents of the node ask the driver now and then, and hold the cards open meanwhile."""
+REBOOT: Final = "RebootRequired"
+
+
+class Memory(Protocol):
+    """Attempts that have begun, by address."""
+
+    def read(self) -> dict[str, Attempt]:
+        """What was written last."""
+
+    def write(self, attempts: Mapping[str, Attempt]) -> None:
+        """Put them in place of what was written."""
+
+
+class Work:
+    """Work on the cards of a node; whoever calls has the node's lock, and has seen that nobody uses the cards."""
+
+    def __init__(self, tools: Tools, looker: Looker, memory: Memory, *, pause: float = RESET_PAUSE) -> None:
+        """Prepare; `pause`: seconds before a reset that was refused, as somebody held the card, is tried again."""
+        self._tools, self._looker, self._memory, self._pause = tools, looker, memory, pause
+
+    async def carry_out(self, jobs: Sequence[Job]) -> dict[str, str]:
+        """Why each card's work failed, by address; empty where the card is as it is to be."""
+        fresh = [job for job in jobs if not job.failed]
+        self._note(fresh, lambda job: Attempt(job.part.version, job.before, job.begun + 1))
+        errors = {job.address: job.failed for job in jobs if job.failed}
+        try:
+            errors |= await self._divide({job.address: (job, job.target) for job in fresh})
+        except Hung as hung:  # nothing more can be done to these cards, nor put back
+            why = f"{REBOOT}: {hung}; what was begun cannot be finished before the node is rebooted"
+            return {job.address: job.failed or why for job in jobs}
+        failed = [job for job in jobs if job.address in errors]
+        self._note(failed, lambda job: Attempt(job.part.version, job.before, job.begun + 1, errors[job.address]))
+        try:
+            not_back = await self._put_back(failed)
+        except Hung as hung:
+            not_back = {job.address: f"{REBOOT}: {hung}" for job in failed}
+        for address, why in not_back.items():
+            errors[address] += f"; what it had before could not be put back: {why}"
+        return {job.address: errors.get(job.address, "") for job in jobs}
+
+    def _note(self, jobs: Sequence[Job], attempt: Callable[[Job], Attempt]) -> None:
+        if jobs:
+            self._memory.write(self._memory.read() | {job.address: attempt(job) for job in jobs})
+
+    async def _put_back(self, jobs: Sequence[Job]) -> dict[str, str]:
+        """Divide cards as they were; returns why that failed."""
+        if not jobs:
+            return {}
+        log.warning("putting back what cards had before", cards=[job.address for job in jobs])
+        now = await self._look(jobs)
+        errors = {}
+        for job in jobs:
+            told = now.get(job.address)
+            changes = job.target.enabled != job.before.enabled
+            if changes and told is not None and told.layout is not None and told.layout.enabled == job.before.enabled:
+                outcome = await self._tools.mode(job.address, enabled=job.before.enabled)
+                if not outcome.ok:
+                    errors[job.address] = f"a MIG mode that waits for a reset stays: {outcome.text}"
+        return errors | await self._divide({job.address: (job, job.before) for job in jobs})
+
+    async def _divide(self, goals: Mapping[str, tuple[Job, CardLayout]]) -> dict[str, str]:
+        """Make cards as their goals say; returns why it failed, by address."""
+        errors: dict[str, str] = {}
+        await self._modes(goals, errors)
+        now = await self._look(job for job, _ in goals.values())
+        left = {
+            address: goal
+            for address, goal in goals.items()
+            if address not in errors and goal[1].enabled and _layout(now, address) != goal[1]
+        }
+        await self._apply(left, errors, now, mode_only=False)
+        await self._check(goals, errors)
+        return errors
+
+    async def _modes(self, goals: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str]) -> None:
+        """Turn MIG mode on or off where that is to change, with a reset where it takes one."""
+        now = await self._look(job for job, _ in goals.values())
+        change = _other_mode(goals, now)
+        if not change:
+            return
+        await self._apply(change, errors, now, mode_only=True)
+        now = await self._look(job for job, _ in change.values())
+        pending = {address: goal for address, goal in _other_mode(change, now).items() if address not in errors}
+        for address, (job, _) in pending.items():
+            if why := await self._reset(job):
+                errors[address] = why
+        if pending:
+            now = await self._look(job for job, _ in pending.values())
+        for address in _other_mode(pending, now):
+            errors.setdefault(address, f"{REBOOT}: MIG mode of card {address} is not in force after a reset of the GPU")
+
+    async def _reset(self, job: Job) -> str:
+        """Reset the card; returns why it could not be."""
+        address = job.address
+        if not job.needs_reset:
+            return f"ResetRequired: MIG mode of card {address} takes a reset that its model is not known to need"
+        outcome = Outcome(ok=False)
+        for left in reversed(range(RESET_TRIES)):
+            outcome = await self._tools.reset(address)
+            if outcome.ok:
+                log.info("a card was reset", address=address)
+                return ""
+            if not outcome.busy:
+                break
+            if left:
+                await asyncio.sleep(self._pause)
+        return f"{'CardInUse' if outcome.busy else REBOOT}: card {address} cannot be reset: {outcome.text}"
+
+    async def _apply(
+        self,
+        goals: Mapping[str, tuple[Job, CardLayout]],
+        errors: dict[str, str],
+        now: Mapping[str, Told],
+        *,
+        mode_only: bool,
+    ) -> None:
+        """Apply goals at once, and where that fails one by one."""
+        if not goals:
+            return
+        outcome = await self._tools.apply(_document(goals, now), mode_only=mode_only)
+        if outcome.ok:
+            return
+        if len(goals) == 1:
+            errors[next(iter(goals))] = f"ApplyFailed: {outcome.text}"
+            return
+        log.warning("a merged apply failed; each card by itself", cards=sorted(goals), why=outcome.text)
+        for address, goal in goals.items():
+            now = await self._look([goal[0]])
+            told = _layout(now, address)
+            if told is not None and (told.enabled == goal[1].enabled if mode_only else told == goal[1]):
+                continue
+            await self._apply({address: goal}, errors, now, mode_only=mode_only)
+
+    async def _check(self, goals: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str]) -> None:
+        """Compare what is with what is wanted: by the driver, and by mig-parted, which sees what clients do not."""
+        now = await self._look(job for job, _ in goals.values())
+        for address, (_, layout) in goals.items():
+            found = _layout(now, address)
+            if address not in errors and found != layout:
+                errors[address] = f"NotAsWanted: card {address} is {_words(found)}, and was to be {_words(layout)}"
+        right = {address: goal for address, goal in goals.items() if address not in errors}
+        if not right or (await self._tools.check(_document(right, now))).ok:
+            return
+        for address, goal in right.items():
+            outcome = await self._tools.check(_document({address: goal}, now))
+            if not outcome.ok:
+                errors[address] = f"NotAsWanted: {outcome.text}"
+
+    async def _look(self, jobs: Iterable[Job]) -> Mapping[str, Told]:
+        addresses = [job.address for job in jobs]
+        return (await self._looker.look(addresses)).cards if addresses else {}
+
+
+def _document(goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, Told]) -> str:
+    """mig-parted's document of just those cards, by the numbers that they have now."""
+    numbers = {address: told.index for address, told in now.items() if told.index is not None}
+    parts = tuple(replace(job.part, layout=layout) for job, layout in goals.values())
+    found = document(NodeLayout(parts), indexes=numbers)
+    return text(found) if found is not None else ""
+
+
+def _other_mode(
+    goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, Told]
+) -> dict[str, tuple[Job, CardLayout]]:
+    found = {}
+    for address, goal in goals.items():
+        told = _layout(now, address)
+        if told is not None and told.enabled != goal[1].enabled:
+            found[address] = goal
+    return found
+
+
+def _layout(now: Mapping[str, Told], address: str) -> CardLayout | None:
+    told = now.get(address)
+    return told.layout if told is not None else None
+
+
+def _words(layout: CardLayout | None) -> str:
+    if layout is None:
+        return "not told by its driver"
+    if not layout.enabled:
+        return "undivided"
+    held = ", ".join(f"{count} of {name}" for name, count in sorted(layout.instances.items()))
+    return f"divided into {held or 'nothing'}"

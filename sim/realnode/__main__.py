@@ -1,0 +1,27 @@
+"""`python -m sim.realnode`: build what a real node runs, with the progress shown; where none can run, say why."""
+
+from __future__ import annotations
+
+import sys
+
+from sim.errors import UserError
+from sim.programs import NODE_PROGRAMS, PROGRAMS, ensure, for_stream
+from sim.realnode.needs import missing
+
+
+def main() -> int:
+    """Print where each program is; 1 where a person has something to repair."""
+    if reason := missing():
+        sys.stderr.write(f"no real node here: {reason}\n")
+        return 0
+    try:
+        paths = ensure((*PROGRAMS, *NODE_PROGRAMS), progress=for_stream())
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.writelines(f"{name}\t{path}\n" for name, path in paths.items())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

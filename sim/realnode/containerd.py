@@ -1,0 +1,61 @@
+"""containerd's configuration and that of the pods' network, as text; no I/O.
+
+What it may not do on a machine without systemd, AppArmor and huge pages is switched off. Handlers `nvidia` and
+`nvidia-cdi` are runc like any other: they are there because the module's RuntimeClasses name them, and what gives a
+container its cards is CDI.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sim.realnode.image import PAUSE
+
+if TYPE_CHECKING:
+    from sim.realnode.places import Places
+
+HANDLERS: Final = ("runc", "nvidia", "nvidia-cdi")
+SUBNET: Final = "10.251.77.0/24"
+"""Addresses of pods; routed on this machine alone."""
+_CRI: Final = 'plugins."io.containerd.grpc.v1.cri"'
+
+
+def config(places: Places, cni_plugins: Path) -> str:
+    """The configuration, of version 2 as containerd 1.7 reads it."""
+    runtimes = "".join(
+        f'[{_CRI}.containerd.runtimes.{name}]\n  runtime_type = "io.containerd.runc.v2"\n'
+        f'[{_CRI}.containerd.runtimes.{name}.options]\n  Root = "{places.containerd / "runc"}"\n'
+        for name in HANDLERS
+    )
+    return f"""version = 2
+root = "{places.containerd / "root"}"
+state = "{places.containerd / "state"}"
+[grpc]
+  address = "{places.socket}"
+[debug]
+  address = ""
+[metrics]
+  address = ""
+[{_CRI}]
+  sandbox_image = "{PAUSE}"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  disable_hugetlb_controller = true
+  tolerate_missing_hugetlb_controller = true
+  enable_cdi = true
+  cdi_spec_dirs = ["{places.cdi}"]
+[{_CRI}.cni]
+  bin_dir = "{cni_plugins}"
+  conf_dir = "{places.cni}"
+[{_CRI}.containerd]
+  default_runtime_name = "runc"
+{runtimes}"""
+
+
+def network(places: Places) -> str:
+    """Pods' network: a pair of interfaces for each pod, addresses from one range, no masquerading."""
+    addresses = {"type": "host-local", "dataDir": str(places.addresses), "ranges": [[{"subnet": SUBNET}]]}
+    plugin = {"type": "ptp", "ipMasq": False, "ipam": addresses}
+    return json.dumps({"cniVersion": "0.4.0", "name": "e2e", "plugins": [plugin]}, indent=1) + "\n"

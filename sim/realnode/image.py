@@ -1,0 +1,89 @@
+"""Images without a registry: an OCI layout with one layer, which holds one static program under several names."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, Final
+
+from sim.programs.golang import host_platform
+
+PAUSE: Final = "registry.local/e2e/pause:1"
+SHOW: Final = "registry.local/e2e/show:1"
+AGENT: Final = "registry.local/gpu-control-plane/nodeagent:dev"
+"""The chart's default for the module's own pods on nodes; what runs in ours is a stand-in."""
+ENTRYPOINTS: Final = {PAUSE: "/bin/pause", SHOW: "/bin/show", AGENT: "/bin/stand-in"}
+_LINKS: Final = ("pause", "show", "stand-in", "python3")
+"""Names of the program; `python3` is the command of the module's own pods."""
+_MEDIA: Final = "application/vnd.oci.image"
+
+
+def write(archive: Path, program: Path) -> None:
+    """Write the archive of all images, as `ctr images import` takes it."""
+    layer = _layer(program.read_bytes())
+    blobs = {_digest(layer): layer}
+    manifests = [_image(name, entrypoint, layer, blobs) for name, entrypoint in ENTRYPOINTS.items()]
+    index = {"schemaVersion": 2, "mediaType": f"{_MEDIA}.index.v1+json", "manifests": manifests}
+    with tarfile.open(archive, "w") as tar:
+        _file(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
+        _file(tar, "index.json", _json(index))
+        for digest, blob in blobs.items():
+            _file(tar, f"blobs/sha256/{digest.removeprefix('sha256:')}", blob)
+
+
+def _image(name: str, entrypoint: str, layer: bytes, blobs: dict[str, bytes]) -> dict[str, Any]:
+    """Add the image's blobs; returns what the index says of it."""
+    system, arch = host_platform()
+    config = _json(
+        {
+            "architecture": arch,
+            "os": system,
+            "config": {"Entrypoint": [entrypoint], "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+        }
+    )
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_MEDIA}.manifest.v1+json",
+            "config": _descriptor(f"{_MEDIA}.config.v1+json", config),
+            "layers": [_descriptor(f"{_MEDIA}.layer.v1.tar", layer)],
+        }
+    )
+    blobs |= {_digest(config): config, _digest(manifest): manifest}
+    platform = {"architecture": arch, "os": system}
+    marks = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    return {**_descriptor(f"{_MEDIA}.manifest.v1+json", manifest), "platform": platform, "annotations": marks}
+
+
+def _layer(program: bytes) -> bytes:
+    """The root file system; `/etc`, `/proc` and the like are made by the runtime."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        _file(tar, "bin/payload", program, mode=0o755)
+        for name in _LINKS:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "payload"
+            tar.addfile(link)
+    return content.getvalue()
+
+
+def _file(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    tar.addfile(entry, io.BytesIO(content))
+
+
+def _descriptor(media_type: str, blob: bytes) -> dict[str, Any]:
+    return {"mediaType": media_type, "digest": _digest(blob), "size": len(blob)}
+
+
+def _digest(blob: bytes) -> str:
+    return f"sha256:{hashlib.sha256(blob).hexdigest()}"
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()

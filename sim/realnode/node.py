@@ -1,0 +1,144 @@
+"""A real node beside a control plane: `up` joins it, and `clear` leaves nothing of it after the control plane's end.
+
+Its processes run under the control plane's supervisor, and end with it. One node at a time on a machine: device plugins
+meet kubelet in a folder that cannot be moved.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sim import controlplane, nvml, programs
+from sim.controlplane import kubeconfig, pki
+from sim.controlplane.layout import Layout
+from sim.controlplane.ports import free_ports
+from sim.controlplane.state import write_atomically
+from sim.errors import UserError
+from sim.programs import Silent
+from sim.realnode import cards, containerd, image, kubelet, needs, runtime
+from sim.realnode.places import PLUGINS, SOCKET_MAX, Places
+from sim.realnode.sweep import NAMESPACE, remove
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sim.controlplane import ControlPlane
+    from sim.hardware.sysfs import Tree
+    from sim.module.install import Tools
+    from sim.programs import Progress
+
+READY_SECONDS: Final = 60.0
+IMPORT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RealNode:
+    """A node that has joined."""
+
+    name: str
+    uid: str
+    """Of its Node."""
+    places: Places
+    tree: Tree
+    """The machine that its programs see."""
+
+
+def up(
+    plane: ControlPlane,
+    tools: Tools,
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> RealNode:
+    """Start containerd and kubelet, and return when the Node is Ready; raises UserError.
+
+    Kubelet gives the node `labels` when it registers.
+    """
+    if lacks := needs.lacking():
+        raise UserError(lacks)
+    progress = progress or Silent()
+    paths = programs.ensure(programs.NODE_PROGRAMS, progress=progress)
+    library = nvml.build(progress)
+    places = Places(plane.dir / "node")
+    if len(str(places.socket)) > SOCKET_MAX:
+        raise UserError(f"{places.socket} is too long for a socket", do="use a folder with a shorter path")
+    with progress.task(f"starting containerd and kubelet as node {name}"):
+        remove(places)
+        _forget_plugins()
+        places.root.mkdir()
+        tree = cards.write(places, name, library)
+        _start_containerd(plane, places, paths)
+        _import_images(places, paths)
+        _start_kubelet(plane, places, paths["kubelet"], name, labels or {})
+        for sign in ("create", "condition=Ready"):
+            tools.run("wait", f"--for={sign}", f"node/{name}", f"--timeout={READY_SECONDS:.0f}s")
+    uid = json.loads(tools.run("get", "node", name, "--output=json"))["metadata"]["uid"]
+    return RealNode(name, uid, places, tree)
+
+
+def clear(folder: Path) -> None:
+    """End what is left of the node in a control plane's folder, which has ended, and remove its data."""
+    remove(Places(folder.resolve() / "node"))
+    _forget_plugins()
+
+
+def _start_containerd(plane: ControlPlane, places: Places, paths: Mapping[str, Path]) -> None:
+    for folder in (places.cni, places.addresses):
+        folder.mkdir()
+    places.containerd_config.write_text(containerd.config(places, needs.CNI))
+    (places.cni / "10-e2e.conflist").write_text(containerd.network(places))
+    spec = runtime.process(places, paths["containerd"], paths["containerd-shim-runc-v2"])
+    controlplane.add_process(plane.dir, spec)
+    controlplane.wait_ready(plane.dir, spec.name, READY_SECONDS, max_restarts=2)
+
+
+def _import_images(places: Places, paths: Mapping[str, Path]) -> None:
+    image.write(places.image, paths["payload"])
+    command = [str(paths["ctr"]), f"--address={places.socket}", f"--namespace={NAMESPACE}"]
+    done = subprocess.run(
+        [*command, "images", "import", str(places.image)],
+        capture_output=True,
+        text=True,
+        timeout=IMPORT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise UserError(f"containerd does not take the images: {done.stderr.strip()}")
+
+
+def _start_kubelet(plane: ControlPlane, places: Places, program: Path, name: str, labels: Mapping[str, str]) -> None:
+    ports = dict(zip(("https", "healthz"), free_ports(2), strict=True))
+    places.kubelet.mkdir()
+    places.kubelet_config.write_text(kubelet.config(places, plane.ca, ports))
+    write_atomically(places.kubeconfig, _identity(plane, name), mode=0o600)
+    spec = kubelet.process(places, program, name, labels, ports)
+    controlplane.add_process(plane.dir, spec)
+    controlplane.wait_ready(plane.dir, spec.name, READY_SECONDS, max_restarts=2)
+
+
+def _identity(plane: ControlPlane, name: str) -> str:
+    """Kubelet's own: the API server lets it see and write what concerns its node."""
+    layout = Layout.of(plane.dir)
+    pki.Authority.load(layout.pki).client("kubelet", f"system:node:{name}", "system:nodes")
+    cert, key = layout.cert("kubelet")
+    return kubeconfig.render(
+        server=plane.server,
+        ca=plane.ca.read_bytes(),
+        user=f"system:node:{name}",
+        cert=cert.read_bytes(),
+        key=key.read_bytes(),
+    )
+
+
+def _forget_plugins() -> None:
+    """Remove what an earlier kubelet remembers of devices: it would hold them for pods that are gone."""
+    for left in PLUGINS.glob("*") if PLUGINS.is_dir() else ():
+        left.unlink(missing_ok=True)
+    for folder in (*(PLUGINS.parent / name for name in needs.OURS), PLUGINS.parent):
+        with suppress(OSError):
+            folder.rmdir()  # only where nothing else is in it

@@ -1,0 +1,98 @@
+"""Where everything of a real node lies; paths only, no I/O.
+
+All of it is below one folder, but for what kubelet and containerd give no choice of: device plugins meet kubelet in
+`/var/lib/kubelet/device-plugins` whatever its root is, and shims of containerd listen in `/run/containerd/s`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
+"""Where kubelet listens for device plugins."""
+SOCKET_MAX: Final = 100
+"""Characters that the path of a socket may have: the kernel takes 107, and containerd adds `.ttrpc`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The paths of the node in `root`, which is absolute."""
+
+    root: Path
+
+    @property
+    def socket(self) -> Path:
+        """Where containerd listens."""
+        return self.root / "containerd.sock"
+
+    @property
+    def containerd(self) -> Path:
+        """The folder of containerd's data; its configuration is beside it."""
+        return self.root / "containerd"
+
+    @property
+    def containerd_config(self) -> Path:
+        """The configuration of containerd."""
+        return self.root / "containerd.toml"
+
+    @property
+    def cni(self) -> Path:
+        """The configuration of the pods' network."""
+        return self.root / "cni"
+
+    @property
+    def addresses(self) -> Path:
+        """The addresses that pods have been given."""
+        return self.root / "addresses"
+
+    @property
+    def image(self) -> Path:
+        """The images' archive."""
+        return self.root / "images.tar"
+
+    @property
+    def kubelet(self) -> Path:
+        """The root folder of kubelet."""
+        return self.root / "kubelet"
+
+    @property
+    def kubelet_config(self) -> Path:
+        """The configuration of kubelet."""
+        return self.root / "kubelet.yaml"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """By which kubelet reaches the API server."""
+        return self.root / "kubelet.kubeconfig"
+
+    @property
+    def pod_resources(self) -> Path:
+        """Where kubelet tells which container has which device."""
+        return self.kubelet / "pod-resources" / "kubelet.sock"
+
+    @property
+    def pod_logs(self) -> Path:
+        """What containers write."""
+        return self.root / "pod-logs"
+
+    @property
+    def cards(self) -> Path:
+        """The machine that its programs see: sysfs, procfs, the driver's files."""
+        return self.root / "cards"
+
+    @property
+    def nvml(self) -> Path:
+        """What the cards' driver library says."""
+        return self.root / "nvml.conf"
+
+    @property
+    def devices(self) -> Path:
+        """The cards' device nodes."""
+        return self.root / "dev"
+
+    @property
+    def cdi(self) -> Path:
+        """The specifications by which containerd gives cards to containers."""
+        return self.root / "cdi"

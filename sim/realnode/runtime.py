@@ -1,0 +1,65 @@
+"""`python -m sim.realnode.runtime --root DIR -- containerd ARGUMENT…`: containerd, and the end of what it leaves.
+
+Clears what an earlier run left, runs containerd until SIGTERM or its own end, and clears again: no container
+outlives the node. Its exit status is containerd's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sim.controlplane.spec import ProcessSpec, Ready
+from sim.module.install import ROOT
+from sim.realnode.places import Places
+from sim.realnode.sweep import sweep
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+NAME: Final = "containerd"
+STAGE: Final = 3
+GRACE: Final = 30.0
+
+
+def process(places: Places, program: Path, shim: Path) -> ProcessSpec:
+    """Return containerd, which finds its shim in PATH."""
+    argv = (sys.executable, "-m", "sim.realnode.runtime", f"--root={places.root}", "--")
+    path = f"{shim.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return ProcessSpec(
+        name=NAME,
+        argv=(*argv, str(program), f"--config={places.containerd_config}"),
+        env={"PYTHONPATH": str(ROOT), "PATH": path},
+        ready=Ready(files=(str(places.socket),)),
+        grace=GRACE,
+        stage=STAGE,
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run containerd."""
+    parser = argparse.ArgumentParser(prog="sim.realnode.runtime", description=__doc__)
+    parser.add_argument("--root", type=Path, required=True, help="the node's folder")
+    parser.add_argument("command", nargs="+")
+    args = parser.parse_args(argv)
+    places = Places(args.root)
+    sweep(places)
+    places.socket.unlink(missing_ok=True)
+    child = subprocess.Popen(args.command)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        child.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    status = child.wait()
+    sweep(places)
+    return max(status, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

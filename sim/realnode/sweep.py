@@ -1,0 +1,126 @@
+"""Ends what a container runtime leaves: shims with their containers, network namespaces, mounts.
+
+A shim outlives containerd on purpose, so that containers do. What belongs to our node is told by the socket that a shim
+was started for and by the folder that a mount is in; nothing else of the machine is touched. Linux, as root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sim.controlplane.procfs import Identity
+from sim.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sim.realnode.places import Places
+
+SHIM: Final = "containerd-shim-runc-v2"
+CGROUPS: Final = Path("/sys/fs/cgroup")
+SOCKETS: Final = Path("/run/containerd/s")
+"""Where shims listen, whatever containerd's folders are."""
+NAMESPACE: Final = "k8s.io"
+_END_SECONDS: Final = 10.0
+
+
+def sweep(places: Places) -> None:
+    """End every shim of the node and what it started, then take away what is mounted; containerd must have ended."""
+    shims, groups = _shims(places), _groups(places)
+    inside = [process for group in groups for process in _members(group)]
+    networks = {_network(process.pid) for process in inside} - {_network(os.getpid()), ""}
+    # The shim first: it would only write down how its containers ended.
+    for process in (*shims, *inside):
+        process.signal(signal.SIGKILL)
+    _wait([*shims, *inside])
+    _release(networks)
+    for folder in sorted({*groups, *(group.parent for group in groups)}, reverse=True):
+        with suppress(OSError):
+            folder.rmdir()  # the common one only where nothing else is in it
+    for bundle in _bundles(places):
+        _forget_socket(bundle)
+    for mount in sorted(_mounts(places.root), reverse=True):
+        subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
+    if left := _mounts(places.root):
+        raise UserError(f"{left[0]} is mounted and cannot be taken away", do=f"run: umount {left[0]}")
+
+
+def remove(places: Places) -> None:
+    """Remove the node's folder, in which nothing is mounted any more."""
+    sweep(places)
+    shutil.rmtree(places.root, ignore_errors=True)
+    for folder in (SOCKETS, SOCKETS.parent):
+        with suppress(OSError):
+            folder.rmdir()  # only where nobody else's socket is in it
+
+
+def _shims(places: Places) -> list[Identity]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if Path(words[0]).name == SHIM and str(places.socket) in words and (who := Identity.of(int(folder.name))):
+                found.append(who)
+    return found
+
+
+def _groups(places: Places) -> list[Path]:
+    """The control groups of the node's containers, in every hierarchy; nested ones are not made here."""
+    names = [bundle.name for bundle in _bundles(places)]
+    return [folder for name in names for tree in ("", "*/") for folder in CGROUPS.glob(f"{tree}{NAMESPACE}/{name}")]
+
+
+def _bundles(places: Places) -> list[Path]:
+    """What containerd knows of each container that runs."""
+    folder = places.containerd / "state" / "io.containerd.runtime.v2.task" / NAMESPACE
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _forget_socket(bundle: Path) -> None:
+    """Remove the socket of a container's shim, which has ended."""
+    with suppress(OSError):
+        Path((bundle / "address").read_text().strip().removeprefix("unix://")).unlink()
+
+
+def _members(group: Path) -> list[Identity]:
+    with suppress(OSError):
+        pids = map(int, (group / "cgroup.procs").read_text().split())
+        return [who for pid in pids if (who := Identity.of(pid)) is not None]
+    return []
+
+
+def _wait(processes: Iterable[Identity]) -> None:
+    deadline = time.monotonic() + _END_SECONDS
+    for process in processes:
+        while process.alive and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def _network(pid: int) -> str:
+    """A process's network namespace, as `net:[4026531840]`."""
+    with suppress(OSError):
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    return ""
+
+
+def _release(networks: set[str]) -> None:
+    """Unmount the files that hold network namespaces; their interfaces go with them."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split(" ")
+        if fields[3] in networks:
+            subprocess.run(["umount", fields[4]], check=False, capture_output=True)
+            with suppress(OSError):
+                Path(fields[4]).unlink()
+
+
+def _mounts(folder: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    points = [line.split(" ")[4].encode().decode("unicode_escape") for line in lines]
+    return [point for point in points if Path(point).is_relative_to(folder)]

@@ -1,0 +1,78 @@
+"""A real node under the real control plane, and what the tests do with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from controllers.api import names
+from sim import controlplane
+from sim.cluster import Options, bring_up
+from sim.controlplane import ControlPlane
+from sim.controlplane.ports import free_ports
+from sim.module.identities import kubeconfig_for
+from sim.module.install import Tools
+from sim.programs import Progress
+from sim.realnode import agents
+from sim.realnode import node as realnode
+from sim.realnode.node import RealNode
+from sim.realnode.places import PLUGINS
+
+NODE = "real-1"
+COMPONENTS = ("driverValidator", "toolkit", "gfd", "dcgm", "dcgmExporter", "validator")
+READY_SECONDS = 60.0
+
+
+class Bed:
+    """The cluster with its one node, without caches: lives for all tests."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self.plane: ControlPlane = bring_up(folder, Options(nodes=0, agent=False), progress)
+        layout = self.plane.dir
+        self.tools = Tools(self.plane.kubectl, Path(), self.plane.kubeconfig)
+        self.identities = layout / "pki" / "identities"
+        # The node comes with driver, toolkit and monitoring: how nodes are prepared is tested on simulated ones.
+        settings = {"bootstrap": {name: {"enabled": False} for name in COMPONENTS}}
+        config = {
+            "apiVersion": "deckhouse.io/v1alpha1",
+            "kind": "ModuleConfig",
+            "metadata": {"name": names.MODULE},
+            "spec": {"enabled": True, "version": 1, "settings": settings},
+        }
+        self.tools.run("apply", "--server-side", "--filename=-", stdin=json.dumps(config))
+        self.node: RealNode = realnode.up(self.plane, self.tools, NODE, {names.LABEL_PRESENT: "true"}, progress)
+        self.add(agents.discover(self.node, self.identity(agents.DISCOVER), free_ports(1)[0]))
+
+    @staticmethod
+    def end(folder: Path) -> None:
+        """End everything, also where it came up only in part, or its supervisor was killed."""
+        controlplane.down(folder)
+        realnode.clear(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def left(folder: Path) -> list[str]:
+        """What there still is of it: its folder, mounts, processes, control groups, kubelet's usual folder."""
+        mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
+        processes = [f"process {process.pid}" for process in psutil.process_iter() if _names(process, folder)]
+        places = [folder, PLUGINS, *Path("/sys/fs/cgroup").glob("*/k8s.io")]
+        return [*mounts, *processes, *(str(path) for path in places if path.exists())]
+
+    def identity(self, account: str) -> Path:
+        """The kubeconfig that the account's pod on the node would have."""
+        return kubeconfig_for(self.plane, self.tools, account, self.identities, (NODE, self.node.uid))
+
+    def add(self, spec: controlplane.ProcessSpec) -> None:
+        """Start a process and wait until it is ready."""
+        controlplane.add_process(self.plane.dir, spec)
+        controlplane.wait_ready(self.plane.dir, spec.name, READY_SECONDS, max_restarts=3)
+
+
+def _names(process: psutil.Process, folder: Path) -> bool:
+    with suppress(psutil.Error):
+        return any(str(folder) in word for word in process.cmdline())
+    return False

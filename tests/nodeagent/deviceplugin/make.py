@@ -1,0 +1,99 @@
+"""Cards, pods and settings as records, for tests of what is pure."""
+
+from __future__ import annotations
+
+from controllers.api import names
+from controllers.api.gpudevice import (
+    Allocation,
+    GPUDevice,
+    GPUDeviceStatus,
+    Hardware,
+    Mig,
+    NvLink,
+    Pci,
+    Published,
+    Reservation,
+)
+from controllers.api.kube import ConfigMap, Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from controllers.api.meta import Condition, ObjectMeta
+from controllers.domain.offer import Offer
+from nodeagent.deviceplugin.offers import Wish
+from nodeagent.host.facts import MigDevice
+
+POOL = "p"
+EXCLUSIVE, SHARED = Offer(POOL, "Exclusive", 1), Offer(POOL, "TimeSlice", 4)
+SPLIT = Offer(POOL, "MIG", 2, "1g.10gb")
+
+
+def address(number: int) -> str:
+    return f"0000:{number + 16:02x}:00.0"
+
+
+def card(
+    number: int,
+    *,
+    published: Published | None = None,
+    taken: tuple[Allocation, ...] = (),
+    promised: tuple[Reservation, ...] = (),
+    numa: int | None = 0,
+    peers: tuple[int, ...] = (),
+    faulted: bool = False,
+    uuid: bool = True,
+    mig: bool = False,
+) -> GPUDevice:
+    condition = Condition(type="Faulted", status="True", reason="r", message="m", last_transition_time="t")
+    hardware = Hardware(
+        uuid=f"GPU-{number}" if uuid else None,
+        numa_node=numa,
+        pci=Pci(vendor="10de", device="2330", class_="0302", address=address(number)),
+        nvlink=NvLink(peers=tuple(map(address, peers))) if peers else None,
+        mig=Mig(capable=True, enabled=True, profiles_supported=("1g.10gb", "2g.20gb")) if mig else None,
+    )
+    status = GPUDeviceStatus(
+        node_name="n",
+        inventory_id=f"n-{address(number)}",
+        published=published,
+        allocations=taken,
+        reservations=promised,
+        hardware=hardware,
+        conditions=(condition,) if faulted else (),
+    )
+    return GPUDevice(metadata=ObjectMeta(name=f"card-{number}", uid=f"u{number}", resource_version="7"), status=status)
+
+
+def name(number: int) -> str:
+    return f"n-{address(number)}"
+
+
+def asked(offer: Offer | None, *cards: int) -> Wish:
+    return Wish(offer, frozenset(map(name, cards)), offer)
+
+
+def settings(offer: Offer | str, *cards: int, object_: str = "gpu-device-plugin-p") -> ConfigMap:
+    text = offer if isinstance(offer, str) else offer.text()
+    data = {names.ALLOWED_DEVICES: "\n".join(map(name, cards)), names.PLUGIN_SETTINGS: text}
+    return ConfigMap(metadata=ObjectMeta(name=object_, namespace=names.NAMESPACE), data=data)
+
+
+def promise(pod: str, *, since: str = "2026-01-01T00:00:00Z", seen: bool = True, slots: int = 1) -> Reservation:
+    return Reservation(
+        request_id=pod, namespace="d", pod=pod, slots=slots, since=since, expires_at="2027-01-01T00:00:00Z", seen=seen
+    )
+
+
+def pod(uid: str, *slots: int, phase: str = "Pending", devices: tuple[int, ...] = (), born: str = "1") -> Pod:
+    containers = tuple(
+        Container(name=f"c{i}", resources=ResourceRequirements(limits={names.resource_name(POOL): str(n)}))
+        for i, n in enumerate(slots)
+    )
+    marks = {names.DEVICES: ",".join(map(name, devices))} if devices else {}
+    meta = ObjectMeta(name=uid, namespace="d", uid=uid, annotations=marks, creation_timestamp=born)
+    return Pod(metadata=meta, spec=PodSpec(node_name="n", containers=containers), status=PodStatus(phase=phase))
+
+
+def held(uid: str, container: str = "c0", slots: int = 1) -> Allocation:
+    return Allocation(pod_uid=uid, namespace="d", pod=uid, container=container, slots=slots)
+
+
+def instance(uuid: str, number: int, profile: str = "1g.10gb") -> MigDevice:
+    return MigDevice(uuid, profile, number, 0)

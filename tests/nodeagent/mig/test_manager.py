@@ -1,0 +1,368 @@
+"""The MIG manager's passes: what it says, in which order, what it never touches, and how work fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controllers.api.gpudevice import Allocation, MigApply, Published
+from controllers.bootstrap.phases import CLIENTS
+from controllers.domain.mig import DISABLED, CardLayout
+from nodeagent.mig import plan
+from nodeagent.mig.cluster import CLIENT_COMPONENTS
+from nodeagent.mig.records import Attempt
+from tests.nodeagent.mig.plane import Died, Plane
+
+SEVEN, THREE, BIG = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3}), CardLayout(True, {"7g.40gb": 1})
+ALLOCATED = (Allocation(pod_uid="u", namespace="d", pod="p", container="c", slots=1),)
+OFFER = Published(pool="p", config_version="1", slots=1)
+
+
+@pytest.fixture
+def plane() -> Plane:
+    return Plane()
+
+
+def test_the_clients_are_those_that_bootstrap_sends_away() -> None:
+    assert set(CLIENT_COMPONENTS) == CLIENTS
+
+
+def test_a_card_is_divided_after_it_was_told_of(plane: Plane) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Applying", "Done"]
+    assert plane.actual() == SEVEN
+    assert plane.said() == MigApply(version=plane.parts[plane.address(0)].version, phase="Done")
+    assert plane.journal == {}
+
+
+def test_only_the_card_is_reset_and_only_for_its_mode(plane: Plane) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.log("reset") == [["reset", plane.address(0)]]
+    plane.want(THREE)
+    plane.rest()
+    assert plane.actual() == THREE
+    assert len(plane.log("reset")) == 1
+
+
+def test_no_reset_where_none_is_needed() -> None:
+    plane = Plane(needs_reset=False)
+    plane.pods_there = frozenset({"pod gpu-dcgm-1"})
+    plane.want(CardLayout(True, {"1g.10gb": 7}))
+    plane.rest()
+    assert plane.phase() == "Done"
+    assert plane.log("reset") == []
+
+
+def test_a_version_is_acknowledged_where_nothing_is_to_be_done(plane: Plane) -> None:
+    plane.divide(SEVEN)
+    plane.change(plane.address(0), published=OFFER, allocations=ALLOCATED)
+    plane.want(SEVEN, asked="2026-01-01T00:00:00Z")
+    plane.rest()
+    assert plane.phases() == ["Done"]
+    plane.want(SEVEN, asked="2026-01-02T00:00:00Z")
+    plane.rest()
+    assert plane.said() == MigApply(version=plane.parts[plane.address(0)].version, phase="Done")
+    assert plane.machine.state["log"] == []
+
+
+@pytest.mark.parametrize("status", [{"published": OFFER}, {"allocations": ALLOCATED}])
+def test_a_card_in_use_waits_and_is_not_looked_at_again(plane: Plane, status: dict[str, object]) -> None:
+    plane.change(plane.address(0), **status)
+    plane.want(SEVEN)
+    assert plane.turn() is None, "a watch will tell"
+    looks = plane.looks
+    plane.rest()
+    assert (plane.phases(), plane.looks) == (["Waiting"], looks)
+    plane.change(plane.address(0), published=None, allocations=())
+    plane.rest()
+    assert plane.phase() == "Done"
+
+
+def test_what_the_cache_hides_is_seen_by_the_quorum(plane: Plane) -> None:
+    plane.want(SEVEN)
+    plane.change(plane.address(0), mig_apply=MigApply(version=plane.parts[plane.address(0)].version, phase="Waiting"))
+    stale = plane.cards()
+    plane.change(plane.address(0), published=OFFER)
+    plane.cards = lambda: stale  # type: ignore[method-assign]
+    plane.turn()
+    assert plane.history == []
+    assert plane.machine.state["log"] == []
+
+
+def test_cards_of_two_pools_are_one_apply_and_neighbours_are_untouched() -> None:
+    plane = Plane(cards=4)
+    plane.machine.state["in_use"] = [plane.address(1), plane.address(3)]
+    plane.divide(THREE, 1)
+    plane.want(SEVEN, 0)
+    plane.want(BIG, 2)
+    plane.rest()
+    assert [plane.phase(n) for n in (0, 2)] == ["Done", "Done"]
+    assert plane.log("apply") == [
+        ["apply", True, [plane.address(0), plane.address(2)]],
+        ["apply", False, [plane.address(0), plane.address(2)]],
+    ]
+    assert plane.machine.state["touched"] == []
+    assert (plane.actual(1), plane.said(1)) == (THREE, None)
+
+
+def test_clients_go_first(plane: Plane) -> None:
+    plane.pods_there, plane.gates = frozenset({"pod gpu-dcgm-1"}), frozenset({"gate dcgm"})
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phases() == ["Waiting"]
+    plane.pods_there = frozenset()
+    plane.rest()
+    assert plane.phases() == ["Waiting"], "its gate is open: a new pod may come any moment"
+    plane.gates = frozenset()
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Applying", "Done"]
+
+
+def test_a_client_that_the_cache_hides_is_seen_by_the_quorum(plane: Plane) -> None:
+    plane.pods_there, plane.unknown_pods = frozenset({"pod gpu-gfd-1"}), True
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phases() == ["Waiting"]
+
+
+def test_waiting_for_clients_asks_the_driver_once(plane: Plane) -> None:
+    plane.pods_there = frozenset({"pod gpu-dcgm-1"})
+    plane.want(SEVEN)
+    assert plane.turn() == 1.0
+    looks = plane.looks
+    assert [plane.turn() for _ in range(3)] == [1.0] * 3
+    assert plane.looks == looks
+
+
+def test_clients_that_stay_fail_the_work(plane: Plane) -> None:
+    plane.pods_there = frozenset({"pod gpu-dcgm-1"})
+    plane.born(patience=0.0)
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Failed"]
+    assert plane.reason().startswith("ClientsStay:")
+    assert "gpu-dcgm-1" in plane.reason()
+    assert plane.machine.state["log"] == []
+
+
+def test_clients_need_not_go_where_only_instances_change(plane: Plane) -> None:
+    plane.divide(SEVEN)
+    plane.pods_there = frozenset({"pod gpu-dcgm-1"})
+    plane.want(THREE)
+    plane.rest()
+    assert (plane.phase(), plane.actual()) == ("Done", THREE)
+
+
+def test_turned_back_when_the_card_leaves(plane: Plane) -> None:
+    plane.divide(SEVEN)
+    plane.want(DISABLED)
+    plane.rest()
+    assert (plane.phase(), plane.actual()) == ("Done", DISABLED)
+
+
+FAULTS = [
+    ("create:{}:1g.5gb", "ApplyFailed:"),
+    ("mode:{}:on", "ApplyFailed:"),
+    ("reset:{}", "RebootRequired:"),
+    ("stuck:{}", "RebootRequired:"),
+]
+
+
+@pytest.mark.parametrize(("fault", "word"), FAULTS)
+def test_what_fails_is_put_back_and_tells_why(plane: Plane, fault: str, word: str) -> None:
+    plane.machine.state["faults"] = [fault.format(plane.address(0))]
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Applying", "Failed"]
+    assert plane.reason().startswith(word)
+    assert "could not be put back" not in plane.reason()
+    assert plane.actual() == DISABLED
+    assert plane.machine.state["cards"][plane.address(0)]["pending"] is False, "no mode waits for the next reboot"
+    assert plane.journal == {}
+
+
+def test_other_instances_are_put_back(plane: Plane) -> None:
+    plane.divide(THREE)
+    plane.machine.state["faults"] = [f"create:{plane.address(0)}:1g.5gb"]
+    plane.want(SEVEN)
+    plane.rest()
+    assert (plane.phase(), plane.actual()) == ("Failed", THREE)
+
+
+def test_one_cards_trouble_is_not_its_neighbours(plane: Plane) -> None:
+    plane.machine.state["faults"] = [f"create:{plane.address(0)}:1g.5gb"]
+    plane.want(SEVEN, 0)
+    plane.want(THREE, 1)
+    plane.rest()
+    assert [plane.phase(n) for n in (0, 1)] == ["Failed", "Done"]
+    assert [plane.actual(n) for n in (0, 1)] == [DISABLED, THREE]
+
+
+def test_what_cannot_be_put_back_is_told_too(plane: Plane) -> None:
+    plane.divide(THREE)
+    plane.machine.state["faults"] = [f"create:{plane.address(0)}:{name}" for name in ("1g.5gb", "2g.10gb")]
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phase() == "Failed"
+    assert "could not be put back" in plane.reason()
+
+
+def test_a_card_that_somebody_holds(plane: Plane) -> None:
+    plane.machine.state["held"] = [plane.address(0)]
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.reason().startswith("CardInUse:")
+    assert len(plane.log("reset")) == 4
+
+
+def test_a_program_that_hangs_is_for_a_reboot(plane: Plane) -> None:
+    plane.machine.state["faults"] = ["hung"]
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Applying", "Failed"]
+    assert plane.reason().startswith("RebootRequired:")
+
+
+def test_a_model_that_needs_a_reset_though_the_catalogue_denies_it() -> None:
+    plane = Plane(needs_reset=False)
+    plane.machine.state["cards"][plane.address(0)]["needs_reset"] = True
+    plane.want(CardLayout(True, {"1g.10gb": 7}))
+    plane.rest()
+    assert plane.reason().startswith("ResetRequired:")
+    assert plane.log("reset") == [], "its clients have not gone"
+
+
+def test_a_profile_that_the_card_does_not_offer(plane: Plane) -> None:
+    plane.want(CardLayout(True, {"1g.99gb": 1}))
+    plane.rest()
+    assert plane.phases() == ["Failed"]
+    assert plane.reason().startswith("MIGProfileNotOffered:")
+
+
+def test_each_version_is_tried_once(plane: Plane) -> None:
+    plane.machine.state["faults"] = [f"create:{plane.address(0)}:1g.5gb"]
+    plane.want(SEVEN)
+    plane.rest()
+    plane.machine.state["faults"] = []
+    done = len(plane.machine.state["log"])
+    plane.rest()
+    assert len(plane.machine.state["log"]) == done
+    plane.want(SEVEN, asked="2026-01-01T00:00:00Z")
+    plane.rest()
+    assert plane.phase() == "Done"
+
+
+def test_a_part_that_goes_takes_back_what_was_said(plane: Plane) -> None:
+    plane.change(plane.address(0), published=OFFER)
+    plane.want(SEVEN)
+    plane.rest()
+    plane.parts.clear()
+    plane.rest()
+    assert plane.said() is None
+
+
+def test_a_lost_card_is_not_waited_for(plane: Plane) -> None:
+    plane.change(plane.address(0), published=OFFER)
+    plane.want(SEVEN)
+    plane.rest()
+    plane.lost = frozenset({plane.address(0)})
+    plane.born()
+    plane.rest()
+    assert plane.said() is None
+
+
+@pytest.mark.parametrize("silent", ["all", "one"])
+def test_without_the_drivers_word_nothing_is_done(plane: Plane, silent: str) -> None:
+    plane.silence = "no driver is loaded" if silent == "all" else ""
+    plane.untold = frozenset({plane.address(0)})
+    plane.want(SEVEN)
+    assert plane.turn() == 1.0
+    plane.rest()
+    assert plane.phases() == ["Waiting"]
+    plane.silence, plane.untold = "", frozenset()
+    plane.rest()
+    assert plane.phase() == "Done"
+
+
+def test_the_other_manager_is_at_work(plane: Plane) -> None:
+    plane.want(SEVEN)
+    plane.locked_by_other = True
+    assert plane.turn() == 0.5
+    assert plane.history == []
+    plane.locked_by_other = False
+    plane.rest()
+    assert plane.phase() == "Done"
+
+
+def test_a_layout_that_cannot_be_relied_on_changes_nothing(plane: Plane) -> None:
+    plane.want(SEVEN)
+    config = plane.layout()
+    assert config is not None
+    spoiled = replace(config, data={**config.data, "version": "x"})
+    plane.layout = lambda: spoiled  # type: ignore[method-assign]
+    assert plane.turn() is None
+    assert plane.history == []
+
+
+def test_another_layout_while_one_was_cut_short(plane: Plane) -> None:
+    """What the card had before the first is what a failure of the second puts back."""
+    plane.divide(THREE)
+    plane.want(SEVEN)
+    plane.dies_after = plane.effects + 6
+    with pytest.raises(Died):
+        plane.turn()
+    assert plane.actual() not in (THREE, SEVEN), "it was cut short half-way"
+    plane.born()
+    plane.machine.state["faults"] = [f"create:{plane.address(0)}:7g.40gb"]
+    plane.want(BIG)
+    plane.rest()
+    assert (plane.phase(), plane.actual()) == ("Failed", THREE)
+
+
+def test_an_attempt_that_never_ends_has_failed(plane: Plane) -> None:
+    plane.want(SEVEN)
+    version = plane.parts[plane.address(0)].version
+    plane.change(plane.address(0), mig_apply=MigApply(version=version, phase="Applying"))
+    plane.journal = {plane.address(0): Attempt(version, DISABLED, begun=plan.ATTEMPTS)}
+    plane.rest()
+    assert plane.reason().startswith("Interrupted:")
+
+
+def test_somebody_else_writes_while_the_work_goes_on(plane: Plane) -> None:
+    plane.want(SEVEN)
+    real, done = plane.say, []
+
+    async def say(card, said):  # type: ignore[no-untyped-def]
+        if said.phase == "Done" and len(done) < 3:
+            done.append(1)
+            plane.change(card.name, auto_attach=True)
+        return await real(card, said)
+
+    plane.say = say  # type: ignore[method-assign]
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Applying", "Done"]
+    assert len(done) == 3
+
+
+def test_killed_on_the_way_back_it_stays_failed() -> None:
+    """Though what failed would work by now: a version is tried once."""
+    met = 0
+    for death in range(30):
+        plane = Plane()
+        plane.divide(THREE)
+        plane.machine.state["faults"] = [f"create:{plane.address(0)}:1g.5gb"]
+        plane.want(SEVEN)
+        plane.dies_after = death
+        try:
+            plane.turn()
+        except Died:
+            if any(attempt.failed for attempt in plane.journal.values()):
+                met += 1
+                plane.machine.state["faults"] = []
+                plane.born()
+                plane.rest()
+                assert (plane.phase(), plane.actual()) == ("Failed", THREE)
+    assert met
