@@ -177,3 +177,20 @@ def test_marks_stay_as_they_are(marked: harness.Kube) -> None:
     assert marked.create(f"{PODS}/g/binding", plain).code == 201
     meta = marked.get(f"{PODS}/g").body["metadata"]
     assert (meta["annotations"]["some"], meta["annotations"][REQUEST]) == ("annotation", "r")
+
+
+def test_what_is_asked_for_behind_the_webhooks_back_is_refused(marked: harness.Kube) -> None:
+    """As if another mutating webhook had added it: none of ours is called here."""
+    for word, body in ASKING.items():
+        answer = marked.create(f"{PODS}?dryRun=All", {**body, "metadata": {"name": "late"}})
+        if word == "quantity 0":
+            assert answer.code == 201, answer.message
+        elif word == "requests only":
+            assert answer.code == 422, "Kubernetes itself wants a limit"
+        else:
+            assert answer.code == 403, word
+            assert "asks for gpu.deckhouse.io/a, which gpu-admission-webhook did not see" in answer.message
+    other = pod("late", marks=True, containers=[container(resources={"limits": {"gpu.deckhouse.io/b": "1"}})])
+    assert marked.create(f"{PODS}?dryRun=All", other).code == 403
+    last = pod("late", marks=True, containers=[container(resources=asking("3"))], initContainers=[INIT])
+    assert marked.create(f"{PODS}?dryRun=All", last).code == 201
