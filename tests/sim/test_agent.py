@@ -787,11 +787,13 @@ def validated(api, node, role):
 
 
 def scrape(api, node):
-    """Status, cards and the whole text."""
+    """Status, cards and the whole text; status 0 where nothing is answered."""
     try:
         with urllib.request.urlopen(f"{api.exporters}/nodes/{node}/metrics", timeout=10) as answer:  # noqa: S310
             text = answer.read()
             return answer.status, {c.address: c for c in parse(text)}, text
+    except TimeoutError:
+        return 0, {}, b""
     except urllib.error.HTTPError as error:
         with error:
             return error.code, {}, error.read()

@@ -36,7 +36,7 @@ def state(cards: list[Card], needs_reset: bool) -> State:
         }
         for card in cards
     }  # fmt: skip
-    return {"cards": made, "faults": [], "held": [], "in_use": [], "log": [], "touched": []}
+    return {"cards": made, "faults": [], "held": [], "in_use": [], "log": [], "touched": [], "refused": []}
 
 
 def seats(shape: Shape, count: int) -> list[Card]:
@@ -114,6 +114,7 @@ class Machine:
             self._step()
             time.sleep(0.05)
         if step in self.state["faults"]:
+            self.state["refused"].append(step)
             raise Failure(f"error: the driver refused ({step})")
         self._step()
 

@@ -60,15 +60,15 @@ def test_a_restart_goes_on_to_the_same_end(case: Case, deaths: list[int]) -> Non
         plane.rest()
     plane.dies_after = None
     plane.rest()
-    assert end(plane) == end(undisturbed)
     assert plane.machine.state["touched"] == []
+    if set(plane.machine.state["refused"]) <= set(undisturbed.machine.state["refused"]):
+        assert end(plane) == end(undisturbed)
+    else:  # what was half done had to be cleared away first, and that is what failed: it is told as any failure
+        ends_well(plane, case)
 
 
-@given(case=CASES)
-@settings(max_examples=200, deadline=None)
-def test_every_version_ends_and_done_means_as_wanted(case: Case) -> None:
-    plane = prepared(case)
-    plane.rest()
+def ends_well(plane: Plane, case: Case) -> None:
+    """Every card is as wanted, or it is told why not, and it is as it was or that is told too."""
     for number, (before, after) in enumerate(case[0]):
         phase, reason = plane.phase(number), plane.reason(number)
         assert phase in ("Done", "Failed")
@@ -77,6 +77,14 @@ def test_every_version_ends_and_done_means_as_wanted(case: Case) -> None:
         else:
             assert reason
             assert plane.actual(number) == before or "could not be put back" in reason
+
+
+@given(case=CASES)
+@settings(max_examples=200, deadline=None)
+def test_every_version_ends_and_done_means_as_wanted(case: Case) -> None:
+    plane = prepared(case)
+    plane.rest()
+    ends_well(plane, case)
     effects = plane.effects
     plane.born()
     plane.rest()
