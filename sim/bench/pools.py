@@ -216,6 +216,7 @@ class _AtWork:
         cards = nodes * CARDS - taken
         selector = {"matchExpressions": [{"key": GROUP_LABEL, "operator": "In", "values": values}]}
         spec = {"nodeSelector": selector, "deviceAssignment": {"requireAnnotation": False}}
+        await asyncio.sleep(self.sizes.plugin_patience)  # what the cards of the burst say of it is not this one's
         await _rested(self.subject, 0)
         before = await self.subject.metrics()
         full = self.pools.expect(name, lambda pool: _total(pool) >= cards)
