@@ -126,12 +126,14 @@ class World:
     # --- pods ----------------------------------------------------------------------------------
 
     async def pod(self, name: str, pool: str, slots: int = 1, devices: tuple[int, ...] = ()) -> None:
-        """A pod that is bound to this node and asks for slots; `devices`: what the webhook wrote on it."""
-        wanted = {names.DEVICES: ",".join(self.id(card) for card in devices)} if devices else {}
+        """A pod that is bound to this node and asks for slots; `devices`: the cards that the webhook wrote on it."""
+        wanted = {names.REQUEST_ID: name}
+        if devices:
+            wanted[names.DEVICES] = ",".join(self.id(card) for card in devices)
         limits = {names.resource_name(pool): str(slots)}
         body = {
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "annotations": wanted, "labels": {names.LABEL_POOL: pool} if devices else {}},
+            "metadata": {"name": name, "annotations": wanted, "labels": {names.LABEL_POOL: pool}},
             "spec": {
                 "nodeName": self.name,
                 "containers": [{"name": "main", "image": "i", "resources": {"limits": limits, "requests": limits}}],
