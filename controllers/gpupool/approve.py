@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
-from controllers.gpupool.select import claim, in_use, is_automatic, serves, unfit
+from controllers.domain.approval import is_automatic
+from controllers.gpupool.select import claim, in_use, serves, unfit
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
 from controllers.api.gpupool import Candidate, CandidatePool
+from controllers.domain.approval import is_automatic
 from controllers.gpupool.approve import has_room, taking
 from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
-from controllers.gpupool.select import claim, hint, is_automatic, serves, unfit
+from controllers.gpupool.select import claim, hint, serves, unfit
 
 if TYPE_CHECKING:
     from controllers.gpupool.observe import ObservedNode

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.domain.allocation import undividable
 from controllers.domain.slots import blocked_by
-from controllers.gpupool.select import claim, in_use, serves, undividable
+from controllers.gpupool.select import claim, in_use, serves
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice

@@ -12,9 +12,10 @@ from controllers.api import names
 from controllers.api.conditions import CONFIGURED, condition, find
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
+from controllers.domain.approval import is_automatic
 from controllers.domain.clock import seconds, stamp
 from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
-from controllers.gpupool.select import claim, is_automatic, serves
+from controllers.gpupool.select import claim, serves
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from controllers.api import names
 from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition, find, is_true
 from controllers.api.gpunodeinventory import InventoryPools, PendingCard, PendingReason
 from controllers.api.resources import GPUNODEINVENTORY
+from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import claims
 from controllers.gpupool.approve import has_room, taking
-from controllers.gpupool.select import claim, hint, is_automatic, serves, unfit
+from controllers.gpupool.select import claim, hint, serves, unfit
 from controllers.runtime.plan import Note, ref
 
 if TYPE_CHECKING:

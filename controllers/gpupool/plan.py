@@ -27,6 +27,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import spelled
+from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
@@ -34,7 +35,6 @@ from controllers.gpupool.fence import nobody_else_bound
 from controllers.gpupool.findings import away
 from controllers.gpupool.free import own_status
 from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
-from controllers.gpupool.select import is_automatic
 from controllers.gpupool.status import pool_status
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.allocation import undividable
-from controllers.domain.approval import is_automatic, is_ignored
+from controllers.domain.approval import is_ignored
 from controllers.domain.selectors import matches, selects
 from controllers.domain.slots import blocked_by
 
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.gpupool.observe import NodeFacts
-
-__all__ = [
-    "SERVED_MODES",
-    "claim",
-    "hint",
-    "in_use",
-    "is_automatic",
-    "selected",
-    "serves",
-    "undividable",
-    "unfit",
-]
 
 SERVED_MODES = ("Exclusive", "TimeSlice", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.domain.allocation import undividable
 from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.selectors import matches
-from controllers.gpupool.select import undividable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

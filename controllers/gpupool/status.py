@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.gpupool import Candidate, Capacity, GPUPoolStatus, PoolDevice, PoolNode
+from controllers.domain.approval import is_automatic
 from controllers.domain.capacity import capacity
 from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import facts_of, project
@@ -15,7 +16,7 @@ from controllers.domain.slots import NodeSlots, account
 from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.findings import away, findings
 from controllers.gpupool.maintenance import offers
-from controllers.gpupool.select import is_automatic, unfit
+from controllers.gpupool.select import unfit
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice

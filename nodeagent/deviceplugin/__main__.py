@@ -16,7 +16,7 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Pod
 from controllers.api.resources import GPUDEVICE, NODE, POD
-from controllers.runtime.errors import ConfigurationError, RuntimeFault
+from controllers.runtime.errors import RuntimeFault
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from nodeagent.deviceplugin import config
@@ -27,7 +27,7 @@ from nodeagent.deviceplugin.plugin import Caches, Plugin, Rhythm
 from nodeagent.deviceplugin.session import Sessions
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import add_places, add_timing, places, seconds
-from nodeagent.host.program import pool
+from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,6 @@ EPILOG = (
 PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES = "/var/lib/kubelet/pod-resources/kubelet.sock"
 CDI_DIRS = ("etc/cdi", "var/run/cdi")
-STALL_INTERVAL = 0.5  # seconds; measured oftener it would be most of what the program costs at rest
 NODE_SECONDS = 2.0
 """For a question to the API server on which a registration with kubelet waits."""
 DRIVER_PERIOD = 300.0  # seconds; what changes shows in the driver's files, and that is asked about at once
@@ -54,8 +53,7 @@ def parser() -> argparse.ArgumentParser:
     made = arguments(names.MANAGER_PLUGIN, DESCRIPTION)
     made.epilog = EPILOG
     env = os.environ
-    made.add_argument("--pool", type=pool, required=True, help="the GPUPool whose cards are offered")
-    made.add_argument("--node", default=env.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
+    add_pool(made, "the GPUPool whose cards are offered")
     group = made.add_argument_group("kubelet and containers")
     group.add_argument(
         "--plugin-dir",
@@ -115,17 +113,16 @@ def looker(args: argparse.Namespace) -> Looker:
 async def wire(process: Process) -> None:
     """Connect caches, node and kubelet, and live."""
     args = process.args
-    if not args.node:
-        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node")
+    node = need_node(process)
     sockets = Sockets(args.plugin_dir, args.pool)
     sockets.claim()
     looking = looker(args)
     plugin = Plugin(
         args.pool,
         Caches(
-            config.follow(process, args.pool, args.node),
-            process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={args.node}")),
-            process.reflect(POD, Pod, scope=Scope(fields=f"spec.nodeName={args.node}")),
+            config.follow(process, args.pool, node),
+            process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={node}")),
+            process.reflect(POD, Pod, scope=Scope(fields=f"spec.nodeName={node}")),
         ),
         looking,
         process.executor,

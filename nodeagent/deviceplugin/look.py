@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nodeagent.deviceplugin import cdi
 from nodeagent.deviceplugin.give import CAPABILITIES, SHARED_NODES
 from nodeagent.deviceplugin.records import Seen
-from nodeagent.host import procfs
+from nodeagent.host import procfs, sysfs
 from nodeagent.host.hostfiles import text
 
 if TYPE_CHECKING:
@@ -53,17 +53,11 @@ class Looker:
             self._slow = await self._slowly()
             self._due = time.monotonic() + self.slow_period
         silent = self._slow.silent & frozenset(addresses)
-        return replace(self._slow, silent=silent, lost=self._lost(addresses))
+        return replace(self._slow, silent=silent, lost=sysfs.lost(self.places.sys, addresses))
 
     def hasten(self) -> None:
         """Read everything anew at the next look."""
         self._due = float("-inf")
-
-    def _lost(self, addresses: Iterable[str]) -> frozenset[str]:
-        folder = self.places.sys / "bus" / "pci" / "devices"
-        if not folder.is_dir():
-            return frozenset()  # then nothing is known, which is no claim that they are gone
-        return frozenset(address for address in addresses if address and not (folder / address).exists())
 
     async def _slowly(self) -> Seen:
         seen, driver, layout = await asyncio.to_thread(self._files)

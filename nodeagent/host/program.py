@@ -30,6 +30,24 @@ def add_node(parser: argparse.ArgumentParser, once: str) -> None:
     )
 
 
+STALL_INTERVAL = 0.5
+"""Seconds between two measurements of the event loop; oftener, they would be most of what a program costs at rest."""
+
+
+def add_pool(parser: argparse.ArgumentParser, about: str) -> None:
+    """The flags of a role that serves one pool on one node; `about`: what the pool is to it."""
+    parser.add_argument("--pool", type=pool, required=True, help=about)
+    node = os.environ.get("NODE_NAME", "")
+    parser.add_argument("--node", default=node, help="name of this node (default: NODE_NAME)")
+
+
+def need_node(process: Process) -> str:
+    """The node's name; raises ConfigurationError where nobody says which node this is."""
+    if not process.args.node:
+        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node")
+    return str(process.args.node)
+
+
 def pool(text: str) -> str:
     """A pool's name; the function's name stands in argparse's complaint."""
     if re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", text) is None or len(text) > names.POOL_NAME_MAX:

@@ -16,8 +16,11 @@ from controllers.domain.pci import canonical
 from nodeagent.host.facts import Bus, PciFunction
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+DEVICES = "bus/pci/devices"
+"""Below the place of sysfs: a folder for each function, named by its address."""
 FILE_MAX = 4096  # bytes; the kernel gives no more than a page
 # Some virtual machines, and the kernel before 2.6.39, have no subsystem files; modalias names all ids.
 _ALIAS = re.compile(
@@ -32,9 +35,16 @@ class ScanError(Exception):
     """The list of functions cannot be read: nothing is known, which is no claim that there is nothing."""
 
 
+def lost(sys: Path, addresses: Iterable[str]) -> frozenset[str]:
+    """Those of the addresses at which there is nothing. Where the bus cannot be read, nothing is claimed to be gone."""
+    folder = sys / DEVICES
+    there = folder.is_dir()
+    return frozenset(address for address in addresses if there and address and not (folder / address).exists())
+
+
 def scan(sys: Path) -> Bus:
     """Every function on the bus, by address; raises ScanError."""
-    folder = sys / "bus" / "pci" / "devices"
+    folder = sys / DEVICES
     try:
         names = os.listdir(folder)  # noqa: PTH208 - as names, which need not be paths any more
     except OSError as error:

@@ -14,7 +14,7 @@ from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.process import Process, arguments, main
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import add_places, places, seconds
-from nodeagent.host.program import pool
+from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 from nodeagent.mig.cluster import Objects
 from nodeagent.mig.files import Journal, Lock
 from nodeagent.mig.look import Host, library_folder
@@ -31,7 +31,6 @@ EPILOG = (
     "started; 1 at anything unforeseen."
 )
 STATE = "/run/gpu-mig-manager"
-STALL_INTERVAL = 0.5  # seconds; measured oftener it would be most of what the program costs at rest
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,8 +39,7 @@ def parser() -> argparse.ArgumentParser:
     made.epilog = EPILOG
     env, rhythm = os.environ, Rhythm()
     about = "the GPUPool whose DaemonSet this is; the managers of all pools of a node do the same, one at a time"
-    made.add_argument("--pool", type=pool, required=True, help=about)
-    made.add_argument("--node", default=env.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
+    add_pool(made, about)
     group = made.add_argument_group("dividing cards")
     group.add_argument(
         "--state-dir",
@@ -75,8 +73,7 @@ def parser() -> argparse.ArgumentParser:
 async def wire(process: Process) -> None:
     """Connect cluster, node and programs, and live."""
     args = process.args
-    if not args.node:
-        raise ConfigurationError("which node is this? Set NODE_NAME, or give --node")
+    node = need_node(process)
     try:
         args.state_dir.mkdir(parents=True, exist_ok=True)
         lock = Lock(args.state_dir)
@@ -87,7 +84,7 @@ async def wire(process: Process) -> None:
     looker, memory = Host(where, asker), Journal(args.state_dir)
     library = partial(library_folder, where, args.state_dir)
     tools = Programs(args.mig_parted, args.nvidia_smi, lock, args.program_deadline, library)
-    objects = Objects(process, args.node)
+    objects = Objects(process, node)
     rhythm = Rhythm(args.check_period, args.clients_deadline)
     manager = Manager(objects, looker, Work(tools, looker, memory), memory, lock, rhythm)
     objects.subscribe(manager.wake)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import place
-from nodeagent.host import library, procfs
+from nodeagent.host import library, procfs, sysfs
 from nodeagent.mig.records import Look, Told
 
 if TYPE_CHECKING:
@@ -50,11 +50,7 @@ class Host:
         return Look(told(by_files, answer.driver), lost)
 
     def _files(self, addresses: Collection[str]) -> tuple[frozenset[str], Driver | None]:
-        folder = self._places.sys / "bus" / "pci" / "devices"
-        # Where the bus cannot be read nothing is known, which is no claim that cards are gone.
-        there = folder.is_dir()
-        lost = frozenset(address for address in addresses if there and not (folder / address).exists())
-        return lost, procfs.read(self._places.proc, self._places.sys)
+        return sysfs.lost(self._places.sys, addresses), procfs.read(self._places.proc, self._places.sys)
 
 
 def told(by_files: Driver, by_driver: Driver) -> dict[str, Told]:

@@ -13,7 +13,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
-from controllers.gpupool.select import is_automatic
+from controllers.domain.approval import is_automatic
 from controllers.runtime.plan import Note
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
