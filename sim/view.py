@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from controllers.api import resources
+from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
@@ -121,6 +122,31 @@ class View:
         except TimeoutError:
             raise LateError(f"not true after {seconds:.0f} s; found: {found()}") from None
         return time.monotonic() - started
+
+    def ready(self) -> int:
+        """How many nodes are ready for pooling."""
+        return sum(is_true(inventory.status.conditions, READY_FOR_POOLING) for inventory in self.inventories)
+
+    def unready(self) -> str:
+        """How many nodes are ready, and of each other one its conditions and the pods there that are not."""
+        told = {
+            inventory.name: ", ".join(
+                f"{c.type}={c.status} ({c.reason})"
+                for c in inventory.status.conditions
+                if c.status == "True" or c.type == READY_FOR_POOLING
+            )
+            for inventory in self.inventories
+            if not is_true(inventory.status.conditions, READY_FOR_POOLING)
+        }
+        told |= {node.name: "no record" for node in self.nodes if node.name not in {i.name for i in self.inventories}}
+        idle: dict[str, list[str]] = {}
+        for pod in self.pods:
+            if not pod.ready:
+                idle.setdefault(pod.spec.node_name or "", []).append(f"{pod.name} {pod.status.phase}")
+        lines = [
+            f"{node}: {why}; not ready there: {', '.join(idle.get(node, [])) or 'no pod'}" for node, why in told.items()
+        ]
+        return "\n  ".join([f"{self.ready()} nodes are ready", *lines])
 
     async def writers(self, resource: resources.Resource, name: str, namespace: str | None = None) -> list[str]:
         """Who wrote an object, from the API server's own record (managedFields), first writer first."""

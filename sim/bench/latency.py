@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Pod
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUPOOL, POD
@@ -104,7 +103,7 @@ async def _measure(kubeconfig: Path, nodes: int, sizes: Sizes, progress: Progres
     async with View(kubeconfig) as view:
         track = Track(view)
         async with shown(progress, f"{nodes} nodes become ready for pooling"):
-            await view.until(lambda: track.ready() == nodes, READY_SECONDS, lambda: f"{track.ready()} nodes are ready")
+            await view.until(lambda: view.ready() == nodes, READY_SECONDS, view.unready)
         await create_namespace(view.client, TEAM)
         pool = {"metadata": {"name": POOL}, "spec": {"allocation": {"mode": "Exclusive"}}}
         kind = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind}
@@ -170,10 +169,6 @@ class Track:
     def __init__(self, view: View) -> None:
         """Work on what the view shows."""
         self.view = view
-
-    def ready(self) -> int:
-        """Nodes that are ready for pooling."""
-        return sum(is_true(inventory.status.conditions, READY_FOR_POOLING) for inventory in self.view.inventories)
 
     async def cards(self, count: int) -> list[GPUDevice]:
         """So many cards that wait for an annotation, the nodes taking turns."""

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 
 from controllers.api import names, resources
-from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import Capacity
 from controllers.api.kube import Pod
@@ -85,13 +84,8 @@ class People:
         raise AssertionError(f"pod {name} should have been refused")
 
     async def ready_nodes(self, count: int = 4) -> None:
-        view = self.view
-
-        def ready() -> int:
-            return sum(is_true(i.status.conditions, READY_FOR_POOLING) for i in view.inventories)
-
         # Where a test begins, not what it is about: a machine that is busy with other things gets its time.
-        await view.until(lambda: ready() >= count, 120, lambda: f"{ready()} nodes are ready")
+        await self.view.until(lambda: self.view.ready() >= count, 120, self.view.unready)
 
     def cards(self, pool: str) -> list[GPUDevice]:
         return sorted(
