@@ -34,6 +34,7 @@ WRITTEN = {
     "etc/group": "root:x:0:\nmodule:x:64535:\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
+BIN = Path("/usr/bin")
 _NAMED = re.compile(r"(/\S+) \(0x[0-9a-f]+\)")
 
 
@@ -86,7 +87,7 @@ def libraries(programs: list[Path]) -> set[Path]:
     return found
 
 
-def gather(root: Root, venv: Path, app: Path, without: list[str]) -> None:
+def gather(root: Root, venv: Path, app: Path, programs: Path | None, without: list[str]) -> None:
     """Fill the root; `without` are packages of the virtual environment that are not needed, as `package/subpackage`."""
     stdlib = Path(sysconfig.get_path("stdlib"))
     root.take_tree(stdlib, without=DEVELOPERS, links=False)
@@ -95,7 +96,11 @@ def gather(root: Root, venv: Path, app: Path, without: list[str]) -> None:
     site = next(root.at(venv).glob("lib/python*/site-packages"))
     for name in without:
         shutil.rmtree(site / name)  # an error where a release has moved it: it would come back unseen
-    link(root, venv, stdlib)
+    brought = sorted(programs.iterdir()) if programs else []
+    link(root, venv, stdlib, brought)
+    for program in brought:
+        root.at(BIN).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(program, root.at(BIN) / program.name)
     describe(root)
     for folder in (stdlib, venv, app):
         # A read-only root cannot keep what Python compiles; a hash that is not checked makes builds equal.
@@ -107,11 +112,11 @@ def gather(root: Root, venv: Path, app: Path, without: list[str]) -> None:
         )
 
 
-def link(root: Root, venv: Path, stdlib: Path) -> None:
-    """Take the interpreter, and the libraries that it and all compiled modules want."""
+def link(root: Root, venv: Path, stdlib: Path, programs: list[Path]) -> None:
+    """Take the interpreter, and the libraries that it, all compiled modules and other programs want."""
     interpreter = venv / "bin" / "python3"
     root.take(interpreter.parent / interpreter.readlink())
-    linked = [interpreter.resolve(), *root.at(stdlib).rglob("*.so"), *root.at(venv).rglob("*.so*")]
+    linked = [interpreter.resolve(), *programs, *root.at(stdlib).rglob("*.so"), *root.at(venv).rglob("*.so*")]
     needed = {path for path in libraries(linked) if not path.is_relative_to(root.folder)}
     libc = next(path for path in needed if path.name.startswith("libc.so"))
     for path in sorted({*needed, *(libc.parent / name for name in OPENED_LATER)}):
@@ -138,11 +143,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--venv", type=Path, required=True, help="virtual environment, made without pip")
     parser.add_argument("--app", type=Path, required=True, help="folder of the program's packages")
+    parser.add_argument("--programs", type=Path, help=f"folder of other programs, for {BIN}; may be empty")
     parser.add_argument("--without", action="append", default=[], help="a package of it that is not needed; repeatable")
     parser.add_argument("root", type=Path, help="folder to make")
     args = parser.parse_args()
     args.root.mkdir(mode=0o755)
-    gather(Root(args.root), args.venv, args.app, args.without)
+    gather(Root(args.root), args.venv, args.app, args.programs, args.without)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The pod of a pool's device plugin. Pure.
 
-It sees of its host kubelet's two folders and the bus. The device nodes, and what tells whether the runtime applies
-CDI, are not mounted yet, nor is it probed: with strategy Auto it hands out cards by environment there. In mode MIG it
-has to ask the driver for the instances, and so runs with the runtime's help.
+It sees of its host only what it needs: kubelet's two folders, the bus, the device nodes that it hands out, and what
+tells whether the runtime applies CDI. In mode MIG it has to ask the driver for the instances, and so runs with the
+runtime's help.
 """
 
 from __future__ import annotations
@@ -16,16 +16,25 @@ if TYPE_CHECKING:
 
 PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES_DIR = "/var/lib/kubelet/pod-resources"
+HOST = "/host"
+"""Where the container sees folders of its host that it has itself."""
 STRATEGIES: dict[DeviceStrategy, str] = {"Auto": "auto", "CDI": "cdi", "DeviceSpecs": "device-specs"}
 """The setting, as the program takes it."""
+HEALTH_PORT = 8080
 
 
 def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
     """The pod; `divided` where cards are handed out by MIG instances."""
     mounts = [
-        _mount("plugins", PLUGIN_DIR),
-        _mount("pod-resources", POD_RESOURCES_DIR, writable=False),
-        _mount("sys", "/sys", writable=False),
+        _mount("plugins", PLUGIN_DIR, PLUGIN_DIR, writable=True),
+        _mount("pod-resources", POD_RESOURCES_DIR, POD_RESOURCES_DIR),
+        _mount("sys", "/sys", "/sys"),
+        _mount("dev", "/dev", f"{HOST}/dev"),
+        # Not all of /etc and /run: there lie keys, and sockets that a read-only mount does not close.
+        *(
+            _mount(name, path, f"{HOST}/root{path}", create=True)
+            for name, path in (("cdi", "/etc/cdi"), ("cdi-run", "/var/run/cdi"), ("containerd", "/etc/containerd"))
+        ),
     ]
     return {
         "nodeSelector": {names.pool_node_label(pool): "true"},
@@ -41,17 +50,22 @@ def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> di
 
 
 def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
-    env = {"DEVICE_STRATEGY": STRATEGIES[strategy]}
+    env = {"HOST_DEV": f"{HOST}/dev", "HOST_ROOT": f"{HOST}/root", "DEVICE_STRATEGY": STRATEGIES[strategy]}
     if divided:
         env |= {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
     return {
         "name": "device-plugin",
         "image": image,
-        "args": ["device-plugin", "--pool", pool],
+        "args": ["device-plugin", "--pool", pool, "--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}"],
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             *({"name": name, "value": value} for name, value in env.items()),
         ],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+        # On a busy node Python takes its time to start: only then does its silence count.
+        "startupProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2, "failureThreshold": 90},
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
         "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "192Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -63,7 +77,10 @@ def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool
     }
 
 
-def _mount(name: str, path: str, *, writable: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+def _mount(
+    name: str, path: str, inside: str, *, writable: bool = False, create: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """A folder of the host: how the container mounts it, and the volume."""
-    mount = {"name": name, "mountPath": path} | ({} if writable else {"readOnly": True})
-    return mount, {"name": name, "hostPath": {"path": path}}
+    kind = "DirectoryOrCreate" if create else "Directory"
+    mount = {"name": name, "mountPath": inside} | ({} if writable else {"readOnly": True})
+    return mount, {"name": name, "hostPath": {"path": path, "type": kind}}

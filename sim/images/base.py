@@ -43,14 +43,27 @@ def lacking() -> str:
     return "" if shutil.which("debootstrap") else "debootstrap not found"
 
 
-def debian(client: docker.DockerClient) -> str:
-    """The tag of that base in the daemon, made where it is not there yet: about a minute; UserError."""
+def debian(client: docker.DockerClient, archive: Path | None = None) -> str:
+    """The tag of that base in the daemon, made where it is not there yet: about a minute; UserError.
+
+    `archive`: what `make` has written before.
+    """
     if has(client, TAG):
         return TAG
+    with tempfile.TemporaryDirectory() as folder:
+        if archive is None:
+            archive = Path(folder, "root.tar")
+            make(archive)
+        client.api.import_image_from_file(str(archive), repository=NAME, tag=SUITE)
+    return TAG
+
+
+def make(archive: Path) -> None:
+    """Write that root file system as a tar; raises UserError."""
     if why := lacking():
         raise UserError(f"a base image cannot be made of Debian's packages: {why}", do="run: make images-tools")
     with tempfile.TemporaryDirectory() as folder:
-        root, archive = Path(folder, "root"), Path(folder, "root.tar")
+        root = Path(folder, "root")
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -58,8 +71,6 @@ def debian(client: docker.DockerClient) -> str:
             raise UserError(f"debootstrap exited with {done.returncode}:\n{tail}", expected="Debian's packages")
         with tarfile.open(archive, "w") as tar:
             tar.add(root, arcname=".", filter=_kept)
-        client.api.import_image_from_file(str(archive), repository=NAME, tag=SUITE)
-    return TAG
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from docker.errors import APIError, BuildError
@@ -41,7 +42,7 @@ class Built:
 
 def build(client: docker.DockerClient, base: str = "") -> list[Built]:
     """Build every image; `base` empty: as the Dockerfiles name it. Raises UserError."""
-    return [_one(client, image, base) for image in IMAGES]
+    return [build_one(client, image, base) for image in IMAGES]
 
 
 def fetch(image: str) -> Path:
@@ -57,15 +58,18 @@ def fetch(image: str) -> Path:
     return folder
 
 
-def _one(client: docker.DockerClient, image: str, base: str) -> Built:
+def build_one(
+    client: docker.DockerClient, image: str, base: str = "", arguments: Mapping[str, str] = MappingProxyType({})
+) -> Built:
+    """Build one of them, with other arguments of its Dockerfile beside the usual ones. Raises UserError."""
     fetch(image)
-    arguments = {"PIP_NO_INDEX": "1", **_version(), **({"BASE": base} if base else {})}
+    given = {"PIP_NO_INDEX": "1", **_version(), **({"BASE": base} if base else {}), **arguments}
     try:
         made, _ = client.images.build(
             path=str(ROOT),
             dockerfile=f"images/{image}/Dockerfile",
             tag=TAGS[image],
-            buildargs=arguments,
+            buildargs=given,
             network_mode="none",
             rm=True,
             forcerm=True,

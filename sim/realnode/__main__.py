@@ -5,17 +5,25 @@ from __future__ import annotations
 import sys
 
 from sim.errors import UserError
+from sim.images import archive
 from sim.programs import NODE_PROGRAMS, PROGRAMS, ensure, for_stream
 from sim.realnode.needs import missing
 
+IMAGE = "control-plane"
+
 
 def main() -> int:
-    """Print where each program is; 1 where a person has something to repair."""
+    """Print where each program and image is; 1 where a person has something to repair."""
     if reason := missing():
         sys.stderr.write(f"no real node here: {reason}\n")
         return 0
+    progress = for_stream()
     try:
-        paths = ensure((*PROGRAMS, *NODE_PROGRAMS), progress=for_stream())
+        paths = ensure((*PROGRAMS, *NODE_PROGRAMS), progress=progress)
+        if reason := archive.lacking(IMAGE):
+            sys.stderr.write(f"{reason}\n")
+        else:
+            paths[IMAGE] = archive.ensure(IMAGE, progress)
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

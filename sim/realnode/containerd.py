@@ -22,8 +22,9 @@ SUBNET: Final = "10.251.77.0/24"
 _CRI: Final = 'plugins."io.containerd.grpc.v1.cri"'
 
 
-def config(places: Places, cni_plugins: Path) -> str:
-    """The configuration, of version 2 as containerd 1.7 reads it."""
+def config(places: Places, cni_plugins: Path, *, cdi: bool = True) -> str:
+    """The configuration, of version 2 as containerd 1.6 and 1.7 read it; `cdi` where it is 1.7."""
+    with_cdi = f'  enable_cdi = true\n  cdi_spec_dirs = ["{places.cdi}"]\n' if cdi else ""
     runtimes = "".join(
         f'[{_CRI}.containerd.runtimes.{name}]\n  runtime_type = "io.containerd.runc.v2"\n'
         f'[{_CRI}.containerd.runtimes.{name}.options]\n  Root = "{places.containerd / "runc"}"\n'
@@ -44,9 +45,7 @@ state = "{places.containerd / "state"}"
   restrict_oom_score_adj = true
   disable_hugetlb_controller = true
   tolerate_missing_hugetlb_controller = true
-  enable_cdi = true
-  cdi_spec_dirs = ["{places.cdi}"]
-[{_CRI}.cni]
+{with_cdi}[{_CRI}.cni]
   bin_dir = "{cni_plugins}"
   conf_dir = "{places.cni}"
 [{_CRI}.containerd]

@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from sim.realnode.places import PLUGINS
+from sim.realnode.places import PLUGINS, POD_RESOURCES
 
 CNI: Final = Path("/usr/lib/cni")
 CNI_PLUGINS: Final = ("ptp", "host-local", "loopback")
-OURS: Final = (PLUGINS.name, "pod-resources")
-"""What a node of ours leaves in kubelet's usual folder: the second is a mount of the device plugins' pods."""
+OURS: Final = (PLUGINS.name, POD_RESOURCES.name)
+"""What a node of ours leaves in kubelet's usual folder."""
 INSTALL: Final = "apt-get install runc containernetworking-plugins gcc libc6-dev"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,8 +19,8 @@ from sim.controlplane.ports import free_ports
 from sim.controlplane.state import write_atomically
 from sim.errors import UserError
 from sim.programs import Silent
-from sim.realnode import cards, containerd, image, kubelet, needs, runtime
-from sim.realnode.places import PLUGINS, SOCKET_MAX, Places
+from sim.realnode import cards, containerd, distribution, hostfolders, image, kubelet, needs, runtime
+from sim.realnode.places import SOCKET_MAX, Places
 from sim.realnode.sweep import NAMESPACE, remove
 
 if TYPE_CHECKING:
@@ -34,6 +33,16 @@ if TYPE_CHECKING:
 
 READY_SECONDS: Final = 60.0
 IMPORT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a node is like, where it is not as usual."""
+
+    debian: bool = False
+    """Whether containerd is Debian's 1.6, which knows no CDI, and not 1.7 built from its module."""
+    archives: tuple[Path, ...] = ()
+    """Images that it gets beside the test's own, as `docker save` leaves them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,8 @@ def up(
     name: str,
     labels: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    *,
+    setup: Setup = Setup(),
 ) -> RealNode:
     """Start containerd and kubelet, and return when the Node is Ready; raises UserError.
 
@@ -63,17 +74,21 @@ def up(
         raise UserError(lacks)
     progress = progress or Silent()
     paths = programs.ensure(programs.NODE_PROGRAMS, progress=progress)
+    if setup.debian:
+        paths = {**paths, **distribution.containerd(progress)}
     library = nvml.build(progress)
     places = Places(plane.dir / "node")
     if len(str(places.socket)) > SOCKET_MAX:
         raise UserError(f"{places.socket} is too long for a socket", do="use a folder with a shorter path")
     with progress.task(f"starting containerd and kubelet as node {name}"):
-        remove(places)
-        _forget_plugins()
+        _remove(places)
         places.root.mkdir()
+        hostfolders.prepare(places)
         tree = cards.write(places, name, library)
-        _start_containerd(plane, places, paths)
-        _import_images(places, paths)
+        _start_containerd(plane, places, paths, cdi=not setup.debian)
+        image.write(places.image, paths["payload"])
+        for archive in (places.image, *setup.archives):
+            _import(places, paths["ctr"], archive)
         _start_kubelet(plane, places, paths["kubelet"], name, labels or {})
         for sign in ("create", "condition=Ready"):
             tools.run("wait", f"--for={sign}", f"node/{name}", f"--timeout={READY_SECONDS:.0f}s")
@@ -83,32 +98,24 @@ def up(
 
 def clear(folder: Path) -> None:
     """End what is left of the node in a control plane's folder, which has ended, and remove its data."""
-    remove(Places(folder.resolve() / "node"))
-    _forget_plugins()
+    _remove(Places(folder.resolve() / "node"))
 
 
-def _start_containerd(plane: ControlPlane, places: Places, paths: Mapping[str, Path]) -> None:
+def _start_containerd(plane: ControlPlane, places: Places, paths: Mapping[str, Path], *, cdi: bool) -> None:
     for folder in (places.cni, places.addresses):
         folder.mkdir()
-    places.containerd_config.write_text(containerd.config(places, needs.CNI))
+    places.containerd_config.write_text(containerd.config(places, needs.CNI, cdi=cdi))
     (places.cni / "10-e2e.conflist").write_text(containerd.network(places))
     spec = runtime.process(places, paths["containerd"], paths["containerd-shim-runc-v2"])
     controlplane.add_process(plane.dir, spec)
     controlplane.wait_ready(plane.dir, spec.name, READY_SECONDS, max_restarts=2)
 
 
-def _import_images(places: Places, paths: Mapping[str, Path]) -> None:
-    image.write(places.image, paths["payload"])
-    command = [str(paths["ctr"]), f"--address={places.socket}", f"--namespace={NAMESPACE}"]
-    done = subprocess.run(
-        [*command, "images", "import", str(places.image)],
-        capture_output=True,
-        text=True,
-        timeout=IMPORT_SECONDS,
-        check=False,
-    )
+def _import(places: Places, ctr: Path, archive: Path) -> None:
+    command = [str(ctr), f"--address={places.socket}", f"--namespace={NAMESPACE}", "images", "import", str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False)
     if done.returncode != 0:
-        raise UserError(f"containerd does not take the images: {done.stderr.strip()}")
+        raise UserError(f"containerd does not take the images of {archive}: {done.stderr.strip()}")
 
 
 def _start_kubelet(plane: ControlPlane, places: Places, program: Path, name: str, labels: Mapping[str, str]) -> None:
@@ -135,10 +142,7 @@ def _identity(plane: ControlPlane, name: str) -> str:
     )
 
 
-def _forget_plugins() -> None:
-    """Remove what an earlier kubelet remembers of devices: it would hold them for pods that are gone."""
-    for left in PLUGINS.glob("*") if PLUGINS.is_dir() else ():
-        left.unlink(missing_ok=True)
-    for folder in (*(PLUGINS.parent / name for name in needs.OURS), PLUGINS.parent):
-        with suppress(OSError):
-            folder.rmdir()  # only where nothing else is in it
+def _remove(places: Places) -> None:
+    hostfolders.forget(places)
+    remove(places)
+    hostfolders.forget_plugins()

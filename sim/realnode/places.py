@@ -12,6 +12,8 @@ from typing import Final
 
 PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
 """Where kubelet listens for device plugins."""
+POD_RESOURCES: Final = PLUGINS.with_name("pod-resources")
+"""Where pods look for kubelet's PodResources; `Places.pod_resources` is where this kubelet has it."""
 SOCKET_MAX: Final = 100
 """Characters that the path of a socket may have: the kernel takes 107, and containerd adds `.ttrpc`."""
 
@@ -21,6 +23,11 @@ class Places:
     """The paths of the node in `root`, which is absolute."""
 
     root: Path
+
+    @property
+    def absent(self) -> Path:
+        """A list of folders that the machine did not have before the node."""
+        return self.root / "absent"
 
     @property
     def socket(self) -> Path:

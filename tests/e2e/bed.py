@@ -6,6 +6,7 @@ import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import psutil
 
@@ -19,7 +20,7 @@ from sim.module.install import Tools
 from sim.programs import Progress
 from sim.realnode import agents
 from sim.realnode import node as realnode
-from sim.realnode.node import RealNode
+from sim.realnode.node import RealNode, Setup
 from sim.realnode.places import PLUGINS
 
 NODE = "real-1"
@@ -28,14 +29,24 @@ READY_SECONDS = 60.0
 
 
 class Bed:
-    """The cluster with its one node, without caches: lives for all tests."""
+    """A control plane and its one node, without caches: lives for all tests of a file."""
 
-    def __init__(self, folder: Path, progress: Progress) -> None:
-        self.plane: ControlPlane = bring_up(folder, Options(nodes=0, agent=False), progress)
-        layout = self.plane.dir
-        self.tools = Tools(self.plane.kubectl, Path(), self.plane.kubeconfig)
-        self.identities = layout / "pki" / "identities"
-        # The node comes with driver, toolkit and monitoring: how nodes are prepared is tested on simulated ones.
+    def __init__(self, plane: ControlPlane, helm: Path, setup: Setup, progress: Progress) -> None:
+        self.plane = plane
+        self.tools = Tools(plane.kubectl, helm, plane.kubeconfig)
+        self.identities = plane.dir / "pki" / "identities"
+        self.node: RealNode = realnode.up(plane, self.tools, NODE, {names.LABEL_PRESENT: "true"}, progress, setup=setup)
+
+    @classmethod
+    def with_module(cls, folder: Path, progress: Progress, setup: Setup) -> Self:
+        """One on which the module's four processes run beside the node, as in `make up`."""
+        made = cls(bring_up(folder, Options(nodes=0, agent=False), progress), Path(), setup, progress)
+        made.prepared()
+        made.discover()
+        return made
+
+    def prepared(self) -> None:
+        """The node comes with driver, toolkit and monitoring: how nodes are prepared is tested on simulated ones."""
         settings = {"bootstrap": {name: {"enabled": False} for name in COMPONENTS}}
         config = {
             "apiVersion": "deckhouse.io/v1alpha1",
@@ -44,7 +55,9 @@ class Bed:
             "spec": {"enabled": True, "version": 1, "settings": settings},
         }
         self.tools.run("apply", "--server-side", "--filename=-", stdin=json.dumps(config))
-        self.node: RealNode = realnode.up(self.plane, self.tools, NODE, {names.LABEL_PRESENT: "true"}, progress)
+
+    def discover(self) -> None:
+        """Start the agent's discovery beside its pod."""
         self.add(agents.discover(self.node, self.identity(agents.DISCOVER), free_ports(1)[0]))
 
     @staticmethod

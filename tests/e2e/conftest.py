@@ -1,9 +1,10 @@
-"""One real node for all end-to-end tests, started once."""
+"""One real node for the end-to-end tests of a file, started once for them; `SETUP` in the file says what it is like."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from sim.programs import for_stream
 from sim.realnode.needs import lacking
+from sim.realnode.node import Setup
 from sim.view import View
 from tests.e2e.admin import NAMESPACE, Admin
 from tests.e2e.bed import Bed
@@ -32,18 +34,39 @@ def alone() -> Iterator[None]:
     os.close(lock)
 
 
-@pytest.fixture(scope="session")
-def bed(alone: None) -> Iterator[Bed]:
-    """The cluster; skipped where the machine cannot run it."""
+@pytest.fixture(scope="module")
+def place(alone: None) -> Path:
+    """The folder, of which nothing is left; skipped where the machine cannot run a node."""
     if os.geteuid() == 0:
         Bed.end(FOLDER)  # of a run that was killed
     if reason := lacking():
         pytest.skip(reason)
+    return FOLDER
+
+
+@pytest.fixture(scope="module")
+def bed(place: Path, request: pytest.FixtureRequest) -> Iterator[Bed]:
+    """The cluster."""
     try:
-        yield Bed(FOLDER, for_stream())
+        yield Bed.with_module(place, for_stream(), getattr(request.module, "SETUP", Setup()))
     finally:
         Bed.end(FOLDER)
     assert Bed.left(FOLDER) == []
+
+
+@pytest.fixture
+def in_dev(admin: Admin) -> Iterator[None]:
+    """The cards' device nodes where every program looks for them; skipped where the machine has such cards."""
+    if found := sorted(path.name for path in Path("/dev").glob("nvidia*")):
+        pytest.skip(f"this machine has its own {', '.join(found)}")
+    made = [Path("/dev") / node.name for node in admin.places.devices.iterdir()]
+    try:
+        for path in made:
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        yield
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
 
 
 @pytest.fixture

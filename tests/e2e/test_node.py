@@ -6,12 +6,9 @@ Every test leaves the node as it found it: four free cards, no pool.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import stat
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -40,21 +37,6 @@ async def ask(admin: Admin) -> AsyncIterator[Kubelet]:
     made = Kubelet(admin.places.pod_resources)
     yield made
     await made.close()
-
-
-@pytest.fixture
-def in_dev(admin: Admin) -> Iterator[None]:
-    """The cards' device nodes where every program looks for them; skipped where the machine has such cards."""
-    if found := sorted(path.name for path in Path("/dev").glob("nvidia*")):
-        pytest.skip(f"this machine has its own {', '.join(found)}")
-    made = [Path("/dev") / node.name for node in admin.places.devices.iterdir()]
-    try:
-        for path in made:
-            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
-        yield
-    finally:
-        for path in made:
-            path.unlink(missing_ok=True)
 
 
 async def test_a_container_has_the_card_that_was_reserved_and_no_other(admin: Admin):

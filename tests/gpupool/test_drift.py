@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from controllers.api.settings import parse_settings
 from controllers.gpupool import operands, plan
 from controllers.runtime.plan import Apply, Delete
 from controllers.runtime.resting import NAME_RESTS
+from nodeagent.deviceplugin.__main__ import CDI_DIRS
+from nodeagent.deviceplugin.look import CONTAINERD
 from tests.gpupool.world import Cluster
 
 NAME = names.plugin_object("a")
@@ -44,6 +47,9 @@ def container(obj: Any) -> Any:
 EDITS: dict[str, Callable[[Any], None]] = {
     "another pool's socket": lambda o: container(o)["args"].__setitem__(2, "b"),
     "another flag": lambda o: container(o)["args"].append("--socket=/tmp/x.sock"),
+    "another port": lambda o: container(o)["ports"][0].__setitem__("containerPort", 9),
+    "another probe": lambda o: container(o)["livenessProbe"]["httpGet"].__setitem__("path", "/x"),
+    "another view of the host": lambda o: template(o)["volumes"][3]["hostPath"].__setitem__("path", "/"),
     "another folder of kubelet": lambda o: template(o)["volumes"][0]["hostPath"].__setitem__("path", "/elsewhere"),
     "another place of it": lambda o: container(o)["volumeMounts"][0].__setitem__("mountPath", "/elsewhere"),
     "another node's name": lambda o: container(o)["env"][0].__setitem__("valueFrom", {"fieldRef": {"fieldPath": "x"}}),
@@ -177,8 +183,42 @@ def test_no_pool_reaches_the_socket_nor_kubelets_folders(mode: dict[str, str]) -
         "plugins": ("/var/lib/kubelet/device-plugins", False),
         "pod-resources": ("/var/lib/kubelet/pod-resources", True),
         "sys": ("/sys", True),
+        "dev": ("/host/dev", True),
+        "cdi": ("/host/root/etc/cdi", True),
+        "cdi-run": ("/host/root/var/run/cdi", True),
+        "containerd": ("/host/root/etc/containerd", True),
     }
     assert all(mounts[name][0].endswith(path) for name, path in folders.items())
+
+
+def test_the_plugin_sees_of_its_host_what_it_looks_for() -> None:
+    """Its own defaults below HOST_ROOT are the folders that are mounted there."""
+    made = served().objects[DAEMONSET]
+    env = {each["name"]: each.get("value") for each in container(made)["env"]}
+    mounted = {m["mountPath"] for m in container(made)["volumeMounts"]}
+    wanted = {f"{env['HOST_ROOT']}/{folder}" for folder in (*CDI_DIRS, str(Path(CONTAINERD).parent))}
+    assert wanted | {env["HOST_DEV"]} <= mounted
+
+
+def test_a_node_without_a_cdi_folder_gets_an_empty_one_and_one_without_kubelets_starts_nothing() -> None:
+    """The runtime makes a missing hostPath that has no type: the plugin would wait in a folder where no kubelet is."""
+    kinds = {v["name"]: v["hostPath"]["type"] for v in template(served().objects[DAEMONSET])["volumes"]}
+    made = {name for name, kind in kinds.items() if kind == "DirectoryOrCreate"}
+    assert made == {"cdi", "cdi-run", "containerd"}
+    assert {kinds[name] for name in kinds.keys() - made} == {"Directory"}
+
+
+def test_the_plugin_is_probed_where_it_answers() -> None:
+    made = container(served().objects[DAEMONSET])
+    flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in made["args"] if flag.startswith("--health-"))
+    assert flags == {"health-host": "0.0.0.0", "health-port": str(made["ports"][0]["containerPort"])}  # noqa: S104
+    paths = {kind: made[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert paths == {
+        "startup": {"path": "/healthz", "port": "health"},
+        "liveness": {"path": "/healthz", "port": "health"},
+        "readiness": {"path": "/readyz", "port": "health"},
+    }
+    assert [port["name"] for port in made["ports"]] == ["health"]
 
 
 @pytest.mark.parametrize(("said", "flag"), [("Auto", "auto"), ("CDI", "cdi"), ("DeviceSpecs", "device-specs")])

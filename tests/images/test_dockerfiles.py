@@ -18,10 +18,12 @@ from sim.module.processes import MODULES
 from tests.images.dockerfile import sources, stages, target
 
 COMMANDS = {
-    "control-plane": [("-m", module) for module in (*MODULES.values(), "controllers.inventory.coverage")],
+    "control-plane": [
+        ("-m", module) for module in (*MODULES.values(), "controllers.inventory.coverage", "controllers.install")
+    ],
     "node-agent": [("-m", "nodeagent", role) for role in ROLES],
 }
-DEVELOPERS = ("controllers/api/crdgen.py", "nodeagent/deviceplugin/wire/generate.py")
+DEVELOPERS = ("nodeagent/deviceplugin/wire/generate.py",)
 """Programs that write files of the repository; no process imports them."""
 
 
@@ -57,7 +59,7 @@ def test_every_image_has_a_dockerfile_and_commands():
 
 
 def test_the_base_is_pinned_and_may_be_another(dockerfile):
-    head, build, _ = stages(dockerfile)
+    head, *_, build, _ = stages(dockerfile)
     assert build.base == "${BASE}"
     assert re.fullmatch(r"BASE=\S+/python:3\.11\.\d+-slim-\w+(@sha256:[0-9a-f]{64})?", head.of("ARG")[0])
 
@@ -74,14 +76,36 @@ def test_the_user_is_a_number_that_is_not_root(dockerfile):
     assert stages(dockerfile)[-1].of("USER") == ["64535:64535"]
 
 
-def test_nothing_is_added_or_fetched_but_by_pip_with_hashes(dockerfile):
+def test_nothing_is_added_or_fetched_but_by_pip_with_hashes(image, dockerfile):
     steps = [step for stage in stages(dockerfile) for step in stage.steps]
     assert not [text for name, text in steps if name == "ADD"]
     runs = [text for name, text in steps if name == "RUN"]
     assert not [run for run in runs if re.search(r"\b(curl|wget|apt-get|apk|git|gcc|make)\b|https?://", run)]
-    installs = [run for run in runs if " install " in run]
+    installs = [run for run in runs if " install " in run and run != program(image, dockerfile)]
     assert len(installs) == 1
     assert {"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(installs[0].split())
+
+
+@pytest.mark.parametrize("release", ["", "v0.12.1"])
+def test_mig_parted_is_fetched_only_where_its_release_is_named(tmp_path, release):
+    dockerfile = (ROOT / "images" / "node-agent" / "Dockerfile").read_text()
+    go = tmp_path / "go"
+    go.write_text(f'#!/bin/sh\necho "$GOBIN $*" >> {tmp_path}/asked\n')
+    go.chmod(0o755)
+    step = program("node-agent", dockerfile).replace("/out", f"{tmp_path}/out")
+    subprocess.run(["sh", "-c", step], env={"PATH": f"{tmp_path}:/bin:/usr/bin", "MIG_PARTED": release}, check=True)
+    asked = (tmp_path / "asked").read_text().split() if release else []
+    assert (tmp_path / "asked").exists() == bool(release)
+    package = f"github.com/NVIDIA/mig-parted/cmd/nvidia-mig-parted@{release}"
+    assert asked[:2] + asked[-1:] == ([f"{tmp_path}/out", "install", package] if release else [])
+    assert stages(dockerfile)[0].of("ARG")[1:] == ["MIG_PARTED=", "GO_BASE=${BASE}"], "nothing else unless asked for"
+
+
+def program(image, dockerfile):
+    """The step that makes the program beside Python's; empty where an image has none."""
+    made = [stage for stage in stages(dockerfile) if stage.base == "${GO_BASE}"]
+    assert bool(made) == (image == "node-agent")
+    return made[0].of("RUN")[0] if made else ""
 
 
 def test_no_address_of_a_package_index_is_written_down(image):

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.__main__ import ROLES
 from sim.errors import UserError
 from sim.images import base
-from sim.images.build import TAGS, build
+from sim.images.build import TAGS, build, build_one
 from sim.images.daemon import connected
 from tests.images.test_dockerfiles import COMMANDS
 
@@ -133,6 +133,26 @@ def test_no_shell_no_compiler_no_package_manager(images, client, image):
     assert {name: path for name, path in programs.items() if name in FOREIGN} == {}
     assert not [path for path in found if "/site-packages/pip" in path or path.endswith("ensurepip")]
     assert not [path for path, entry in found.items() if entry.mode & 0o6000], "setuid or setgid"
+
+
+@pytest.fixture
+def fake_go(client, images):
+    """A base whose `go install` brings some linked program under the name of the package."""
+    script = "for p; do :; done; p=${p##*/}; cp /usr/bin/env $GOBIN/${p%%@*}"
+    text = f"FROM {base.TAG}\nRUN printf '#!/bin/sh\\n{script}\\n' > /usr/local/bin/go && chmod 755 /usr/local/bin/go\n"
+    tag = "registry.local/gpu-control-plane/fake-go:test"
+    client.images.build(fileobj=io.BytesIO(text.encode()), tag=tag, network_mode="none", rm=True, forcerm=True)
+    return tag
+
+
+def test_a_release_of_mig_parted_that_is_named_is_in_the_image_with_its_libraries(images, client, run, fake_go):
+    """Its module could not be fetched where this was written: go is played, all else is real."""
+    assert "usr/bin/nvidia-mig-parted" not in files(client, "node-agent")
+    try:
+        build_one(client, "node-agent", base.TAG, {"MIG_PARTED": "v0.12.1", "GO_BASE": fake_go})
+        assert "PYTHONPATH=/app" in run("node-agent", [], ["nvidia-mig-parted"])
+    finally:
+        build_one(client, "node-agent", base.TAG)  # the tag as other tests expect it; every step is remembered
 
 
 @pytest.mark.parametrize("image", sorted(TAGS))

@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 
 from sim.controlplane import pki
-from sim.realnode import containerd, image, kubelet, needs
+from sim.realnode import containerd, distribution, hostfolders, image, kubelet, needs
 from sim.realnode.places import Places
 
 
@@ -48,6 +48,49 @@ def test_the_configuration_of_containerd_keeps_everything_in_the_node_s_folder(p
     assert set(cri["containerd"]["runtimes"]) == {"runc", "nvidia", "nvidia-cdi"}, "handlers of our RuntimeClasses"
     assert cri["enable_cdi"]
     assert cri["sandbox_image"] == image.PAUSE
+
+
+def test_a_containerd_that_knows_no_cdi_is_told_nothing_of_it(places: Places):
+    cri = tomllib.loads(containerd.config(places, Path("/usr/lib/cni"), cdi=False))["plugins"][
+        "io.containerd.grpc.v1.cri"
+    ]
+    assert not [key for key in cri if "cdi" in key]
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3", "1.6.20"),
+        ("containerd github.com/containerd/containerd v1.7.35 0123abc", ""),
+        ("containerd github.com/containerd/containerd/v2 2.1.6", ""),
+    ],
+)
+def test_only_a_containerd_1_6_is_debian_s(tmp_path: Path, says: str, version: str):
+    program = tmp_path / "containerd"
+    program.write_text(f"#!/bin/sh\necho '{says}'\n")
+    program.chmod(0o755)
+    assert distribution.version(program) == version
+    assert distribution.version(tmp_path / "absent") == ""
+
+
+def test_folders_that_the_machine_had_and_what_lies_in_others_stay(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    had, empty, filled = (tmp_path / name for name in ("had", "empty", "filled"))
+    link = tmp_path / "lib" / "pod-resources"
+    monkeypatch.setattr(hostfolders, "MADE_BY_KUBELET", (had, empty, filled))
+    monkeypatch.setattr(hostfolders, "POD_RESOURCES", link)
+    monkeypatch.setattr(hostfolders, "PLUGINS", link.with_name("device-plugins"))
+    had.mkdir()
+    places.root.mkdir()
+    hostfolders.prepare(places)
+    assert link.readlink() == places.pod_resources.parent
+    for folder in (empty, filled):
+        folder.mkdir()
+    (filled / "file").touch()
+    hostfolders.forget(places)
+    hostfolders.forget_plugins()
+    assert [folder.exists() for folder in (had, empty, filled, link.parent)] == [True, False, True, False]
 
 
 def test_kubelet_listens_on_loopback_and_lets_in_nobody_without_a_certificate(places: Places):

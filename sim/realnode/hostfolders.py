@@ -1,0 +1,45 @@
+"""The host's folders that pods of the module mount: made for the node, and taken away with it.
+
+A pod names kubelet's folders where they usually are, and this kubelet's root is elsewhere: a link leads there. Others
+kubelet itself makes where they are absent (`DirectoryOrCreate`); which those are is written down before it starts, so
+that the machine keeps what it had.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sim.realnode import needs
+from sim.realnode.places import PLUGINS, POD_RESOURCES
+
+if TYPE_CHECKING:
+    from sim.realnode.places import Places
+
+MADE_BY_KUBELET: Final = (Path("/etc/cdi"), Path("/var/run/cdi"), Path("/etc/containerd"))
+
+
+def prepare(places: Places) -> None:
+    """Lead from kubelet's usual folder to its own, and note what the machine lacks; before kubelet starts."""
+    places.absent.write_text("".join(f"{path}\n" for path in MADE_BY_KUBELET if not path.exists()))
+    POD_RESOURCES.parent.mkdir(parents=True, exist_ok=True)
+    POD_RESOURCES.symlink_to(places.pod_resources.parent)
+
+
+def forget(places: Places) -> None:
+    """Remove what kubelet made for pods; needs the node's folder."""
+    for line in places.absent.read_text().splitlines() if places.absent.exists() else ():
+        with suppress(OSError):
+            Path(line).rmdir()  # only where nothing else is in it
+
+
+def forget_plugins() -> None:
+    """Remove what an earlier kubelet remembers of devices: it would hold them for pods that are gone."""
+    if POD_RESOURCES.is_symlink():
+        POD_RESOURCES.unlink()
+    for left in PLUGINS.glob("*") if PLUGINS.is_dir() else ():
+        left.unlink(missing_ok=True)
+    for folder in (*(PLUGINS.parent / name for name in needs.OURS), PLUGINS.parent):
+        with suppress(OSError):
+            folder.rmdir()  # only where nothing else is in it
