@@ -76,7 +76,9 @@ def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied |
     ):
         if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
             why = condition.message.rstrip(".") or "no details were given"
-            if kind == MAINTENANCE:
+            if condition.reason == names.REASON_MODULE_DISABLED:
+                why = f"the module is disabled by ModuleConfig {names.MODULE}, and pods that run keep their cards"
+            elif kind == MAINTENANCE:
                 # Its message names the pods that are waited for, which other tenants are not to read.
                 why = f"its cards are being divided anew ({condition.reason})"
             see = f"kubectl describe gpupool {pool.name}"

@@ -37,6 +37,8 @@ COLUMNS: dict[str, list[Column]] = {
         ("State", "string", ".status.state", 0),
         ("Pool", "string", ".status.poolRef.name", 0),
         ("Inventory", "string", ".status.conditions[?(@.type=='InventoryIncomplete')].reason", 0),
+        ("Health", "string", ".status.conditions[?(@.type=='Faulted')].reason", 1),
+        ("Serves", "string", ".status.allocations[0].pod", 1),
         ("Managed", "boolean", ".status.managed", 1),
         ("Address", "string", ".status.hardware.pci.address", 1),
         ("Device", "string", ".status.hardware.pci.device", 1),
@@ -53,20 +55,27 @@ COLUMNS: dict[str, list[Column]] = {
         ("Driver", "string", ".status.driver.version", 0),
         ("CUDA", "string", ".status.driver.cudaVersion", 1),
         ("Toolkit", "string", ".status.driver.toolkitVersion", 1),
+        ("Message", "string", ".status.conditions[?(@.type=='ReadyForPooling')].message", 1),
         ("Age", "date", ".metadata.creationTimestamp", 0),
     ],
     "GPUPool": [
-        ("Mode", "string", ".spec.allocation.mode", 0),
+        # Not the spec's, which says nothing where it is left out.
+        ("Mode", "string", ".status.appliedAllocation.mode", 0),
         ("Total", "integer", ".status.capacity.total", 0),
         ("Used", "integer", ".status.capacity.used", 0),
         ("Reserved", "integer", ".status.capacity.reserved", 0),
         ("Available", "integer", ".status.capacity.available", 0),
         ("Ready", "string", ".status.conditions[?(@.type=='Available')].status", 0),
+        ("Unavailable", "integer", ".status.capacity.unavailable", 1),
         ("Maintenance", "string", ".status.conditions[?(@.type=='Maintenance')].status", 1),
+        ("Misconfigured", "string", ".status.conditions[?(@.type=='Misconfigured')].status", 1),
+        ("Message", "string", ".status.conditions[?(@.type=='Available')].message", 1),
         ("Age", "date", ".metadata.creationTimestamp", 0),
     ],
 }
 SHORT = {"GPUDevice": "gpudev", "GPUNodeInventory": "gpunode", "GPUPool": "gpupool"}
+CATEGORY = "gpu"
+"""`kubectl get gpu` shows all kinds of the module."""
 SELECTABLE = {"GPUDevice": (".status.nodeName", ".status.state", ".status.poolRef.name")}
 RULES: dict[str, list[dict[str, str]]] = {"GPUPool": POOL_RULES}
 
@@ -165,6 +174,7 @@ def crd(resource: Resource, record: type[Any]) -> dict[str, Any]:
                 "singular": resource.kind.lower(),
                 # A short name equal to the singular would clash with it.
                 "shortNames": [short for short in (SHORT[resource.kind],) if short != resource.kind.lower()],
+                "categories": [CATEGORY],
             },
             "versions": [version],
         },

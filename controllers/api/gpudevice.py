@@ -93,7 +93,7 @@ class Pci:
     class_: Annotated[str, Field(alias="class", pattern="^[0-9a-f]{4}$")]
     """PCI class and subclass: 0300 display, 0302 3D, 0380 other display."""
     address: Annotated[str, Field(pattern="^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]$")]
-    """domain:bus:device.function."""
+    """Place on the bus, as domain:bus:device.function."""
 
 
 @record

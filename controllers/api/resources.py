@@ -48,9 +48,13 @@ NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=Fals
 CONFIGMAP: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SECRET: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 EVENT: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
+DEPLOYMENT: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 DAEMONSET: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 RUNTIMECLASS: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 LEASE: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+CRD: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
 MUTATING_WEBHOOK: Final = Resource(
     "admissionregistration.k8s.io",
     "v1",

@@ -153,10 +153,11 @@ async def wire(process: Process) -> None:
     )
     settings = module_settings(process)
     reconciler = Reconciler(process, world, settings)
-    REGISTRY.register(Readiness(world))
-    REGISTRY.register(DeviceHealth(reconciler.ward.known))
 
     async def work() -> None:
+        # Only who leads tells of the cluster: a standby's word would count twice.
+        REGISTRY.register(Readiness(world))
+        REGISTRY.register(DeviceHealth(reconciler.ward.known))
         reconciler.begin()
         async with asyncio.TaskGroup() as group:
             for controller in (reconciler.nodes, reconciler.components):

@@ -17,6 +17,7 @@ from controllers.bootstrap.health import judge
 from controllers.bootstrap.health.writing import telemetry, worth_writing
 from controllers.bootstrap.situation import fails, verdict
 from controllers.domain.clock import stamp
+from controllers.domain.wording import sentence
 from controllers.runtime.plan import Apply, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ VALIDATION_FAILED: Final = "ValidationFailed"
 VALIDATED: Final = "Validated"
 REASONS: Final = (*judge.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATION_FAILED + judge.HELD, VALIDATED)
 """Every reason of the condition Faulted."""
+_AWAY: Final = "No new pod gets the card until it is healthy again; pods that have it keep it"
+_KEPT: Final = "See why so many fail at once, or raise health.maxUnavailablePercent"
 
 
 def wanting(seen: ObservedNode, roles: Sequence[str]) -> dict[str, str]:
@@ -147,11 +150,11 @@ def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Ite
     was, now = (one.status if one else "False" for one in (recorded, made))
     if made is None or (was, recorded.reason if recorded else "") == (now, made.reason):
         return
-    text = f"{made.reason}: {made.message}"
+    text, see = sentence(f"{made.reason}: {made.message}"), f"kubectl describe gpudevice {card.name}"
     if now == "True" and was != "True":
-        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, text)
+        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
     elif now == "Unknown" and made.reason.endswith(judge.HELD):
-        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_FUSE_HELD, text)
+        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_FUSE_HELD, f"{text} {_KEPT}: {see}")
     elif now == "False" and was == "True":
         yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
 
@@ -161,5 +164,7 @@ def _obeyed(card: Card, made: Condition | None) -> Iterator[Action]:
     about = ref(GPUDEVICE, card)
     if made is None or made.reason != judge.RETURNED:
         why = f"{made.reason}: {made.message}" if made is not None and made.status == "True" else "it is not faulted"
-        yield Note(about, "Warning", names.EVENT_RETURN_IGNORED, f"{names.RETURN} changes nothing: {why}")
+        text = sentence(f"{names.RETURN} changes nothing: {why}")
+        see = f"What keeps the card out is in its conditions: kubectl describe gpudevice {card.name}"
+        yield Note(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")
     yield Merge(about, card.metadata.resource_version, {"metadata": {"annotations": {names.RETURN: None}}})

@@ -38,6 +38,11 @@ def plan(
     if not enabled:
         _daemonsets(draft, seen, {}, now)
         _configmaps(draft, seen.configmaps, {})
+        for name in operands.runtime_classes():
+            found = seen.runtime_classes.get(name)
+            # Last, since the programs above run under them; one without our label is the administrator's.
+            if found is not None and found.metadata.labels.get(names.LABEL_MODULE) == names.MODULE:
+                draft.add(Delete(ref(RUNTIMECLASS, found), found.metadata.resource_version))
         return draft.done()
     for name, body in operands.runtime_classes().items():
         # One that is there may be the administrator's, and its handler cannot be changed.

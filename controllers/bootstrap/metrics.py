@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from controllers.api import names
-from controllers.api.conditions import NODE_OWNERS, NUMBERS, READY_FOR_POOLING, is_true
+from controllers.api.conditions import FAULTED, NODE_OWNERS, NUMBERS, READY_FOR_POOLING, find, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ OURS = frozenset(kind for kind, owner in NODE_OWNERS.items() if owner == names.M
 
 
 class Readiness(Collector):
-    """What each node's conditions say, and which driver it has."""
+    """What each node's conditions say, which driver it has, and which cards are faulted."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -30,7 +30,7 @@ class Readiness(Collector):
         """Count; safe in another thread than the caches'."""
         ready = GaugeMetricFamily("gpu_bootstrap_ready", "1 while a node is ready for pooling.", labels=["node"])
         told = GaugeMetricFamily(
-            "gpu_bootstrap_condition",
+            "gpu_node_inventory_condition",
             "Condition of a node: 1 True, 0 False, -1 Unknown.",
             labels=["node", "condition"],
         )
@@ -46,4 +46,18 @@ class Readiness(Collector):
             if status.driver is not None and status.driver.version:
                 known = {"version": status.driver.version, "cuda_version": status.driver.cuda_version or ""}
                 driver.add_metric([inventory.name], known)
-        yield from (ready, told, driver)
+        yield from (ready, told, driver, self._faulted())
+
+    def _faulted(self) -> Metric:
+        """Only cards that are out of service have a series."""
+        faulted = GaugeMetricFamily(
+            "gpu_device_faulted",
+            "1 for each card that is out of service by a fault; no series for others.",
+            labels=["node", "device", "pool", "reason"],
+        )
+        for card in self._world.devices:
+            found = find(card.status.conditions, FAULTED)
+            if found is not None and found.status == "True":
+                pool = card.status.pool_ref.name if card.status.pool_ref is not None else ""
+                faulted.add_metric([card.status.node_name or "", card.name, pool, found.reason], 1)
+        return faulted

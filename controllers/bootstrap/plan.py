@@ -23,6 +23,7 @@ from controllers.bootstrap.observe import EXPORTER
 from controllers.bootstrap.phases import PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation, needs
 from controllers.domain.clock import seconds, stamp, stamp_exact
+from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
 
@@ -201,6 +202,7 @@ def _status(draft: Draft, known: Assessment, held: Held, now: float) -> None:
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
     _tell(draft, inventory, pooling)
+    _tell_driver(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
 
 
 def _flags(at: Situation) -> dict[str, bool | None]:
@@ -280,7 +282,14 @@ def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding) -> None:
     if found.status and not was:
         draft.add(Note(about, "Normal", names.EVENT_NODE_READY, found.message))
     elif was and not found.status:
-        text = f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}"
+        text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
+        text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
         draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
     elif found.status and found.reason == judge.HELD and before is not None and before.reason != judge.HELD:
         draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
+
+
+def _tell_driver(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+    """An event when the node's driver goes, or was never there: for people, and named as the alert."""
+    if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
+        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))

@@ -11,13 +11,15 @@ from typing import Final, Literal
 
 from controllers.domain.lifecycle import Happening
 
-Phase = Literal["Serving", "Draining", "Rebuilding", "Applying", "Halted", "NotServed", "Deleting"]
+Phase = Literal["Serving", "Draining", "Rebuilding", "Applying", "Halted", "NotServed", "Deleting", "Disabled"]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
     """What a pool's phase is made of."""
 
+    disabled: bool = False
+    """The module is switched off: nothing of it runs on the nodes, and the pool is kept as it is."""
     deleting: bool = False
     """Somebody deleted it; it stays until its last card is let go."""
     served: bool = True
@@ -52,6 +54,7 @@ DOES: Final[dict[Phase, Does]] = {
     "Halted": Does(offers=False, maintenance=True, misconfigured=True),
     "NotServed": Does(offers=True, misconfigured=True),  # it goes on as the nodes are configured
     "Deleting": Does(offers=False),
+    "Disabled": Does(offers=False, maintenance=True),
 }
 
 ADMINISTRATOR, CONTROLLER = "administrator", "gpupool-controller"
@@ -79,12 +82,22 @@ HAPPENINGS: Final[dict[str, Happening]] = {
     "nothing has to be built": Happening({"changed": True, "built": False}, {"built": True}, CONTROLLER),
     "the layout is built": Happening({"changed": True, "drained": True, "built": False}, {"built": True}, MIG_MANAGER),
     "apply": Happening(
-        {"deleting": False, "served": True, "failed": False, "changed": True, "drained": True, "built": True},
+        {
+            "disabled": False,
+            "deleting": False,
+            "served": True,
+            "failed": False,
+            "changed": True,
+            "drained": True,
+            "built": True,
+        },
         {"changed": False, "drained": False, "built": False},
         CONTROLLER,
     ),
     "the layout fails": Happening({"deleting": False, "served": True, "failed": False}, {"failed": True}, MIG_MANAGER),
     "resume": Happening({"deleting": False, "failed": True}, {"failed": False, "built": False}, ADMINISTRATOR),
+    "disable the module": Happening({"disabled": False}, {"disabled": True}, ADMINISTRATOR),
+    "enable the module": Happening({"disabled": True}, {"disabled": False}, ADMINISTRATOR),
     "delete": Happening({"deleting": False}, {"deleting": True}, ADMINISTRATOR),
 }
 
@@ -94,8 +107,8 @@ NEW: Final = (PoolFacts(changed=True, drained=True, built=True), PoolFacts(serve
 
 def phase_of(facts: PoolFacts) -> Phase:
     """The phase of a pool of which these facts hold."""
-    if facts.deleting:
-        return "Deleting"
+    if facts.disabled or facts.deleting:
+        return "Disabled" if facts.disabled else "Deleting"
     if not facts.served:
         return "NotServed"
     if facts.failed:
@@ -137,7 +150,8 @@ def diagram() -> str:
     """The table as a Mermaid state diagram, for the docs."""
     starts = [f"    [*] --> {phase_of(facts)}" for facts in NEW]
     lines = [f"    {a} --> {b}: {name}" for a, b, name in sorted(edges())]
-    return "\n".join(["stateDiagram-v2", *starts, *lines, "    Deleting --> [*]"]) + "\n"
+    ends = ["    Deleting --> [*]", "    Disabled --> [*]: delete"]
+    return "\n".join(["stateDiagram-v2", *starts, *lines, *ends]) + "\n"
 
 
 def table() -> str:

@@ -1,7 +1,8 @@
-"""How a message names several things. Pure."""
+"""How a message names several things, and how it stands alone. Pure."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Things that a sentence names one by one."""
+_COMMAND_AT_THE_END = re.compile(r"(^|[:;,] )kubectl [^,;:]*$")
 
 
 def listed(items: Iterable[str]) -> str:
@@ -16,3 +18,17 @@ def listed(items: Iterable[str]) -> str:
     found = list(items)
     rest = len(found) - SHOWN
     return ", ".join(found[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop, as a sentence that stands alone has them.
+
+    A command keeps its spelling, and one at the end gets no stop that somebody would copy.
+    """
+    text = text.strip()
+    if not text:
+        return text
+    # A name stays as it is spelled; only a plain word gets its capital.
+    head = text.split(maxsplit=1)[0]
+    text = text[0].upper() + text[1:] if head.isalpha() and head.islower() and head != "kubectl" else text
+    return text if text[-1] in ".!?…" or _COMMAND_AT_THE_END.search(text) else f"{text}."

@@ -115,6 +115,7 @@ class Reconciler:
             return None
         made = reservations.plan(seen, time.time())
         await self._execute(made.actions)
+        metrics.count_expired(seen.device, made)
         return made.requeue_after
 
     def watch(self) -> None:
@@ -140,9 +141,9 @@ class Reconciler:
         self.queues.everything()
         self.tainting.everything()
 
-    def settings_changed(self, settings: Settings) -> None:
-        """Follow new settings."""
-        self._world.settings = settings
+    def settings_changed(self, settings: Settings, *, enabled: bool) -> None:
+        """Follow new settings; `enabled`: whether the module is."""
+        self._world.settings, self._world.enabled = settings, enabled
         self.everything()
 
     def _wake(self, pools: Iterable[str]) -> None:
@@ -215,6 +216,8 @@ class Reconciler:
     def _operand_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.pools.add((new or old or Node()).metadata.labels.get(names.LABEL_POOL, ""))
         resting.follow(self._world.freed, old, new, time.time())
+        if new is None and not self._world.enabled:
+            self.nodes.everything()  # the pool's label of its nodes goes after its programs
 
 
 def _concerned(device: GPUDevice) -> set[str]:
@@ -250,11 +253,14 @@ async def wire(process: Process) -> None:
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
         agent_image=process.args.agent_image,
     )
-    REGISTRY.register(metrics.Reserved(world))
     reconciler = Reconciler(process, world)
-    module_settings(process).subscribe(reconciler.settings_changed)
+    live = module_settings(process)
+    live.subscribe(lambda settings: reconciler.settings_changed(settings, enabled=live.enabled))
 
     async def work() -> None:
+        # Only who leads tells of the cluster: a standby's word would count twice.
+        REGISTRY.register(metrics.Reserved(world))
+        REGISTRY.register(metrics.Told(world))
         reconciler.watch()
         reconciler.everything()
         async with asyncio.TaskGroup() as group:

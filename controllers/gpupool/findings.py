@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import NodeFacts, ObservedPool
 
-"""So many pods, cards or nodes are named; the rest is a number."""
+_DISABLED = (
+    "The module is disabled: its programs leave the nodes and no card is given out. Pods that run keep their cards, and"
+    f" the pool keeps its own. spec.enabled: true in ModuleConfig {names.MODULE} brings all of it back."
+)
 
 
 def findings(seen: ObservedPool, standing: Standing, total: Capacity, offered: int) -> dict[str, Finding]:
@@ -47,6 +50,8 @@ def _maintenance(seen: ObservedPool, standing: Standing) -> Finding:
         return Finding(False, "AsExpected", f"The nodes are configured for {spelled(standing.applied)}.")
     if standing.phase == "Halted":
         return Finding(True, "LayoutFailed", _failures(seen, standing))
+    if standing.phase == "Disabled":
+        return Finding(True, names.REASON_MODULE_DISABLED, _DISABLED)
     goal = f"spec.allocation asks for {spelled(standing.wanted)}; nodes are configured for {spelled(standing.applied)}."
     if standing.phase == "Rebuilding":
         return Finding(True, "Rebuilding", f"{goal} Nodes at work: {listed(standing.built.pending) or 'none yet'}.")

@@ -76,11 +76,14 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     """Where a pool stands now."""
     pool = seen.pool
     facts = PoolFacts(
+        disabled=not seen.enabled,
         deleting=pool.metadata.deletion_timestamp is not None,
         served=pool.spec.allocation.mode in SERVED_MODES,
         changed=not is_applied(pool),
     )
     standing = Standing(phase_of(facts), applied(pool), wanted(pool), pool.status.applied_allocation is not None)
+    if facts.disabled:
+        return replace(standing, offered=_still_offered(seen), since=_since(seen))
     if facts.deleting or not facts.served:
         return standing
     built = _built(seen, now)

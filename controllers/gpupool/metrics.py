@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import re
 import time
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import Counter, Gauge
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from controllers.api import names
+from controllers.api.conditions import NUMBERS, UNASSIGNED_DEVICE, find
+from controllers.api.gpupool import UNIT_OF_MODE
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
+from controllers.runtime.plan import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prometheus_client.core import Metric
 
-    from controllers.api.gpudevice import Reservation
+    from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
     from controllers.gpupool.observe import World
+    from controllers.runtime.plan import Plan
 
 CAPACITY = {
     word: Gauge(f"gpupool_capacity_{word}", f"Slots of the pool: {word}.", ["pool"])
@@ -31,12 +37,16 @@ CAPACITY = {
 
 ASSIGNMENTS = Gauge("gpupool_assignments", "Cards in the pool.", ["pool"])
 NODE_SLOTS = Gauge("gpupool_node_slots", "Slots of the pool's cards on the node.", ["pool", "node"])
+EXPIRED = Counter(
+    "gpupool_reservations_expired_total", "Reservations that ran out before their pod was bound.", ["pool"]
+)
 _pools_on: dict[str, set[str]] = {}
 
 
 def record(pool: GPUPool, cards: int) -> None:
     """Take over what the pool's status says, and how many cards it has."""
     ASSIGNMENTS.labels(pool.name).set(cards)
+    EXPIRED.labels(pool.name)  # from 0 on: a series that begins with 1 has not risen, for Prometheus
     if pool.status.capacity is not None:
         for word, gauge in CAPACITY.items():
             gauge.labels(pool.name).set(getattr(pool.status.capacity, word))
@@ -44,9 +54,16 @@ def record(pool: GPUPool, cards: int) -> None:
 
 def forget(pool: str) -> None:
     """Drop the series of a pool that is gone."""
-    for gauge in (*CAPACITY.values(), ASSIGNMENTS):
+    for gauge in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED):
         with contextlib.suppress(KeyError):
             gauge.remove(pool)
+
+
+def count_expired(device: GPUDevice, made: Plan) -> None:
+    """Count the reservations of a card that ran out, of which the plan tells."""
+    told = sum(isinstance(one, Note) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
+    if told and device.status.pool_ref is not None:
+        EXPIRED.labels(device.status.pool_ref.name).inc(told)
 
 
 def record_node(node: str, inventory: GPUNodeInventory | None) -> None:
@@ -62,6 +79,64 @@ def record_node(node: str, inventory: GPUNodeInventory | None) -> None:
         _pools_on[node] = set(slots)
 
 
+class Told(Collector):
+    """What pools, nodes and cards are said to be: counted from the caches when somebody asks."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def collect(self) -> Iterable[Metric]:
+        """Count; safe in another thread than the caches'."""
+        yield from (self._info(), self._conditions(), self._nodes(), self._states())
+
+    def _info(self) -> Metric:
+        info = InfoMetricFamily(
+            "gpupool",
+            "A pool's mode and unit, and its resource as kube-state-metrics spells it.",
+            labels=["pool"],
+        )
+        for pool in self._world.pools:
+            resource = re.sub(r"\W", "_", names.resource_name(pool.name))
+            allocation = pool.spec.allocation
+            info.add_metric(
+                [pool.name], {"mode": allocation.mode, "unit": UNIT_OF_MODE[allocation.mode], "resource": resource}
+            )
+        return info
+
+    def _conditions(self) -> Metric:
+        held = GaugeMetricFamily(
+            "gpupool_condition", "Condition of a pool: 1 True, 0 False, -1 Unknown.", labels=["pool", "condition"]
+        )
+        for pool in self._world.pools:
+            for one in pool.status.conditions:
+                held.add_metric([pool.name, one.type], NUMBERS[one.status])
+        return held
+
+    def _nodes(self) -> Metric:
+        held = GaugeMetricFamily(
+            "gpu_node_inventory_condition",
+            "Condition of a node: 1 True, 0 False, -1 Unknown.",
+            labels=["node", "condition"],
+        )
+        for inventory in self._world.inventories:
+            if (one := find(inventory.status.conditions, UNASSIGNED_DEVICE)) is not None:
+                held.add_metric([inventory.name, one.type], NUMBERS[one.status])
+        return held
+
+    def _states(self) -> Metric:
+        counted = collections.Counter(
+            (
+                device.status.pool_ref.name if device.status.pool_ref is not None else "",
+                device.status.state or "Unassigned",
+            )
+            for device in self._world.devices
+        )
+        cards = GaugeMetricFamily("gpupool_devices", "Cards by pool and state.", labels=["pool", "state"])
+        for (pool, state), amount in counted.items():
+            cards.add_metric([pool, state], amount)
+        return cards
+
+
 class Reserved(Collector):
     """What is promised to pods that are not bound yet: counted from the caches when somebody asks."""
 
@@ -71,7 +146,7 @@ class Reserved(Collector):
     def collect(self) -> Iterable[Metric]:
         """Count; safe in another thread than the caches'."""
         now = time.time()
-        cards: Counter[str] = Counter({pool.name: 0 for pool in self._world.pools})
+        cards: collections.Counter[str] = collections.Counter({pool.name: 0 for pool in self._world.pools})
         oldest: dict[str, float] = {}
         for device in self._world.devices:
             since = [_since(r, now) for r in device.status.reservations if live(r, now)]

@@ -19,7 +19,7 @@ from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
 from controllers.gpupool import free, miglayout
 from controllers.gpupool.approve import approvals
-from controllers.gpupool.pending import pending, unassigned_device, without_pool
+from controllers.gpupool.pending import pending, unassigned_device, undecided
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Action, Apply, Draft, Plan, ref
 
@@ -36,16 +36,22 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
     node = seen.facts.node
     members = [device for device in seen.devices if device.status.pool_ref is not None]
     if node is not None:
-        wanted = {names.pool_node_label(d.status.pool_ref.name): "true" for d in members if d.status.pool_ref}
+        here = {device.status.pool_ref.name for device in members if device.status.pool_ref is not None}
+        # A plugin withdraws its cards before it goes, and the label is what keeps it there.
+        served = here if seen.enabled else here & seen.operated
+        wanted = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
         ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
         if (write := set_labels(ref(NODE, node), node.metadata, wanted, ours)) is not None:
             draft.add(write)
-    draft.add(*approvals(seen))
+    if seen.enabled:
+        draft.add(*approvals(seen))
     said = [*_summary(seen, members, now), *(action for device in seen.free for action in free.say(seen, device, now))]
     if said and status_in > 0:
         draft.look_again(status_in)
     elif said:
         draft.add(*said)
+    if not seen.enabled:
+        return draft.done()
     for device in seen.free:
         if (left := free.dangles_for(seen, device, now)) is None:
             continue
@@ -67,7 +73,7 @@ def _summary(seen: ObservedNode, members: list[GPUDevice], now: float) -> list[A
     if pools == inventory.status.pools and unassigned == find(inventory.status.conditions, UNASSIGNED_DEVICE):
         return []
     status = {"pools": to_json(pools), "conditions": [to_json(unassigned)]}
-    return [*without_pool(seen, unassigned), Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status")]
+    return [*undecided(seen, unassigned), Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status")]
 
 
 def _assigned(seen: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:

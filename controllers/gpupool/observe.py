@@ -93,6 +93,8 @@ class ObservedPool:
     """When cards (by name) came in whose plugins have yet to offer them, where that was seen; in epoch seconds."""
     freed: Mapping[str, float] = field(default_factory=dict)
     """When DaemonSets of the pool (by name) were seen to go, in epoch seconds."""
+    enabled: bool = True
+    """Whether the module is."""
     settings: Settings = field(default_factory=Settings)
 
     def facts(self, node: str | None) -> NodeFacts:
@@ -116,6 +118,10 @@ class ObservedNode:
     """Cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
     layout: ObservedLayout | None = None
     """What more is looked at where the node has a MIG layout, or is to have one."""
+    enabled: bool = True
+    """Whether the module is."""
+    operated: frozenset[str] = frozenset()
+    """Pools that have programs of ours on nodes."""
     settings: Settings = field(default_factory=Settings)
     _by_name: dict[str, GPUPool] = field(init=False, repr=False, compare=False)
 
@@ -162,6 +168,8 @@ class World:
     configs: Store[ConfigMap]
     daemonsets: Store[DaemonSet]
     settings: Settings = field(default_factory=Settings)
+    enabled: bool = True
+    """Whether the module is."""
     agent_image: str = ""
     candidates: Candidates = field(default_factory=Candidates, init=False)
     joined: dict[str, float] = field(default_factory=dict, init=False)
@@ -254,6 +262,7 @@ class World:
             candidates=self.candidates.of(name),
             joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},
             freed={each: self.freed[each] for each in made if each in self.freed},
+            enabled=self.enabled,
             settings=self.settings,
         )
 
@@ -290,6 +299,8 @@ class World:
             takers=selection.takers(devices, facts.node.metadata.labels if facts.node else {}),
             held=frozenset(self._held(name)) if free else frozenset(),
             layout=self._divided(name, devices),
+            enabled=self.enabled,
+            operated=frozenset(each.metadata.labels.get(names.LABEL_POOL, "") for each in self.daemonsets),
             settings=self.settings,
         )
 

@@ -94,16 +94,19 @@ def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> 
     )
 
 
-def without_pool(seen: ObservedNode, unassigned: Condition) -> list[Note]:
-    """The event of a ready node of which no pool wants the cards, once: where its condition comes to say so."""
+def undecided(seen: ObservedNode, unassigned: Condition) -> list[Note]:
+    """The event of a ready node whose cards wait for a person, once: where its condition comes to say so."""
     inventory = seen.facts.inventory
-    if inventory is None or unassigned.reason != "NoPoolMatched":
+    if inventory is None or unassigned.status != "True":
         return []
-    known = find(inventory.status.conditions, UNASSIGNED_DEVICE)
+    known, about = find(inventory.status.conditions, UNASSIGNED_DEVICE), ref(GPUNODEINVENTORY, inventory)
     if known is not None and known.reason == unassigned.reason:
         return []
+    if unassigned.reason != "NoPoolMatched":
+        message = f"Node {seen.name} ({unassigned.reason}): {unassigned.message}"
+        return [Note(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
     message = (
         f"Node {seen.name} is ready and no GPUPool means its free cards. Create a pool, widen the selectors of one,"
         f" or decline the cards: kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
     )
-    return [Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]
+    return [Note(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]

@@ -36,6 +36,7 @@ from controllers.gpupool.findings import away
 from controllers.gpupool.free import own_status
 from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
 from controllers.gpupool.status import pool_status
+from controllers.install import dismantle
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref
 from controllers.runtime.resting import rests
@@ -73,6 +74,8 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
 
     `lists_in`: seconds until cards may be added to the lists again: each write wakes the plugins of all nodes.
     """
+    if not seen.enabled:
+        return _switched_off(seen, now)
     draft = Draft()
     deleting = seen.pool.metadata.deletion_timestamp is not None
     if deleting and not seen.members:
@@ -248,7 +251,7 @@ def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) ->
     """The MIG manager's DaemonSet, while there is something for it to do."""
     current = seen.mig_manager
     if not migmanager.is_needed(seen):
-        return [Delete(ref(DAEMONSET, current))] if current is not None and not _is_leaving(current) else []
+        return dismantle.operands((), (current,)) if current is not None else []
     if current is None and standing.phase == "NotServed":
         return []
     daemonset = migmanager.daemonset(seen.pool, seen.agent_image)
@@ -259,17 +262,12 @@ def _runs(
     seen: ObservedPool, name: str, current: DaemonSet | None, wanted: dict[str, Any], *, now: float, draft: Draft
 ) -> list[Action]:
     """A DaemonSet as it is wanted; one that somebody deleted comes back after its name has been free for a while."""
-    if current is not None and (_is_leaving(current) or _is_good(current, wanted, seen)):
+    if current is not None and (dismantle.is_leaving(current) or _is_good(current, wanted, seen)):
         return []
     if current is None and (left := rests(seen.freed, name, now)) > 0:
         draft.look_again(left)
         return []
     return [Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted)]
-
-
-def _is_leaving(operand: KubeObject) -> bool:
-    """Whether somebody has deleted it: it is made anew once it is gone."""
-    return operand.metadata.deletion_timestamp is not None
 
 
 def _is_good(found: DaemonSet, wanted: dict[str, Any], seen: ObservedPool) -> bool:
@@ -356,12 +354,28 @@ def _spelled(offer: Published) -> str:
 
 
 def _remove(seen: ObservedPool) -> list[Action]:
-    """Everything of a pool that is being deleted and has let go of its last card."""
-    actions: list[Action] = [Delete(ref(CONFIGMAP, config)) for config in seen.configs]
-    actions += [Delete(ref(DAEMONSET, each)) for each in (seen.daemonset, seen.mig_manager) if each is not None]
-    if names.FINALIZER_POOL in seen.pool.metadata.finalizers:
-        actions.append(_finalizer(seen, []))
-    return actions
+    """Everything of a pool on the nodes, and the finalizer: it has let go of its last card, or the module is off."""
+    daemonsets = [each for each in (seen.daemonset, seen.mig_manager) if each is not None]
+    return [*dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
+
+
+def _switched_off(seen: ObservedPool, now: float) -> Plan:
+    """The module is disabled: the plugins withdraw the cards, then all of the pool goes but what it was told.
+
+    Cards stay members and keep their annotations. A plugin that does not answer has `pools.pluginPatience`.
+    """
+    draft, standing = Draft(), judge(seen, now)
+    if turned := _turn(seen, standing, now):
+        draft.add(*turned)  # it brings the pool back
+        return draft.done()
+    began = standing.since if standing.since is not None else now
+    left = began + seen.settings.pools.plugin_patience - now
+    if standing.offered and seen.daemonset is not None and left > 0:
+        draft.add(*_lists(seen, standing, 0.0, draft))
+        draft.look_again(left)
+    else:
+        draft.add(*_remove(seen))
+    return draft.done()
 
 
 def _runs_low(seen: ObservedPool, status: GPUPoolStatus) -> list[Note]:

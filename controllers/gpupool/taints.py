@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.record import to_json
 from controllers.api.resources import NODE
 from controllers.domain.fits import tolerates
 from controllers.domain.lifecycle import live
 from controllers.gpupool.observe import BY_NODE, BY_REQUEST
+from controllers.install.dismantle import Place, is_ours, remembered
+from controllers.install.dismantle import taint_json as _json
 from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.gpupool.observe import World
 
-Place = tuple[str, str]
-"""Key and effect: a node has at most one taint of them."""
 LOOK_AGAIN = 5.0
 """Seconds after which a withheld taint is considered anew."""
 KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -47,7 +46,7 @@ class ObservedTaints:
 
     node: Node
     pools: tuple[GPUPool, ...]
-    """Pools that have cards here, oldest first."""
+    """Pools that have cards here, oldest first; none while the module is disabled."""
     running: tuple[TenantPod, ...] = ()
     """Pods with cards that run here."""
     coming: tuple[TenantPod, ...] = ()
@@ -61,7 +60,7 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
         return None
     devices = world.devices.by(BY_NODE, name)
     here = {device.status.pool_ref.name for device in devices if device.status.pool_ref is not None}
-    pools = [pool for pool in map(world.pools.get, here) if pool is not None]
+    pools = [pool for pool in map(world.pools.get, here) if pool is not None and world.enabled]
     if names.POOL_TAINTS not in node.metadata.annotations and not any(map(_taints, pools)):
         return None
     requests = {r.request_id for device in devices for r in device.status.reservations if live(r, now)}
@@ -77,10 +76,10 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
 def plan(seen: ObservedTaints) -> Plan:
     """Plan for the taints of one node."""
     draft, node = Draft(), seen.node
-    wanted, remembered = _wanted(seen.pools), _remembered(node)
-    left = [taint for taint in node.spec.taints if not _goes(taint, wanted, remembered)]
+    wanted, known = _wanted(seen.pools), remembered(node)
+    left = [taint for taint in node.spec.taints if not _goes(taint, wanted, known)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
-    ours = {place: pool for place, (value, pool) in remembered.items() if there.get(place) == value}
+    ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
     taints = [_json(taint) for taint in left]
     for place, (taint, pool) in wanted.items():
         if place in there:
@@ -115,15 +114,6 @@ def _wanted(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
     return made
 
 
-def _remembered(node: Node) -> dict[Place, tuple[str, str]]:
-    """Value and pool of the taints that we put there; none where the annotation cannot be read."""
-    try:
-        entries = json.loads(node.metadata.annotations.get(names.POOL_TAINTS, "[]"))
-        return {(entry["key"], entry["effect"]): (entry.get("value", ""), entry["pool"]) for entry in entries}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
-
-
 def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | None:
     entries = [
         {"key": taint["key"], "value": taint.get("value", ""), "effect": taint["effect"], "pool": pool}
@@ -133,22 +123,16 @@ def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | No
     return json.dumps(sorted(entries, key=lambda entry: (entry["key"], entry["effect"]))) if entries else None
 
 
-def _goes(taint: NodeTaint, wanted: Mapping[Place, tuple[Taint, str]], remembered: Mapping[Place, Any]) -> bool:
+def _goes(taint: NodeTaint, wanted: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]) -> bool:
     """Whether it is ours and no longer wanted as it is."""
     place = (taint.key, taint.effect)
-    if place not in remembered or remembered[place][0] != taint.value:
-        return False
-    return place not in wanted or (wanted[place][0].value or "") != taint.value
+    return is_ours(taint, known) and (place not in wanted or (wanted[place][0].value or "") != taint.value)
 
 
 def _hurt(seen: ObservedTaints, taint: Taint) -> TenantPod | None:
     """A pod that was admitted and that the taint would evict, or keep off the node of its cards."""
     pods = {"NoExecute": (*seen.running, *seen.coming), "NoSchedule": seen.coming}.get(taint.effect, ())
     return next((pod for pod in pods if not any(tolerates(one, taint) for one in pod.spec.tolerations)), None)
-
-
-def _json(taint: NodeTaint | Taint) -> dict[str, Any]:
-    return {key: value for key, value in to_json(taint).items() if value != ""}
 
 
 def _sentence(taint: Taint, pool: str, pod: TenantPod) -> str:

@@ -111,9 +111,9 @@ async def wire(process: Process) -> None:
     settings = module_settings(process)
     reconciler = Reconciler(process, world, settings)
     keeper = RuleKeeper(process, world, lambda: reconciler.nodes.add_all(world.everywhere()))
-    REGISTRY.register(Records(world))
 
     async def work() -> None:
+        REGISTRY.register(Records(world))  # only who leads tells of the cluster: a standby's word would count twice
         reconciler.watch()
         reconciler.nodes.add_all(world.everywhere())
         keeper.watch()

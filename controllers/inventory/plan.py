@@ -16,6 +16,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
 from controllers.domain.approval import is_ignored
 from controllers.domain.clock import stamp
+from controllers.domain.wording import sentence
 from controllers.inventory import findings, identity
 from controllers.inventory.decide import Decision, Removal, Wanted, decide
 from controllers.runtime.labels import set_labels
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from controllers.inventory.observe import Observed
 
 DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, names.LABEL_FAMILY)
+FEATURE_MISSING = frozenset({"NotLabelled", "NoReport", "NodeFeatureNotServed", "RuleRefused"})
+"""Reasons that say that nobody tells of a node's cards; the event about them is named as the alert."""
 
 
 def plan(seen: Observed, settings: Settings, now: float) -> Plan:
@@ -143,13 +146,16 @@ def _inventory(draft: Draft, seen: Observed, decision: Decision, wanted: Mapping
 
 def _changed(about: Ref, before: Condition | None, now: Condition) -> Note | None:
     """The event about a condition of the node, where it changed enough for a person to look."""
-    text = f"{now.type} is {now.status} ({now.reason}): {now.message}"
+    text = sentence(f"{now.type} is {now.status} ({now.reason}): {now.message}")
+    if now.status != "False":
+        text += f" More: kubectl describe gpunodeinventory {about.name}"
     outdated = names.REASON_REPORT_OUTDATED
     if now.reason == outdated and (before is None or before.reason != outdated):
         return Note(about, "Warning", names.EVENT_INVENTORY_OUTDATED, text)
     if (before.status if before else "False") == now.status or (before is None and now.reason == "NoReport"):
         return None  # a node that has just joined waits for its agent: nothing has changed
-    return Note(about, "Warning" if now.status == "True" else "Normal", names.EVENT_INVENTORY_CONDITION, text)
+    word = names.EVENT_NODE_FEATURE_MISSING if now.reason in FEATURE_MISSING else names.EVENT_INVENTORY_CONDITION
+    return Note(about, "Warning" if now.status == "True" else "Normal", word, text)
 
 
 def _hardware(node: str, decision: Decision) -> InventoryHardware:

@@ -45,8 +45,10 @@ OK, MULTIPLE_CHOICES = 200, 300
 class Client:
     """A connection pool to one API server under one identity."""
 
-    def __init__(self, configuration: Configuration, *, user_agent: str) -> None:
-        """Open the session; must run inside the event loop."""
+    def __init__(
+        self, configuration: Configuration, *, user_agent: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Open the session; must run inside the event loop. `headers` go with every request."""
         self._configuration = configuration
         self._base = str(configuration.host).rstrip("/")
         # The connector brings TLS; the session around it is ours, since the library's looks for
@@ -57,7 +59,7 @@ class Client:
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=configuration.proxy or _environment_proxy(self._base),
             # Ours are never compressed: the API server would spend more on it than a page takes to travel.
-            headers={"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"},
+            headers={"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity", **(headers or {})},
             auto_decompress=False,
         )
         library.detach()
@@ -66,19 +68,29 @@ class Client:
         self._token: Callable[[], Awaitable[str]] | None = None
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None, *, user_agent: str, connections: int = 64) -> Self:
+    async def connect(
+        cls,
+        kubeconfig: Path | None,
+        *,
+        user_agent: str,
+        connections: int = 64,
+        context: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Self:
         """A client from a kubeconfig, or from the pod's own credentials without one.
 
-        Raises ConfigurationError where neither is usable.
+        `context` of the kubeconfig, else its current one. Raises ConfigurationError where neither is usable.
         """
         configuration: Configuration = type.__call__(Configuration)
         try:
             if kubeconfig is None:
                 config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             else:
-                await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
+                await config.load_kube_config(
+                    config_file=str(kubeconfig), context=context, client_configuration=configuration
+                )
             configuration.connection_pool_maxsize = connections
-            return cls(configuration, user_agent=user_agent)
+            return cls(configuration, user_agent=user_agent, headers=headers)
         # A kubeconfig of the wrong shape surfaces as any of these.
         except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, YAMLError) as error:
             raise no_credentials(kubeconfig or "the pod's own credentials", error) from error

@@ -3,6 +3,8 @@
 One task per process sends; the queue is bounded and drops, counted, when the API server
 cannot keep up. The same sentence about the same object within ten minutes is sent once, and
 an Event that is there already has its count raised, so that a flapping object does not fill etcd.
+Each is a sentence, with a capital and a full stop. What is sent is logged, too:
+an event's reason is the line's `event`.
 A process with a lease sends only while it leads: until then its events wait in the queue.
 """
 
@@ -18,6 +20,7 @@ import structlog
 
 from controllers.api.resources import EVENT
 from controllers.domain.clock import stamp_exact
+from controllers.domain.wording import sentence
 from controllers.runtime import metrics
 from controllers.runtime.errors import AlreadyExists, LostLeadership, RuntimeFault
 
@@ -83,6 +86,9 @@ class Recorder:
         except AlreadyExists:
             await self._count(name, namespace, now)
         self._sent[name] = now
+        # The same in the log, by the same name: whoever reads only logs must not miss what an alert is about.
+        tell = log.warning if note.type == "Warning" else log.info
+        tell(note.reason, kind=note.about.resource.kind, name=note.about.name, message=note.message)
 
     async def _count(self, name: str, namespace: str, now: float) -> None:
         """Say that an Event has come once more."""
@@ -109,7 +115,7 @@ class Recorder:
             "action": note.reason,
             "reason": note.reason,
             "type": note.type,
-            "note": note.message.encode()[:NOTE_MAX].decode(errors="ignore"),
+            "note": sentence(note.message).encode()[:NOTE_MAX].decode(errors="ignore"),
             "regarding": regarding,
         }
 

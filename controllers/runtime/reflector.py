@@ -274,7 +274,7 @@ class Reflector(Generic[T]):
         log.error("an object cannot be read and is left out", kind=kind, object=meta.get("name"), why=why)
         if self._recorder is not None:
             about = Ref(self.resource, meta.get("name", ""), meta.get("namespace"), meta.get("uid"))
-            message = f"This {kind} cannot be read and is left out, or counts as it was before: {why}"
+            message = f"This {kind} cannot be read and is left out, or counts as it was before: {why}. Mend the object."
             self._recorder.note(Note(about, "Warning", "Unreadable", message))
 
     def _readable(self, key: str) -> None:

@@ -298,6 +298,16 @@ def test_the_administrators_runtime_class_is_not_touched() -> None:
     assert "nvidia" not in [action.ref.name for action in cluster.plan_components().writes if isinstance(action, Apply)]
 
 
+def test_a_module_that_is_disabled_removes_its_own_runtime_class_after_what_runs_under_it(cluster: Cluster) -> None:
+    cluster.put(resources.RUNTIMECLASS, {"metadata": {"name": "nvidia"}, "handler": "their-own"})
+    cluster.enabled = False
+    writes = cluster.plan_components().writes
+
+    assert all(isinstance(action, Delete) for action in writes)
+    assert [action.ref.name for action in writes if action.ref.resource is resources.RUNTIMECLASS] == ["nvidia-cdi"]
+    assert writes[-1].ref.name == "nvidia-cdi"
+
+
 def test_a_component_that_is_switched_off_goes_and_nothing_else(cluster: Cluster) -> None:
     other = {"metadata": {"name": "gpu-nodeagent-discover", "namespace": names.NAMESPACE}, "spec": {}}
     cluster.put(resources.DAEMONSET, other)

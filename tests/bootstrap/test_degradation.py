@@ -52,7 +52,7 @@ async def test_it_is_said_and_taken_back(
     assert node in found["message"]
     assert said in found["message"]
     assert (await fleet.pooling(node, "False", pooling))["message"]
-    assert (await fleet.metrics())[f'gpu_bootstrap_condition{{condition="{kind}",node="{node}"}}'] == 1
+    assert (await fleet.metrics())[f'gpu_node_inventory_condition{{condition="{kind}",node="{node}"}}'] == 1
     await fleet.fault(node)
     await fleet.pooling(node, "True", "Ready")
     good = await fleet.plane.condition(resources.GPUNODEINVENTORY, node, kind)

@@ -56,7 +56,7 @@ def test_one_node_goes_and_the_others_wait_until_it_is_back(fleet: Cluster) -> N
         assert fleet.pooling(node) == ("True", "Held")
         assert fleet.condition("DriverMissing", node) == ("True", "DriverNotFound")  # what is wrong is told
         assert "more than 20 % of the nodes" in fleet.message("ReadyForPooling", node)
-        assert notes(made) == [names.EVENT_FUSE_HELD]
+        assert notes(made) == [names.EVENT_FUSE_HELD, names.EVENT_DRIVER_MISSING]
         assert made.requeue_after == plan.RETRY
         assert fleet.plan(node).actions == ()
     fleet.now += 86_400

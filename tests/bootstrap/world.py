@@ -221,7 +221,7 @@ class Cluster(Model):
         return Fuses(world, lambda: self.settings.health.max_unavailable_percent)
 
     def plan_components(self) -> Plan:
-        return components.plan(self.view().operands(), self.settings.bootstrap)
+        return components.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
 
     def step(self, stop_after: int | None = None, on: str = NODE) -> Plan:
         """Plan and execute once, or only the first writes of the plan."""

@@ -49,7 +49,7 @@ def test_from_anywhere_but_deletion_putting_it_back_or_resuming_leads_to_serving
     facts = walked(walk, start)
     if facts.deleting:
         return
-    for happening in ("resume", "put it back"):
+    for happening in ("enable the module", "resume", "put it back"):
         if allowed(facts, happening):
             facts = after(facts, happening)
     assert phase_of(facts) == "Serving"

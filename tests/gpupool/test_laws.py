@@ -14,6 +14,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.clock import stamp_exact
+from controllers.install import dismantle
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
 
@@ -144,6 +145,11 @@ class Pools(Controlled):
         self.cluster._touch(("Node", node))
 
     @rule()
+    def switch(self) -> None:
+        """The module is disabled, or enabled again."""
+        self.cluster.enabled = not self.cluster.enabled
+
+    @rule()
     def settle_and_be_quiet(self) -> None:
         """Whatever happened, everything comes to rest, and stays there."""
         trial = copy.deepcopy(self.cluster)
@@ -154,6 +160,9 @@ class Pools(Controlled):
         self.at_rest(trial)
 
     def at_rest(self, cluster: Cluster) -> None:
+        if not cluster.enabled:
+            self.off_at_rest(cluster)
+            return
         for device in cluster.all(resources.GPUDEVICE, GPUDevice):
             claimed = device.metadata.annotations.get(names.ASSIGNMENT)
             if device.status.pool_ref is None:
@@ -171,6 +180,18 @@ class Pools(Controlled):
                 assert key.removeprefix(f"{names.NAMESPACE}/gpu-device-plugin-") in alive, (
                     f"{kind} {key} was left behind"
                 )
+
+    def off_at_rest(self, cluster: Cluster) -> None:
+        """Nothing of ours is left but what pools and cards were told."""
+        for node in cluster.all(resources.NODE, Node):
+            assert dismantle.unmark(node) == []
+        assert not [key for kind, key in cluster.objects if kind in ("ConfigMap", "DaemonSet")]
+        assert all(not pool.metadata.finalizers for pool in cluster.all(resources.GPUPOOL, GPUPool))
+        before = {d.name: d.status.pool_ref for d in self.cluster.all(resources.GPUDEVICE, GPUDevice)}
+        alive = cluster.pools()
+        for device in cluster.all(resources.GPUDEVICE, GPUDevice):
+            kept = before[device.name]
+            assert kept is None or kept.name not in alive or device.status.pool_ref == kept, "a card left its pool"
 
     def taints_at_rest(self, cluster: Cluster, node: str) -> None:
         """Somebody else's taint stays; ours are there for pools that have cards on the node."""

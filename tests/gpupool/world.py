@@ -38,6 +38,7 @@ class Cluster(Model):
 
     now: float = 1_800_000_000.0
     settings: Settings = Settings()
+    enabled: bool = True
     breaks: dict[str, str]
     """Cards (by name) that no MIG manager can divide, and why."""
     slow: set[str]
@@ -80,7 +81,7 @@ class Cluster(Model):
             store: Store[Any] = Store(resource.kind)
             store.replace([obj for obj in self.all(resource, record) if obj.key not in self.hidden], 1)
             stores[name] = store
-        world = World(**stores, settings=self.settings)
+        world = World(**stores, settings=self.settings, enabled=self.enabled)
         for node in world.inventories:
             world.look(world.node(node.name))
         world.candidates.complete = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -177,6 +178,15 @@ def test_refusals_say_what_and_what_to_do(pool: GPUPool | None, word: str, part:
 def test_nobody_reads_which_pods_of_others_a_pool_in_maintenance_waits_for() -> None:
     waits = world.pool(conditions={"Maintenance": "Waiting for pods that hold cards: other/secret-project-0."})
     assert "secret-project" not in refused(world.pod(), view(waits, free_node()))
+
+
+def test_a_module_that_is_disabled_is_what_a_refusal_says() -> None:
+    off = world.pool(conditions={"Maintenance": "The module is disabled."})
+    condition = replace(off.status.conditions[0], reason=names.REASON_MODULE_DISABLED)
+    message = refused(world.pod(), view(replace(off, status=replace(off.status, conditions=(condition,)))))
+
+    assert message.startswith("PoolInMaintenance: ")
+    assert "the module is disabled by ModuleConfig gpu-control-plane, and pods that run keep their cards" in message
 
 
 ACCESS: dict[str, tuple[dict[str, Any], bool]] = {

@@ -1,0 +1,126 @@
+"""A cluster in memory with everything that the module may have made, and with what is somebody else's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from controllers.api import names, resources
+from controllers.domain.mig.configmap import COMPONENT as MIG
+from controllers.install import cleanup
+from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS, WRITERS, Observed
+from tests.tools.model import Model
+
+NS = names.NAMESPACE
+OWN = {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}
+OURS_TAINT = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
+CHANGED = {"key": "team", "value": "theirs", "effect": "NoExecute"}
+FOREIGN = {"key": "maintenance", "effect": "NoSchedule"}
+
+
+class Cluster(Model):
+    """What is there, and what a cluster does by itself: pods end with whoever made them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leading: set[str] = set(CONTROLLERS)
+
+    def add(self, kind: resources.Resource, name: str, **more: Any) -> None:
+        namespace = {"namespace": NS} if kind.namespaced else {}
+        self.put(kind, {"metadata": {"name": name, **namespace, **more.pop("metadata", {})}, **more})
+
+    def operand(self, kind: resources.Resource, name: str, component: str) -> None:
+        self.add(kind, name, metadata={"labels": OWN | {names.LABEL_COMPONENT: component}})
+
+    def pod(self, name: str, node: str | None, **labels: str) -> None:
+        spec = {"nodeName": node} if node else {}
+        self.add(resources.POD, name, metadata={"labels": OWN | labels}, spec=spec, status={"phase": "Running"})
+
+    def whole(self, *, deckhouse: bool = False) -> None:
+        """A module at work, with a pool, and things of others."""
+        for kind in (resources.MUTATING_WEBHOOK, resources.VALIDATING_WEBHOOK):
+            self.add(kind, names.WEBHOOK_CONFIGURATION)
+        for name in CONTROLLERS:
+            self.add(resources.DEPLOYMENT, name)
+            self.add(resources.LEASE, name)
+            self.pod(f"{name}-0", "n1", app=name)
+        self.add(resources.DEPLOYMENT, "somebody-elses")
+        self.operand(resources.DAEMONSET, names.DISCOVER_DAEMONSET, "discover")
+        self.pod("discover-n1", "n1", app=names.DISCOVER_DAEMONSET, **{names.LABEL_COMPONENT: "discover"})
+        self.operand(resources.DAEMONSET, names.plugin_object("a"), "device-plugin")
+        self.pod("plugin-n1", "n1", **{names.LABEL_COMPONENT: "device-plugin"})
+        self.pod("plugin-away", "away", **{names.LABEL_COMPONENT: "device-plugin"})
+        self.operand(resources.CONFIGMAP, names.plugin_object("a"), "device-plugin")
+        self.operand(resources.CONFIGMAP, names.mig_layout("n1"), MIG)
+        self.add(resources.CONFIGMAP, "kube-root-ca.crt")
+        self.add(resources.SECRET, names.WEBHOOK_SECRET)
+        self.add(resources.RUNTIMECLASS, "nvidia-cdi", metadata={"labels": OWN})
+        self.add(resources.RUNTIMECLASS, "nvidia")
+        self.add(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
+        self._nodes()
+        self._records(deckhouse=deckhouse)
+
+    def _nodes(self) -> None:
+        noted = [{**OURS_TAINT, "pool": "a"}, {**CHANGED, "value": "a", "pool": "a"}]
+        for node, ready in (("n1", "True"), ("away", "Unknown")):
+            labels = {names.deploy_label("dcgm"): "true", names.pool_node_label("a"): "true", "zone": "z"}
+            meta = {"labels": labels, "annotations": {names.POOL_TAINTS: json.dumps(noted), "theirs": "1"}}
+            status = {"conditions": [{"type": "Ready", "status": ready}]}
+            self.add(
+                resources.NODE, node, metadata=meta, spec={"taints": [OURS_TAINT, CHANGED, FOREIGN]}, status=status
+            )
+        by_agent, by_hand = ({"labels": {names.NFD_NODE_NAME: node}} for node in ("n1", "away"))
+        by_agent["managedFields"] = [{"manager": names.MANAGER_DISCOVER}]  # type: ignore[assignment]
+        self.add(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)
+        self.add(resources.NODEFEATURE, names.agent_feature("away"), metadata=by_hand)
+
+    def _records(self, *, deckhouse: bool) -> None:
+        self.add(resources.GPUPOOL, "a", metadata={"finalizers": [names.FINALIZER_POOL]})
+        hardware = {
+            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:17:00.0"},
+            "mig": {"capable": True, "enabled": True},
+        }
+        status = {"hardware": hardware, "migApply": {"version": "v", "phase": "Done"}, "inventoryID": "n1-0000:17:00.0"}
+        self.add(resources.GPUDEVICE, "n1-card", metadata={"annotations": {names.ASSIGNMENT: "a"}}, status=status)
+        self.add(resources.GPUNODEINVENTORY, "n1")
+        self.add(resources.MODULECONFIG, names.MODULE)
+        for name in (*OURS, MODULE_CONFIGS):
+            labels = {names.LABEL_HERITAGE: "deckhouse"} if deckhouse and name == MODULE_CONFIGS else OWN
+            self.add(resources.CRD, name, metadata={"labels": labels})
+
+    def seen(self) -> Observed:
+        found = {}
+        for kind in KINDS:
+            there = self.all(kind.resource, kind.record)
+            found[kind.resource.kind] = tuple(one for one in there if not kind.named or one.name in kind.named)
+        return Observed(found, frozenset(self.leading))
+
+    def nature(self) -> None:
+        """Kubernetes' controllers and kubelets do their part, but for nodes that are away."""
+        makers = {name: ("Deployment", f"{NS}/{name}") for name in CONTROLLERS}
+        makers[names.DISCOVER_DAEMONSET] = ("DaemonSet", f"{NS}/{names.DISCOVER_DAEMONSET}")
+        gone = {name for name in WRITERS if makers[name] not in self.objects}
+        self.leading -= gone
+        plugin = ("DaemonSet", f"{NS}/{names.plugin_object('a')}") in self.objects
+        for (kind, key), pod in list(self.objects.items()):
+            labels = pod["metadata"].get("labels", {})
+            is_plugin = labels.get(names.LABEL_COMPONENT) == "device-plugin"
+            ends = labels.get("app") in gone or (is_plugin and not plugin)
+            if kind == "Pod" and ends and pod["spec"].get("nodeName") != "away":
+                del self.objects[kind, key]
+
+    def settle(self, *, keep_records: bool) -> cleanup.Cleanup:
+        """Clean up to the end; raises AssertionError where it does not come to one."""
+        for _ in range(20):
+            made = cleanup.plan(self.seen(), keep_records=keep_records)
+            if made.done:
+                return made
+            self.execute(made.actions, names.MANAGER_CLEANUP)
+            self.nature()
+        raise AssertionError(f"it does not end: {made}")
+
+    def keys(self) -> set[tuple[str, str]]:
+        return set(self.objects)
+
+
+__all__ = ["CHANGED", "FOREIGN", "MODULE_CONFIGS", "NS", "OURS", "OURS_TAINT", "Cluster"]
