@@ -49,6 +49,10 @@ class Options:
     """Replicas of the webhook, behind a balancer: the API server has one URL for them."""
     values: Mapping[str, str] = field(default_factory=dict)
     """Values for the chart, beside those that a cluster without Services needs."""
+    audit_policy: Path | None = None
+    """What the API server writes into logs/audit.log about requests; without one it keeps no such log."""
+    apiserver_flags: Sequence[str] = ()
+    """Flags of kube-apiserver beside ours; one of the same name replaces ours."""
 
 
 def bring_up(folder: Path, options: Options, progress: Progress | None = None) -> ControlPlane:
@@ -59,7 +63,12 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
     """
     progress = progress or Silent()
     paths = programs.ensure(programs.PROGRAMS, progress=progress)
-    plane = controlplane.up(folder, progress=progress)
+    plane = controlplane.up(
+        folder,
+        extra_apiserver_flags=options.apiserver_flags,
+        audit_policy=options.audit_policy,
+        progress=progress,
+    )
     tools = Tools(plane.kubectl, paths["helm"], plane.kubeconfig)
     agent_port, port, exporter_port = free_ports(3)
     with progress.task("installing CRDs, RBAC, webhook and policies") as task:

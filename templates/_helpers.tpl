@@ -43,9 +43,47 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
 {{- end }}
 {{- end -}}
 
+{{- /* An image: in Deckhouse by its digest, with plain Helm the value. Usage: (list root name value) */ -}}
+{{- define "gpu-control-plane.image" -}}
+{{- $root := index . 0 -}}
+{{- if ($root.Values.global | default dict).modulesImages -}}
+{{- include "helm_lib_module_image" (list $root (index . 1)) | trim -}}
+{{- else -}}
+{{- index . 2 -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Credentials of the registry, where there are any: in Deckhouse those of the module's source, else the
+       platform's; base64 of a Docker configuration. */ -}}
+{{- define "gpu-control-plane.dockercfg" -}}
+{{- with .Values.gpuControlPlane.registry.dockercfg -}}
+{{- . -}}
+{{- else -}}
+{{- ((($.Values.global | default dict).modulesImages | default dict).registry | default dict).dockercfg | default "" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Where a container finds the API server, if not at the cluster's own Service. Usage: with that value. */ -}}
+{{- define "gpu-control-plane.apiServer" -}}
+{{- if .host -}}
+env:
+{{- include "gpu-control-plane.apiServerVariables" . | nindent 0 }}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-control-plane.apiServerVariables" -}}
+{{- if .host -}}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ .host | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ .port | default 443 | toString | quote }}
+{{- end -}}
+{{- end -}}
+
 {{- /* The identity of a process, bound to its ClusterRole and, where it has one, its Role of the same name
-       in our namespace. Usage: include "gpu-control-plane.identity" (dict "process" "x" "role" true);
-       with "namespaced" true it has no ClusterRole. */ -}}
+       in our namespace. Usage: include "gpu-control-plane.identity" (dict "root" . "process" "x" "role" true);
+       with "namespaced" true it has no ClusterRole. Pods of it pull images with the registry's credentials, those that
+       our controllers make too. */ -}}
 {{- define "gpu-control-plane.identity" -}}
 {{- $ns := include "gpu-control-plane.namespace" . -}}
 apiVersion: v1
@@ -55,6 +93,10 @@ metadata:
   namespace: {{ $ns }}
   {{- include "gpu-control-plane.labels" (dict "app" .process) | nindent 2 }}
 automountServiceAccountToken: false
+{{- if include "gpu-control-plane.dockercfg" .root }}
+imagePullSecrets:
+- name: deckhouse-registry
+{{- end }}
 {{- if not .namespaced }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -95,7 +137,8 @@ subjects:
 {{- define "gpu-control-plane.processRules" -}}
 - apiGroups: ["deckhouse.io"]
   resources: ["moduleconfigs"]
-  verbs: ["get", "list", "watch"]
+  resourceNames: ["gpu-control-plane"]
+  verbs: ["list", "watch"]
 - apiGroups: ["events.k8s.io"]
   resources: ["events"]
   verbs: ["create", "get", "patch"]

@@ -18,6 +18,8 @@ from sim.programs import catalog
 ROOT = Path(__file__).resolve().parents[2]
 CRD_FOLDERS = (ROOT / "sim" / "crds", ROOT / "crds")
 RELEASE = "gpu-control-plane"
+OURSELVES = {"gpuControlPlane.controllers.deploy": "false"}
+"""The supervisor runs the four processes. Pods of their Deployments would be KWOK's, which run nothing."""
 TIMEOUT = 120
 WARNING = "Warning:"
 
@@ -62,11 +64,11 @@ def install_crds(tools: Tools) -> None:
 
 
 def render(tools: Tools, values: dict[str, str]) -> str:
-    """What Helm makes of the chart."""
-    settings = [f"--set={key}={value}" for key, value in values.items()]
+    """What Helm makes of the chart, without the programs of its hooks, which nobody would run."""
+    settings = [f"--set={key}={value}" for key, value in (OURSELVES | values).items()]
     # Built from its module Helm takes itself for an old Kubernetes: say which one this is.
     version = catalog.unit_of("kube-apiserver").version
-    done = _run([str(tools.helm), "template", RELEASE, str(ROOT), f"--kube-version={version}", *settings])
+    done = _run([str(tools.helm), "template", RELEASE, str(ROOT), "--no-hooks", f"--kube-version={version}", *settings])
     if done.returncode != 0:
         raise UserError(f"helm template failed: {done.stderr.strip()}")
     return done.stdout

@@ -1,7 +1,8 @@
 """The exporters of all simulated nodes behind one HTTP server: `/nodes/<node>/metrics`.
 
 A node answers while its dcgm-exporter pod is ready there and its driver is loaded, else 503; 404 for a node
-that is not simulated. A text is made anew when its node has changed, and counts its scrapes.
+that is not simulated. A text is made anew when its node has changed, and counts its scrapes. Beside them, at
+`/kube-state-metrics`, what kube-state-metrics would say of the cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
 from sim.errors import UserError
-from sim.nodes import dcgm, faults
+from sim.nodes import dcgm, faults, statemetrics
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 PATH = "/nodes/{node}/metrics"
+STATE_PATH = "/kube-state-metrics"
 HELD_SECONDS = 60.0
 """How long a silent exporter keeps a connection."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -55,6 +57,7 @@ class Exporters:
         """Serve until `stop`; raises ConfigurationError where the port is taken."""
         app = web.Application()
         app.router.add_get(PATH, self._scraped)
+        app.router.add_get(STATE_PATH, self._state)
         # A scraper that gives up on a silent exporter must not leave its answer behind.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
         await self._runner.setup()
@@ -74,6 +77,10 @@ class Exporters:
     def forget(self, node: str) -> None:
         """A node that is gone."""
         self._known.pop(node, None)
+
+    async def _state(self, _: web.Request) -> web.Response:
+        text = statemetrics.text(self._cluster.nodes, self._cluster.pods)
+        return web.Response(text=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _scraped(self, request: web.Request) -> web.Response:
         name = request.match_info["node"]

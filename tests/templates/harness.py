@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "d8-gpu-operator"
@@ -44,9 +44,19 @@ def programs() -> dict[str, Path]:
     return ensure(PROGRAMS)
 
 
-def render(helm: Path, *sets: str, include_crds: bool = False) -> str:
-    """What Helm makes of the chart."""
-    command = [str(helm), "template", "gpu-control-plane", str(ROOT), "--namespace", NAMESPACE]
+def render(
+    helm: Path,
+    *sets: str,
+    include_crds: bool = False,
+    hooks: bool = True,
+    release_namespace: str = "default",
+    apis: Sequence[str] = (),
+    values: Sequence[Path] = (),
+) -> str:
+    """What Helm makes of the chart. `apis`: what the cluster serves beside Kubernetes' own; `values`: files."""
+    command = [str(helm), "template", "gpu-control-plane", str(ROOT), "--namespace", release_namespace]
+    command += ["--api-versions=" + api for api in apis] + ["--values=" + str(path) for path in values]
+    command += [] if hooks else ["--no-hooks"]
     # A Helm built from its Go module does not know its own Kubernetes version.
     command += ["--kube-version", KUBE_VERSION]
     command += [part for item in sets for part in ("--set", item)] + (["--include-crds"] if include_crds else [])
@@ -262,7 +272,7 @@ def eventually(check: Callable[[], bool], what: str, seconds: float = 20) -> Non
 
 def install(kube: Kube, url: str = DEAD_WEBHOOK) -> subprocess.CompletedProcess[str]:
     """Apply what Helm renders, server-side, as an installer of another field manager than any process."""
-    text = render(kube.binaries["helm"], f"gpuControlPlane.webhook.url={url}", include_crds=True)
+    text = render(kube.binaries["helm"], f"gpuControlPlane.webhook.url={url}", include_crds=True, hooks=False)
     return kube.kubectl("apply", "--server-side", "--field-manager=installer", "-f", "-", stdin=text)
 
 

@@ -25,12 +25,19 @@ CLUSTER_SCOPED = {
     "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "FlowSchema",
     "PriorityLevelConfiguration", "CustomResourceDefinition",
 }  # fmt: skip
+OWN_ROLES = ("d8:gpu-control-plane:",)
+PEOPLES_ROLES = ("d8:user-authz:gpu-control-plane:", "d8:manage:permission:module:gpu-control-plane:")
 
 
 @pytest.fixture(scope="session")
 def chart() -> list[dict[str, Any]]:
     """The objects of the chart with its own defaults."""
     return harness.objects(harness.render(harness.programs()["helm"]))
+
+
+def is_hook(item: dict[str, Any]) -> bool:
+    """Whether Helm makes it for a program that runs before an install, an upgrade or an uninstall."""
+    return "helm.sh/hook" in item["metadata"].get("annotations", {})
 
 
 def of_kind(chart: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -43,7 +50,7 @@ def test_every_object_says_whose_it_is(chart: list[dict[str, Any]]) -> None:
         labels = item["metadata"].get("labels", {})
         assert labels.get("heritage") == "deckhouse", item["metadata"]["name"]
         assert labels.get("module") == "gpu-control-plane", item["metadata"]["name"]
-        if item["kind"] not in CLUSTER_SCOPED:
+        if item["kind"] not in CLUSTER_SCOPED and not is_hook(item):
             assert item["metadata"].get("namespace") == harness.NAMESPACE, item["metadata"]["name"]
 
 
@@ -56,13 +63,14 @@ def test_a_role_gives_nothing_by_wildcard(chart: list[dict[str, Any]]) -> None:
     roles = of_kind(chart, "ClusterRole") + of_kind(chart, "Role")
     assert len(roles) > 8
     for role in roles:
-        assert role["kind"] == "Role" or role["metadata"]["name"].startswith("d8:gpu-control-plane:")
+        assert role["kind"] == "Role" or role["metadata"]["name"].startswith(OWN_ROLES + PEOPLES_ROLES)
         for rule in role["rules"]:
             assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], role["metadata"]["name"]
 
 
 def test_every_account_is_bound_to_a_role_of_its_name(chart: list[dict[str, Any]]) -> None:
     roles = {o["metadata"]["name"] for o in of_kind(chart, "ClusterRole")}
+    roles = {name for name in roles if not name.startswith(PEOPLES_ROLES)}
     bound = {o["subjects"][0]["name"]: o["roleRef"]["name"] for o in of_kind(chart, "ClusterRoleBinding")}
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
     in_namespace = {o["subjects"][0]["name"]: o["roleRef"]["name"] for o in of_kind(chart, "RoleBinding")}
@@ -91,8 +99,9 @@ def test_the_webhook_is_reached_by_service_or_by_url() -> None:
 
 def test_only_the_api_servers_addresses_may_ask_the_webhook_where_they_are_given() -> None:
     value = "gpuControlPlane.webhook.askedFrom={10.0.0.1/32,fd00::/64}"
-    (policy,) = of_kind(harness.objects(harness.render(harness.programs()["helm"], value)), "NetworkPolicy")
-    (asked,) = [rule for rule in policy["spec"]["ingress"] if rule["ports"][0]["port"] == "https"]
+    policies = of_kind(harness.objects(harness.render(harness.programs()["helm"], value)), "NetworkPolicy")
+    rules = [rule for policy in policies for rule in policy["spec"]["ingress"]]
+    (asked,) = [rule for rule in rules if rule["ports"][0]["port"] == "https"]
     assert asked["from"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
 
 
@@ -115,7 +124,7 @@ def test_the_chart_is_small_and_brings_the_crds_alone(tmp_path: Path) -> None:
     (archive,) = tmp_path.glob("*.tgz")
     with tarfile.open(archive) as chart:
         files = [name.removeprefix("gpu-control-plane/") for name in chart.getnames()]
-    allowed = {"Chart.yaml", "values.yaml", "templates", "crds", "monitoring"}
+    allowed = {"Chart.yaml", "values.yaml", "templates", "crds", "charts", "monitoring"}
     assert {name.partition("/")[0] for name in files} <= allowed
     crds = {name for name in files if name.startswith("crds/")}
     assert crds == {f"crds/{kind}.yaml" for kind in ("gpudevice", "gpunodeinventory", "gpupool")}
@@ -126,7 +135,7 @@ def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
     managers = {names.MANAGER_DISCOVER, names.MANAGER_VALIDATE, names.MANAGER_PLUGIN, names.MANAGER_MIG}
     processes = {names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, names.COVERAGE}
-    assert accounts == processes | managers
+    assert accounts == processes | managers | {names.MANAGER_CRDS, names.MANAGER_CLEANUP}
     assert harness.NAMESPACE == names.NAMESPACE == of_kind(chart, "Namespace")[0]["metadata"]["name"]
     (daemonset,) = of_kind(chart, "DaemonSet")
     assert daemonset["metadata"]["name"] == names.DISCOVER_DAEMONSET

@@ -20,10 +20,10 @@ MAY = {
         ("delete", GPU, "gpudevices", "", ANYWHERE, "x"),
         ("create", GPU, "gpunodeinventories", "", ANYWHERE, ""),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
-        ("create", NFD, "nodefeaturerules", "", ANYWHERE, ""),
+        ("create", NFD, "nodefeaturerules", "", ANYWHERE, "deckhouse-gpu-kernel-os"),
         ("create", "events.k8s.io", "events", "", "default", ""),
         ("get", "events.k8s.io", "events", "", "default", "x"),  # a repeated Event is counted, not made anew
-        ("watch", "deckhouse.io", "moduleconfigs", "", ANYWHERE, ""),
+        ("watch", "deckhouse.io", "moduleconfigs", "", ANYWHERE, "gpu-control-plane"),
         ("create", "coordination.k8s.io", "leases", "", OURS, ""),
         ("update", "coordination.k8s.io", "leases", "", OURS, "gpu-inventory-controller"),
     ],
@@ -33,9 +33,9 @@ MAY = {
         ("patch", GPU, "gpunodeinventories", "status", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),  # an annotation; a policy allows no more
         ("patch", "", "configmaps", "", OURS, "x"),
-        ("create", "node.k8s.io", "runtimeclasses", "", ANYWHERE, ""),
+        ("create", "node.k8s.io", "runtimeclasses", "", ANYWHERE, "nvidia"),
         ("list", "", "pods", "", OURS, ""),
-        ("watch", GPU, "gpupools", "", ANYWHERE, ""),
+        ("list", NFD, "nodefeatures", "", OURS, ""),
     ],
     "gpupool-controller": [
         ("patch", "", "nodes", "", ANYWHERE, "x"),
@@ -52,7 +52,7 @@ MAY = {
         ("get", GPU, "gpunodeinventories", "", ANYWHERE, "x"),
         ("create", "authorization.k8s.io", "subjectaccessreviews", "", ANYWHERE, ""),
         ("create", "", "secrets", "", OURS, ""),
-        ("update", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
+        ("patch", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
         ("watch", "", "secrets", "", OURS, "gpu-admission-webhook-tls"),
         ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ANYWHERE, "gpu-control-plane"),
         ("list", "", "namespaces", "", ANYWHERE, ""),
@@ -81,7 +81,7 @@ MAY = {
     "gpu-nfd-coverage": [
         ("list", "", "nodes", "", ANYWHERE, ""),
         ("list", NFD, "nodefeatures", "", ANYWHERE, ""),
-        ("get", NFD, "nodefeaturerules", "", ANYWHERE, "x"),
+        ("get", NFD, "nodefeaturerules", "", ANYWHERE, "deckhouse-gpu-kernel-os"),
         ("list", GPU, "gpudevices", "", ANYWHERE, ""),
         ("list", GPU, "gpunodeinventories", "", ANYWHERE, ""),
     ],

@@ -9,6 +9,7 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.runtime.errors import ApiError
+from tests.templates import harness
 from tests.webhook.plane import until
 from webhook import server
 from webhook.__main__ import parser
@@ -19,19 +20,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{names.NAMESPACE}/deployments"
 PODS = f"/api/v1/namespaces/{names.NAMESPACE}/pods"
-NEW_NODE: dict[str, Any] = {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}
+NEW_NODE: list[dict[str, Any]] = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
 POLICY = f"/apis/policy/v1/namespaces/{names.NAMESPACE}/poddisruptionbudgets/{names.WEBHOOK}"
 NETWORK = f"/apis/networking.k8s.io/v1/namespaces/{names.NAMESPACE}/networkpolicies/{names.WEBHOOK}"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
 
 
 def deployment() -> dict[str, Any]:
-    """Two replicas, as far as a budget looks at them."""
-    labels = {names.LABEL_APP: names.WEBHOOK}
-    container = {"name": "webhook", "image": "none", "ports": [{"name": "https", "containerPort": 9443}]}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **NEW_NODE}}
-    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
-    return {"metadata": {"name": names.WEBHOOK}, "spec": spec}
+    """The chart's own, whose pods go to a new node too."""
+    rendered = harness.objects(harness.render(harness.programs()["helm"]))
+    (found,) = [o for o in rendered if (o["kind"], o["metadata"]["name"]) == ("Deployment", names.WEBHOOK)]
+    found["spec"]["template"]["spec"]["tolerations"] += NEW_NODE
+    return found
 
 
 async def test_of_two_replicas_one_may_be_evicted(plane: Plane, api: Api) -> None:

@@ -1,0 +1,110 @@
+"""Two API servers that write down what is asked of them, with everything played that the module may ever do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controllers.api import names
+from controllers.runtime.client import Client
+from sim import controlplane, programs
+from sim.cluster import Options, bring_up
+from sim.controlplane.layout import Layout
+from sim.module.install import Tools, install_chart, install_crds
+from sim.module.processes import Timers
+from sim.view import View
+from tests.nodeagent.discover.node import Cluster
+from tests.rbac import agents, grants, hooks
+from tests.rbac.log import Log
+from tests.rbac.story import QUICK, Story, coverage
+from tests.slice.people import People
+from tests.templates import harness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sim.controlplane import ControlPlane
+    from tests.rbac.audit import Use
+    from tests.rbac.grants import Chart
+
+POLICY = Path(__file__).with_name("audit-policy.yaml")
+TIMERS = Timers(lease_duration=10.0, renew_deadline=7.0, retry_period=0.5, watch_idle=60.0)
+# As in clusters that have it: who makes an object that keeps its owner from going must be allowed to.
+OWNERS = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was seen, and the cluster of the processes, which is still up."""
+
+    uses: frozenset[Use]
+    plane: ControlPlane
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    """The module's RBAC, as Helm renders it."""
+    helm = programs.ensure(["helm"])["helm"]
+    return grants.read(harness.render(helm, release_namespace=names.NAMESPACE), names.NAMESPACE)
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """The whole story, once."""
+    folder = tmp_path_factory.mktemp("rbac")
+    of_agents = _agents(folder)
+    options = Options(profile="mixed-2=1,t4-4=1", timers=TIMERS, audit_policy=POLICY, apiserver_flags=OWNERS)
+    plane = bring_up(folder / "module", options)
+    try:
+        of_processes = asyncio.run(_processes(plane))
+        yield Played(of_agents | of_processes, plane)
+    finally:
+        controlplane.down(plane.dir)
+
+
+async def _processes(plane: ControlPlane) -> frozenset[Use]:
+    log = Log(Layout(plane.dir).log("audit"))
+    async with View(plane.kubeconfig) as view:
+        people = People(plane, view)
+        await people.settings(**QUICK)
+        await people.ready_nodes(2)
+        story, tools = Story(people, log), Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
+        await story.pools_and_pods()
+        await story.modes()
+        await story.hands()
+        await story.nodes()
+        await story.collisions()
+        await story.settings()
+        await coverage(plane, tools)
+        await story.stranger()
+        await story.events()
+    return frozenset(log.refresh())
+
+
+def _agents(folder: Path) -> frozenset[Use]:
+    """etcd and an API server, nothing that acts by itself: the real programs of nodes, and those of Helm's hooks."""
+    plane = controlplane.up(
+        folder / "agents", with_controller_manager=False, with_scheduler=False, with_kwok=False, audit_policy=POLICY
+    )
+    try:
+        tools = Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
+        install_crds(tools)
+        install_chart(tools, {})
+        asyncio.run(_play_agents(plane, tools, folder))
+        return frozenset(Log(Layout(plane.dir).log("audit")).refresh())
+    finally:
+        controlplane.down(plane.dir)
+
+
+async def _play_agents(plane: ControlPlane, tools: Tools, folder: Path) -> None:
+    client = await Client.connect(plane.kubeconfig, user_agent="test")
+    try:
+        (folder / "mig").mkdir()
+        await agents.play(Cluster(client, plane), folder)
+        await hooks.play(plane, tools, client, folder)
+    finally:
+        await client.close()

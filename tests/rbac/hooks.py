@@ -1,0 +1,100 @@
+"""What Helm's hooks are made to do: the programs that install definitions and clean up, each under its own token."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from controllers.api import names, resources
+from controllers.install.observed import CONTROLLERS, MODULE_CONFIGS, OURS
+from controllers.runtime.errors import NotFound
+from sim.module.identities import kubeconfig_for
+from sim.module.install import ROOT, install_chart
+from tests.rbac import grants
+from tests.templates import harness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from controllers.api.resources import Resource
+    from controllers.runtime.client import Client
+    from sim.controlplane import ControlPlane
+    from sim.module.install import Tools
+
+MARKS = {"labels": {names.LABEL_MODULE: names.MODULE, names.LABEL_COMPONENT: "x"}}
+POD: dict[str, Any] = {"metadata": {"labels": {"x": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+APP = {"selector": {"matchLabels": {"x": "x"}}, "template": POD}
+WAIT = 20.0
+
+
+async def play(plane: ControlPlane, tools: Tools, client: Client, folder: Path) -> None:
+    """Definitions are made from nothing; then everything that the clean-up may find is there, and goes."""
+    await asyncio.to_thread(_grant, tools)
+    for name in (*OURS, MODULE_CONFIGS):
+        await client.request("DELETE", resources.CRD.path(None, name))
+    for name in (*OURS, MODULE_CONFIGS):
+        await _gone(client, resources.CRD, name)
+    await _run(plane, tools, folder, names.MANAGER_CRDS, "crds")
+    for resource, name, body in _leftovers():
+        space = names.NAMESPACE if resource.namespaced else None
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        meta = {"name": name, **body.get("metadata", {})}
+        # By its field manager the clean-up knows an agent's report from one made by hand.
+        manager = names.MANAGER_DISCOVER if resource is resources.NODEFEATURE else "test"
+        await client.apply(resource, name, head | body | {"metadata": meta}, manager=manager, namespace=space)
+    # Only now: the API server asks the webhook, whom nobody plays here, about pools.
+    await asyncio.to_thread(install_chart, tools, {})
+    await _run(plane, tools, folder, names.MANAGER_CLEANUP, "cleanup")
+
+
+def _grant(tools: Tools) -> None:
+    """The hooks' identities, as Helm makes them before it runs the hooks."""
+    files = [f"templates/{name}/rbac-for-us.yaml" for name in (names.MANAGER_CRDS, names.MANAGER_CLEANUP)]
+    text = harness.render(tools.helm, release_namespace=names.NAMESPACE)
+    made = yaml.safe_dump_all([obj for file, obj in grants.parts(text) if file in files])
+    tools.run("apply", "--server-side", "--filename=-", stdin=made)
+
+
+async def _run(plane: ControlPlane, tools: Tools, folder: Path, account: str, verb: str) -> None:
+    config = await asyncio.to_thread(kubeconfig_for, plane, tools, account, folder)
+    command = [sys.executable, "-m", "controllers.install", verb, f"--kubeconfig={config}", "--timeout=60"]
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90
+    )
+    assert done.returncode == 0, done.stderr
+
+
+async def _gone(client: Client, resource: Resource, name: str) -> None:
+    async with asyncio.timeout(WAIT):
+        while True:
+            try:
+                await client.get(resource, name)
+            except NotFound:
+                return
+            await asyncio.sleep(0.1)
+
+
+def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
+    """One of each kind that the module's processes make."""
+    node = {"metadata": {"labels": {names.pool_node_label("x"): "true"}}}
+    report = {"metadata": {"labels": {names.NFD_NODE_NAME: "x"}}, "spec": {}}
+    secret = {"type": "Opaque", "data": {}}
+    return [
+        *((resources.DEPLOYMENT, name, {"spec": {**APP, "replicas": 0}}) for name in CONTROLLERS),
+        *((resources.LEASE, name, {"spec": {}}) for name in CONTROLLERS),
+        (resources.SECRET, names.WEBHOOK_SECRET, secret),
+        (resources.DAEMONSET, "x", {"metadata": MARKS, "spec": APP}),
+        (resources.CONFIGMAP, "x", {"metadata": MARKS}),
+        (resources.NODE, "x", node),
+        (resources.RUNTIMECLASS, "nvidia", {"metadata": MARKS, "handler": "x"}),
+        (resources.NODEFEATURE, names.agent_feature("x"), report),
+        (resources.NODEFEATURERULE, names.NODE_FEATURE_RULE, {"spec": {"rules": []}}),
+        (resources.GPUPOOL, "x", {"metadata": {"finalizers": [names.FINALIZER_POOL]}, "spec": {}}),
+        (resources.GPUDEVICE, "x", {}),
+        (resources.GPUNODEINVENTORY, "x", {"spec": {"nodeName": "x"}}),
+        (resources.MODULECONFIG, names.MODULE, {"spec": {"enabled": True, "version": 1}}),
+    ]

@@ -1,0 +1,311 @@
+"""What the four processes and gpu-nfd-coverage are made to do, so that each does everything that it may ever do.
+
+Each paragraph names the verbs that it is there for; those that no paragraph names are met on the way of a first card.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import count, cycle
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+
+from controllers.api import conditions as kinds
+from controllers.api import names, resources
+from controllers.runtime.errors import ApiError, NotFound
+from sim import controlplane
+from sim.module.identities import kubeconfig_for
+from sim.module.install import ROOT, Tools
+from sim.nodes import names as sim
+from sim.nodes.manifests import create_nodes, node_manifests
+from tests.webhook import direct
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from sim.controlplane import ControlPlane
+    from tests.rbac.log import Log, Wanted
+    from tests.slice.people import People
+
+COVERAGE = "gpu-nfd-coverage"
+TEAM, NODE, OTHER = "team", "gpu-1", "gpu-2"
+WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
+PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
+QUICK = {
+    "admission": {"unseenTTL": "1s", "reservationTTL": "3s"},
+    "pools": {"danglingAfter": "1s"},
+    "bootstrap": {"monitoring": {"scrapePeriod": "1s"}},
+}
+TAINT = {"key": "example.com/gpu", "value": "train", "effect": "NoSchedule"}
+
+
+class Story:
+    """One cluster, and what people do to it."""
+
+    def __init__(self, people: People, log: Log) -> None:
+        self.people, self.view, self.client, self.log = people, people.view, people.client, log
+        self._xids = cycle((79, 48))
+
+    # --- what is there -----------------------------------------------------------------------------
+
+    def cards(self, node: str) -> list[str]:
+        return sorted(device.name for device in self.view.devices if device.status.node_name == node)
+
+    def condition(self, obj: Any, kind: str) -> str:
+        found = kinds.find(obj.status.conditions, kind) if obj is not None else None
+        return f"{found.status} {found.reason}" if found else ""
+
+    def of_card(self, name: str, kind: str) -> str:
+        return self.condition(self.view.devices.get(name), kind)
+
+    async def until(self, true: Callable[[], bool], what: str, seconds: float = 120) -> None:
+        await self.view.until(true, seconds, lambda: what)
+
+    # --- hands -------------------------------------------------------------------------------------
+
+    async def mark(self, resource: resources.Resource, name: str, **metadata: Any) -> None:
+        await self.client.merge(resource, name, {"metadata": metadata}, manager="test")
+
+    async def fault(self, node: str, fault: str | None) -> None:
+        await self.mark(resources.NODE, node, annotations={sim.FAULT: fault})
+
+    @asynccontextmanager
+    async def nudged(self, *objects: tuple[resources.Resource, str]) -> AsyncIterator[None]:
+        """Somebody writes these objects on and on, so that a version that was read is soon an old one."""
+
+        async def write(resource: resources.Resource, name: str) -> None:
+            for number in count():
+                with suppress(NotFound):
+                    await self.mark(resource, name, annotations={"example.com/nudge": str(number)})
+
+        writing = [asyncio.create_task(write(*one)) for one in objects]
+        try:
+            yield
+        finally:
+            for task in writing:
+                task.cancel()
+            await asyncio.gather(*writing, return_exceptions=True)
+
+    # --- paragraphs --------------------------------------------------------------------------------
+
+    async def pools_and_pods(self) -> None:
+        """A pool of one card; a pod in, one refused, one whose namespace is not listed; and the pool's end.
+
+        SubjectAccessReview; a taint; the finalizer; operands made and deleted; labels of nodes.
+        """
+        people, card = self.people, self.cards(NODE)[0]
+        await people.namespace(TEAM)
+        await people.pool("first", access={"namespaces": [TEAM]}, scheduling={"taints": [TAINT]})
+        await people.annotate(card, "first")
+        await people.offered("first", 1, 120)
+        await people.pod("runs", TEAM, "first")
+        await people.running(TEAM, 1)
+        assert "InsufficientCapacity" in await people.refused("late", TEAM, "first")
+        # The administrator may use every pool; that is what the webhook asks RBAC, as the namespace is not listed.
+        assert "InsufficientCapacity" in await people.refused("stranger", "default", "first")
+        with suppress(ApiError):
+            await people.annotate(self.cards(NODE)[1], "nowhere")  # refused, once the quorum has been asked
+        await people.remove(resources.POD, "runs", TEAM)
+        await people.settled("first", (1, 0, 0, 1))
+        await people.retire("first")
+
+    async def modes(self) -> None:
+        """A card is shared, divided, and whole again; an annotation without a pool goes in the end."""
+        people, card = self.people, self.cards(NODE)[-1]  # the A100 of the node's two
+        await people.pool("second", allocation={"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 2}})
+        await people.annotate(card, "second")
+        await people.offered("second", 2, 120)
+        body = {"spec": {"allocation": {"mode": "MIG", "migProfile": "3g.20gb", "timeSlice": None}}}
+        await self.client.merge(resources.GPUPOOL, "second", body, manager="test")
+        await people.offered("second", 2, 120)
+        await self.until(lambda: self._settled("second", "MIG"), "the pool to be divided")
+        body = {"spec": {"allocation": {"mode": "Exclusive", "migProfile": None}}}
+        await self.client.merge(resources.GPUPOOL, "second", body, manager="test")
+        await self.until(lambda: self._settled("second", "Exclusive"), "the pool to be whole")
+        await people.remove(resources.GPUPOOL, "second")
+        await self.until(lambda: self.view.pools.get("second") is None, "the pool to go")
+        await self.until(lambda: names.ASSIGNMENT not in self._annotations(card), "the annotation to go")
+
+    def _settled(self, pool: str, mode: str) -> bool:
+        found = self.view.pools.get(pool)
+        applied = found.status.applied_allocation if found else None
+        return applied is not None and applied.mode == mode and self.condition(found, kinds.MAINTENANCE)[:5] == "False"
+
+    def _annotations(self, card: str) -> Mapping[str, str]:
+        found = self.view.devices.get(card)
+        return found.metadata.annotations if found is not None else {}
+
+    async def hands(self) -> None:
+        """What belongs to a process is edited and deleted: the rule of NFD, the webhook's Secret."""
+        rule, secret = resources.NODEFEATURERULE, resources.SECRET
+        before = orjson.loads(await self.client.get(rule, names.NODE_FEATURE_RULE))["metadata"]["uid"]
+        await self.people.remove(rule, names.NODE_FEATURE_RULE)
+
+        async def back() -> bytes:
+            answer = await self.client.get(rule, names.NODE_FEATURE_RULE)
+            if orjson.loads(answer)["metadata"]["uid"] == before:
+                raise NotFound(0, "", "the old one is still there")
+            return answer
+
+        await self.people.eventually(back, 20)
+        await self.people.remove(secret, names.WEBHOOK_SECRET, names.NAMESPACE)
+        path = secret.path(names.NAMESPACE, names.WEBHOOK_SECRET)
+        await self.people.eventually(lambda: self.client.request("GET", path), 20)
+        broken = {"data": {"tls.crt": "", "ca.crt": ""}}
+        await self.client.merge(secret, names.WEBHOOK_SECRET, broken, manager="test", namespace=names.NAMESPACE)
+
+        async def made_anew() -> bytes:
+            answer = await self.client.request("GET", path)
+            if not orjson.loads(answer)["data"]["tls.crt"]:
+                raise NotFound(0, "", "no certificate yet")
+            return answer
+
+        await self.people.eventually(made_anew, 20)
+
+    async def nodes(self) -> None:
+        """A node comes and goes: its records go after a quorum read of the Node."""
+        await create_nodes(self.client, node_manifests(["t4-4"], prefix="brief"))
+        await self.until(lambda: len(self.cards("brief-1")) == 4, "the node's cards")
+        await self.people.remove(resources.NODE, "brief-1")
+        gone = lambda: not self.cards("brief-1") and self.view.inventories.get("brief-1") is None  # noqa: E731
+        await self.until(gone, "the node's records to go")
+
+    async def collisions(self) -> None:
+        """Writers collide, so that each reads by quorum what it may write now; a faulted card is taken back by hand."""
+        people, card = self.people, self.cards(OTHER)[0]
+        await people.pool("busy")
+        await people.annotate(card, "busy")
+        await people.offered("busy", 1, 120)
+        about = ((resources.GPUDEVICE, card), (resources.GPUNODEINVENTORY, OTHER), (resources.GPUPOOL, "busy"))
+        wanted = [
+            (account, "get", resource.plural)
+            for account in (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER)
+            for resource, _ in about[:2]
+        ]
+        wanted += [(names.POOL_CONTROLLER, "get", "gpupools"), (names.WEBHOOK, "get", "gpudevices")]
+        async with self.nudged(*about):
+            await self.log.shows(wanted, lambda: self._turn(card, wanted), 120)
+        await people.retire("busy")
+
+    async def _turn(self, card: str, wanted: list[Wanted]) -> None:
+        """Something to write, and back, for those who have not collided yet."""
+        late = self.log.missing(wanted)
+        if (names.WEBHOOK, "get", "gpudevices") in late:
+            with suppress(ApiError):
+                await self.people.pod("hurried", TEAM, "busy")
+                await self.people.remove(resources.POD, "hurried", TEAM)
+        if (names.BOOTSTRAP, "get", "gpudevices") in late:
+            await self._faulted_and_returned(card)
+        elif late:
+            for label, state in (("false", "True"), (None, "False")):
+                await self.mark(resources.NODE, OTHER, labels={names.LABEL_ENABLED: label})
+                await self._says(card, kinds.MANAGED_DISABLED, state)
+
+    async def _faulted_and_returned(self, card: str) -> None:
+        device = self.view.devices.get(card)
+        assert device is not None
+        assert device.status.hardware is not None
+        # Another number each time: the same one has been returned from, and says nothing new.
+        await self.fault(OTHER, f"xid:{device.status.hardware.pci.address}={next(self._xids)}")
+        await self._says(card, kinds.FAULTED, "True")
+        await self.fault(OTHER, None)
+        await self.mark(resources.GPUDEVICE, card, annotations={names.RETURN: "true"})
+        await self._says(card, kinds.FAULTED, "False")
+        await self.until(lambda: names.RETURN not in self._annotations(card), "the command to be removed")
+
+    async def _says(self, card: str, kind: str, state: str) -> None:
+        await self.until(lambda: self.of_card(card, kind).startswith(state), f"{kind} of {card} to be {state}")
+
+    async def settings(self) -> None:
+        """A component is switched off and on: its DaemonSet and its ConfigMap go."""
+        off = {"dcgmExporter": {"enabled": False}}
+        await self.people.settings(**QUICK | {"bootstrap": QUICK["bootstrap"] | off})
+
+        async def gone() -> bytes:
+            query = {"labelSelector": f"{names.LABEL_COMPONENT}=dcgm-exporter"}
+            for resource in (resources.DAEMONSET, resources.CONFIGMAP):
+                body = await self.client.request("GET", resource.path(names.NAMESPACE), query=query)
+                if orjson.loads(body)["items"]:
+                    raise ApiError(0, "", f"a {resource.kind} of the exporter is there")
+            return b""
+
+        await self.people.eventually(gone, 20)
+        await self.people.settings(**QUICK)
+
+    async def stranger(self) -> None:
+        """A review for a namespace that the webhook has not heard of yet: it asks for it."""
+        await self.people.pool("chosen", access={"namespaceSelector": {"matchLabels": {"team": "a"}}})
+        path = resources.MUTATING_WEBHOOK.path(name=names.WEBHOOK_CONFIGURATION)
+        found = orjson.loads(await self.client.request("GET", path))["webhooks"][0]["clientConfig"]
+        port = int(found["url"].split("/")[2].rpartition(":")[2])
+        context = await direct.trust(_Reader(self.client))  # type: ignore[arg-type]
+        wanted = [(names.WEBHOOK, "get", "namespaces")]
+
+        async def ask() -> None:
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+                body = direct.review("chosen", namespace="not-heard-of")
+                assert direct.word(await direct.send(session, port, body)) != "Granted"
+
+        await self.log.shows(wanted, ask, 20)
+        await self.people.retire("chosen")
+
+    async def events(self) -> None:
+        """The module is disabled with settings that cannot be read, which every process tells, then tells again.
+
+        Events are made, and those that are there are read and counted; leases are taken and taken over.
+        """
+        body = {"spec": {"enabled": False, "settings": {"admission": {"unseenTTL": "soon"}}}}
+        await self.client.merge(resources.MODULECONFIG, names.MODULE, body, manager="test")
+        again = [(account, verb, "events") for account in PROCESSES for verb in ("get", "patch")]
+        made = [(account, "create", "events") for account in PROCESSES]
+        await self.log.shows(again, lambda: self._told_anew(again), 120)
+
+        async def afresh() -> None:
+            await self.client.request("DELETE", resources.EVENT.path("default"))
+            await self._told_anew(made)
+
+        await self.log.shows(made, afresh, 120)
+
+    async def _told_anew(self, wanted: list[Wanted]) -> None:
+        """Those who are missing are started anew, and get the time to lead: before that they tell nothing."""
+        await self._restarted(*{account for account, _, _ in self.log.missing(wanted)})
+        await self.log.seen(wanted, 20)
+
+    async def _restarted(self, *accounts: str) -> None:
+        """End processes in order, so that their leases are free, and wait until they are back."""
+        chosen = [name for account in accounts for name in (WEBHOOKS if account == names.WEBHOOK else (account,))]
+        before = controlplane.status(self.people.plane.dir).processes
+        for name in chosen:
+            pid = before[name].pid
+            assert pid is not None
+            os.kill(pid, signal.SIGTERM)
+        for name in chosen:
+            await self.people.back(name, before[name].restarts)
+
+
+async def coverage(plane: ControlPlane, tools: Tools, *, fails: bool = False) -> None:
+    """`gpu-nfd-coverage` under its own token; what it finds is not the matter here."""
+    folder = plane.dir / "pki" / "identities"
+    config = await asyncio.to_thread(kubeconfig_for, plane, tools, COVERAGE, folder)
+    command = [sys.executable, "-m", "controllers.inventory.coverage", f"--kubeconfig={config}"]
+    run = partial(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = await asyncio.to_thread(run)
+    assert fails or done.returncode in (0, 1), done.stderr
+
+
+class _Reader:
+    """What `direct.trust` asks of a client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def get(self, path: str) -> Any:
+        return orjson.loads(await self._client.request("GET", path))

@@ -1,0 +1,115 @@
+"""Each Deployment's command, flags and environment start its program, and its probe is answered."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controllers.api import names
+from tests.templates import harness
+from tests.templates.containers import at_this_server, running, the_container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.cluster
+PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
+BASE = "gpuControlPlane.controllers"
+READY_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
+    """An API server of its own with the chart in force: the processes act on what they find."""
+    with harness.scratch(tmp_path_factory.mktemp("plane")) as kube:
+        done = harness.install(kube)
+        assert done.returncode == 0, done.stderr
+        for plural in ("gpudevices", "gpunodeinventories", "gpupools"):
+            path = f"{harness.GROUP}/{plural}"
+            harness.eventually(lambda path=path: kube.get(path).code == 200, f"{plural} are not served")
+        yield kube
+
+
+def deployments(*sets: str) -> dict[str, dict[str, Any]]:
+    """The rendered Deployments by name."""
+    rendered = harness.objects(harness.render(harness.programs()["helm"], *sets))
+    return {o["metadata"]["name"]: o for o in rendered if o["kind"] == "Deployment"}
+
+
+def answer(port: int, path: str) -> tuple[int, str]:
+    """What its health port says; 0 while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as got:
+            return got.status, got.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_deployment_starts_its_program_until_it_is_ready(plane: harness.Kube, tmp_path: Path, name: str) -> None:
+    sets = (f"{BASE}.hostNetwork=true", f"{BASE}.listen=127.0.0.1", *at_this_server(plane))
+    container = the_container(deployments(*sets)[name])
+    ports = {item["name"]: item["containerPort"] for item in container["ports"]}
+    probes = {kind: container[kind]["httpGet"] for kind in ("readinessProbe", "livenessProbe")}
+    with running(plane, tmp_path / "pod", container, name) as (process, log):
+        deadline = time.monotonic() + READY_SECONDS
+        told = (0, "")
+        while told[0] != 200:
+            assert process.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() < deadline, f"{told}\n{log.read_text()[-3000:]}"
+            time.sleep(0.1)
+            told = answer(ports[probes["readinessProbe"]["port"]], probes["readinessProbe"]["path"])
+        assert answer(ports[probes["livenessProbe"]["port"]], probes["livenessProbe"]["path"])[0] == 200
+        assert "process_resident_memory_bytes" in answer(ports["health"], "/metrics")[1]
+
+
+def test_a_wrong_flag_would_be_found(plane: harness.Kube, tmp_path: Path) -> None:
+    container = the_container(deployments(*at_this_server(plane))[names.WEBHOOK])
+    container["args"] = [*container["args"], "--no-such-flag"]
+    with running(plane, tmp_path / "pod", container, names.WEBHOOK) as (process, log):
+        assert process.wait(READY_SECONDS) == 2
+        assert "unrecognized arguments: --no-such-flag" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("sets", "replicas", "webhooks"),
+    [
+        ((), 1, 2),
+        (("gpuControlPlane.highAvailability=true",), 2, 2),
+        (("gpuControlPlane.highAvailability=false", f"{BASE}.hostNetwork=true"), 1, 1),
+        (("gpuControlPlane.highAvailability=true", f"{BASE}.hostNetwork=true"), 2, 2),
+        (("gpuControlPlane.webhook.replicas=3",), 1, 3),
+    ],
+)
+def test_no_update_takes_the_last_webhook_away(sets: tuple[str, ...], replicas: int, webhooks: int) -> None:
+    found = deployments(*sets)
+    counts = {name: found[name]["spec"]["replicas"] for name in PROCESSES}
+    assert counts == {name: webhooks if name == names.WEBHOOK else replicas for name in PROCESSES}
+    for name in PROCESSES:
+        spec = found[name]["spec"]
+        rolling, on_host = spec["strategy"]["rollingUpdate"], spec["template"]["spec"].get("hostNetwork", False)
+        # A single replica on the node's network is the one that cannot overlap with its successor.
+        assert counts[name] - rolling["maxUnavailable"] >= (0 if on_host and counts[name] == 1 else 1), name
+        # Where every replica must have a node of its own, or a port of its node, none may come beside them.
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        alone = required in spec["template"]["spec"].get("affinity", {}).get("podAntiAffinity", {})
+        assert rolling["maxSurge"] == 0 or not (alone or on_host), name
+
+
+def test_on_the_nodes_network_every_port_is_another() -> None:
+    found = deployments(f"{BASE}.hostNetwork=true")
+    ports = [port["containerPort"] for name in PROCESSES for port in the_container(found[name])["ports"]]
+    # 4255 and 4256 are DCGM's and its exporter's.
+    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254]
+    assert {found[name]["spec"]["template"]["spec"]["dnsPolicy"] for name in PROCESSES} == {"ClusterFirstWithHostNet"}
+
+
+def test_whoever_runs_the_programs_in_another_way_gets_no_deployment() -> None:
+    assert deployments(f"{BASE}.deploy=false") == {}
