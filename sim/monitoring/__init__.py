@@ -1,0 +1,1 @@
+"""Prometheus for tests of alerts and dashboards, and what the dashboards are generated from."""

@@ -1,0 +1,76 @@
+"""The dashboard of those who use pools. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.monitoring.boards.queries import POOL_OF, RATE, RESOURCES, rate
+from sim.monitoring.panels import Row, dashboard, lines, stacked, stat, table, variable
+
+if TYPE_CHECKING:
+    from sim.monitoring.panels import Json
+
+
+def workloads() -> Json:
+    """Who uses the pools."""
+    here = f'{{{RESOURCES}, namespace=~"$namespace"}}'
+    asked = f"kube_pod_container_resource_limits{here}"
+    chosen = f'{POOL_OF}{{pool=~"$pool"}})'
+    pods = f"max by (namespace, pod) ({asked})"
+
+    def in_phase(phase: str) -> str:
+        there = f'max by (namespace, pod) (kube_pod_status_phase{{phase="{phase}"}} == 1)'
+        return f"count({pods} * on (namespace, pod) {there}) or vector(0)"
+
+    now = (
+        stat("Pods with cards", in_phase("Running")),
+        stat("Pods that wait", in_phase("Pending"), about="Admitted, and not running yet."),
+        stat("Slots asked for", f"sum({asked})"),
+        stat("Namespaces", f"count(count by (namespace) ({asked}))"),
+        stat(
+            "Refused pods a minute",
+            'sum(60 * rate(gpu_webhook_reviews_total{verdict="denied"}' + RATE + ")) or vector(0)",
+        ),
+        stat("Idle cards", "count(DCGM_FI_DEV_GPU_UTIL == 0) or vector(0)", about="Cards on which no kernel runs now."),
+    )
+    use = (
+        stacked("Slots by namespace", {"{{namespace}}": f"sum by (namespace) ({asked})"}, width=12),
+        stacked("Slots by pool", {"{{pool}}": f"sum by (pool) ({asked} {chosen})"}, width=12),
+        table("Pods", f"sum by (namespace, pod, node, pool) ({asked} {chosen})", width=24),
+        lines(
+            "GPU utilisation",
+            {"{{node}} {{device}}": "max by (node, device) (DCGM_FI_DEV_GPU_UTIL)"},
+            unit="percent",
+            width=12,
+        ),
+        lines(
+            "GPU memory in use",
+            {"{{node}} {{device}}": "max by (node, device) (DCGM_FI_DEV_FB_USED)"},
+            unit="decmbytes",
+            width=12,
+        ),
+    )
+    answers = (
+        lines(
+            "Reviews by answer",
+            {"{{verdict}} {{reason}}": rate("gpu_webhook_reviews_total", "verdict", "reason")},
+            unit="reqps",
+            width=12,
+        ),
+        lines(
+            "Reservations by pool",
+            {"{{pool}}": rate("gpu_webhook_reservations_total", "pool")},
+            unit="reqps",
+            width=12,
+        ),
+    )
+    rows = (Row("Now", now), Row("Who uses what", use), Row("What the webhook answers", answers))
+    choices = (
+        variable("pool", "Pool", "label_values(gpupool_capacity_total, pool)"),
+        variable(
+            "namespace", "Namespace", f"label_values(kube_pod_container_resource_limits{{{RESOURCES}}}, namespace)"
+        ),
+    )
+    return dashboard(
+        "gpu-workloads", "GPU / Workloads", rows, *choices, about="Pods that have or want cards, by namespace and pool."
+    )

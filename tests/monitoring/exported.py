@@ -1,0 +1,66 @@
+"""Which metrics the processes export, by asking the code that does; the live test asks the processes themselves."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from types import SimpleNamespace
+
+from prometheus_client import REGISTRY
+from prometheus_client.registry import Collector
+
+from controllers.bootstrap.health.metrics import DeviceHealth
+from controllers.bootstrap.metrics import Readiness
+from controllers.bootstrap.operands import collectors
+from controllers.gpupool.metrics import Reserved, Told
+from controllers.inventory.metrics import Records
+from sim.nodes import statemetrics
+
+MODULES = (
+    "controllers.runtime.metrics",
+    "controllers.gpupool.metrics",
+    "controllers.bootstrap.health.scrape",
+    "webhook.metrics",
+    "nodeagent.deviceplugin.metrics",
+    "nodeagent.mig.metrics",
+    "nodeagent.discover.metrics",
+    "nodeagent.validate.metrics",
+)
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
+PROMETHEUS = frozenset({"up", "ALERTS"})
+
+
+class Nothing:
+    """An empty cache, of whatever."""
+
+    served = True
+
+    def __iter__(self):
+        return iter(())
+
+    def index_values(self, _):
+        return ()
+
+
+def _world() -> SimpleNamespace:
+    kinds = ("nodes", "features", "devices", "inventories", "pools", "pods")
+    return SimpleNamespace(refused="", **{kind: Nothing() for kind in kinds})
+
+
+@cache
+def ours() -> frozenset[str]:
+    """Names of all series of the module's own programs."""
+    for module in MODULES:
+        importlib.import_module(module)
+    world = _world()
+    made: list[Collector] = [Readiness(world), DeviceHealth(tuple), Reserved(world), Told(world), Records(world)]
+    families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]
+    return frozenset(family.name + end for family in families for end in SUFFIXES.get(family.type, ("",)))
+
+
+@cache
+def of_others() -> frozenset[str]:
+    """Names of series that DCGM's exporter, kube-state-metrics and Prometheus itself have."""
+    dcgm = {name for name, kind in collectors.fields(collectors.TEXT).items() if kind != "label"}
+    state = {line.split()[2] for line in statemetrics.text((), ()).splitlines() if line.startswith("# TYPE")}
+    return frozenset(dcgm | state | PROMETHEUS)

@@ -1,0 +1,77 @@
+"""What the chart renders of all this: rules, dashboards and PodMonitors, only where their kinds are served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import yaml
+
+from controllers.api import names
+from controllers.api.settings import BootstrapSettings
+from controllers.bootstrap.operands.build import daemonsets
+from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
+from controllers.gpupool.operands import PLUGIN
+from sim.module.processes import MODULES
+from tests.monitoring.rules import groups
+from tests.monitoring.test_dashboards import BOARDS
+from tests.templates.harness import objects, programs, render
+
+APIS = (
+    "monitoring.coreos.com/v1/PrometheusRule",
+    "monitoring.coreos.com/v1/PodMonitor",
+    "deckhouse.io/v1/GrafanaDashboardDefinition",
+)
+KINDS = {api.rpartition("/")[2] for api in APIS}
+
+
+@cache
+def rendered(*apis: str) -> tuple[dict[str, Any], ...]:
+    return tuple(one for one in objects(render(programs()["helm"], apis=apis)) if one["kind"] in KINDS)
+
+
+def of(kind: str) -> list[dict[str, Any]]:
+    return [one for one in rendered(*APIS) if one["kind"] == kind]
+
+
+def test_nothing_is_rendered_where_nobody_serves_it() -> None:
+    assert rendered() == ()
+    for api in APIS:
+        assert {one["kind"] for one in rendered(api)} == {api.rpartition("/")[2]}
+
+
+def test_every_rule_is_rendered_as_its_file_has_it() -> None:
+    found = [group for one in of("PrometheusRule") for group in one["spec"]["groups"]]
+    assert sorted(found, key=lambda group: group["name"]) == sorted(groups(), key=lambda group: group["name"])
+    for one in of("PrometheusRule"):
+        assert {"prometheus": "main", "component": "rules"}.items() <= one["metadata"]["labels"].items()
+
+
+def test_every_dashboard_is_rendered() -> None:
+    found = Counter(yaml.safe_load(one["spec"]["definition"])["uid"] for one in of("GrafanaDashboardDefinition"))
+    assert found == Counter(board["uid"] for board in BOARDS.values())
+
+
+def test_all_that_has_metrics_is_read() -> None:
+    monitors = {one["metadata"]["name"]: one["spec"] for one in of("PodMonitor")}
+    (apps,) = monitors["gpu-control-plane"]["selector"]["matchExpressions"]
+    assert set(apps["values"]) == set(MODULES)
+    (components,) = monitors["gpu-nodeagent"]["selector"]["matchExpressions"]
+    made = daemonsets(BootstrapSettings())
+    health = {
+        template["metadata"]["labels"][names.LABEL_COMPONENT]: port["name"]
+        for one in made.values()
+        for template in [one["spec"]["template"]]
+        for container in template["spec"]["containers"]
+        for port in container.get("ports", ())
+    }
+    ours = {component for component, port in health.items() if port == "health"}
+    assert set(components["values"]) == ours | {"discover", PLUGIN, MIG_MANAGER}
+    assert monitors["gpu-dcgm-exporter"]["selector"]["matchLabels"] == {names.LABEL_COMPONENT: "dcgm-exporter"}
+    assert health["dcgm-exporter"] == monitors["gpu-dcgm-exporter"]["podMetricsEndpoints"][0]["port"] == "metrics"
+
+
+def test_a_job_is_named_as_the_alerts_know_it() -> None:
+    assert {one["spec"]["jobLabel"] for one in of("PodMonitor")} == {"app"}
+    assert {one["metadata"]["namespace"] for one in of("PodMonitor")} == {names.NAMESPACE}

@@ -1,0 +1,99 @@
+"""Alerts and the ADR name only metrics that somebody exports; what the collectors say is what the objects say."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.record import adapter
+from controllers.bootstrap.metrics import Readiness
+from controllers.bootstrap.records import Card
+from controllers.gpupool.metrics import Told
+from tests.monitoring.exported import Nothing, of_others, ours
+from tests.monitoring.rules import Alert, alerts, metrics_in
+
+ADR = {
+    "gpu_node_inventory_condition",
+    *(f"gpupool_capacity_{word}" for word in ("total", "used", "reserved", "unavailable", "available")),
+    "gpupool_assignments",
+    "gpupool_node_slots",
+    "gpu_device_unassigned_total",
+    "gpu_device_reserved_total",
+    "gpu_device_reservation_age_seconds",
+    "gpu_bootstrap_ready",
+    "gpu_driver_version_info",
+}
+
+
+def test_every_metric_of_the_adr_is_exported() -> None:
+    assert ours() >= ADR
+    assert "kube_node_status_allocatable" in {name for alert in alerts() for name in metrics_in(alert.expr)}
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: f"{alert.name}-{alert.labels.get('process', '')}")
+def test_an_alert_reads_only_what_is_exported(alert: Alert) -> None:
+    assert metrics_in(alert.expr)
+    assert metrics_in(alert.expr) <= ours() | of_others()
+
+
+def test_names_of_metrics_are_found_in_an_expression() -> None:
+    text = 'sum by (le) (rate(a_bucket{x="b_c"}[5m])) > on (pool) group_left (z) max(d) or 0 * absent(up{job="e"} == 1)'
+    assert metrics_in(text) == {"a_bucket", "d", "up"}
+
+
+def samples(family_name: str, collector: object) -> dict[tuple[str, ...], float]:
+    (family,) = [one for one in collector.collect() if one.name == family_name]
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples}
+
+
+def condition(kind: str, status: str, reason: str = "R") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": ""}
+
+
+def world(**caches: object) -> SimpleNamespace:
+    empty = dict.fromkeys(("inventories", "devices", "pools"), Nothing())
+    return SimpleNamespace(**{**empty, **caches})
+
+
+def test_a_condition_of_a_node_has_one_series_from_its_owner() -> None:
+    said = [condition("DriverMissing", "True"), condition("UnassignedDevice", "False"), condition("Other", "True")]
+    inventory = adapter(GPUNodeInventory).validate_python({"metadata": {"name": "n"}, "status": {"conditions": said}})
+    seen = world(inventories=[inventory])
+    name = "gpu_node_inventory_condition"
+    assert samples(name, Readiness(seen)) == {("n", "DriverMissing"): 1}
+    assert samples(name, Told(seen)) == {("n", "UnassignedDevice"): 0}
+
+
+def test_a_faulted_card_is_told_with_its_pool_and_reason_and_others_are_not() -> None:
+    def card(name: str, status: str) -> Card:
+        told = {
+            "nodeName": "n",
+            "poolRef": {"name": "a", "resource": "r"},
+            "conditions": [condition("Faulted", status, "Hot")],
+        }
+        return adapter(Card).validate_python({"metadata": {"name": name}, "status": told})
+
+    seen = world(devices=[card("ill", "True"), card("well", "False"), card("held", "Unknown")])
+    assert samples("gpu_device_faulted", Readiness(seen)) == {("n", "ill", "a", "Hot"): 1}
+
+
+def test_a_pool_tells_its_conditions_its_cards_and_how_kube_state_metrics_calls_its_resource() -> None:
+    spec = {"allocation": {"mode": "TimeSlice"}}
+    status = {"conditions": [condition("Maintenance", "True")]}
+    pool = adapter(GPUPool).validate_python({"metadata": {"name": "a100-full"}, "spec": spec, "status": status})
+    cards = [
+        adapter(GPUDevice).validate_python({"metadata": {"name": name}, "status": status})
+        for name, status in (
+            ("a", {"state": "Assigned", "poolRef": {"name": "a100-full", "resource": "r"}}),
+            ("b", {"state": "Unassigned"}),
+            ("c", {}),
+        )
+    ]
+    told = Told(world(pools=[pool], devices=cards))
+    assert samples("gpupool_condition", told) == {("a100-full", "Maintenance"): 1}
+    assert samples("gpupool_devices", told) == {("a100-full", "Assigned"): 1, ("", "Unassigned"): 2}
+    assert samples("gpupool", told) == {("a100-full", "TimeSlice", "timeslice", "gpu_deckhouse_io_a100_full"): 1}

@@ -1,0 +1,186 @@
+"""A real Prometheus scrapes a running cluster: every panel has data, and every alert can be judged.
+
+The cluster is the session's own, with a pool and a pod of this file's. Prometheus stands before they come, so that
+it sees counters rise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from controllers.api import names
+from controllers.api.resources import GPUPOOL, POD
+from controllers.runtime.errors import NotFound
+from sim.controlplane import ControlPlane
+from sim.monitoring import live, tools
+from sim.monitoring.live import Prometheus
+from sim.view import View
+from tests.monitoring.rules import alerts, groups, metrics_in
+from tests.monitoring.test_dashboards import BOARDS, panels
+from tests.slice.people import People
+
+PROGRAM = tools.find("prometheus")
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(PROGRAM is None, reason=tools.MISSING)]
+EVERY, RATE, PATIENCE = 2.0, "2m", 60.0  # seconds, as a duration, seconds
+POOL, TEAM = "seen", "seen"
+
+
+class Seen(NamedTuple):
+    """Prometheus over a cluster in which something happens."""
+
+    prometheus: Prometheus
+    since: float
+
+
+async def play(plane: ControlPlane) -> None:
+    """A pool of the cards of two nodes, a pod that has one, and another that is refused."""
+    async with View(plane.kubeconfig) as view:
+        people = People(plane, view)
+        await people.ready_nodes()
+        await people.namespace(TEAM)
+        cards = sorted(d.name for d in view.devices if d.status.node_name in ("gpu-1", "gpu-2"))[:3]
+        # Nobody's namespace: it is RBAC that lets the administrator use it, so RBAC is asked.
+        await people.pool(POOL, access={"namespaces": ["nobody"]})
+        for card in cards:
+            await people.annotate(card, POOL)
+        await people.offered(POOL, len(cards), PATIENCE)
+        await people.pod("first", TEAM, POOL)
+        await people.refused("greedy", TEAM, POOL, 64)
+        await people.running(TEAM, 1)
+        await people.settled(POOL, (3, 1, 0, 2))
+
+
+async def clear(plane: ControlPlane) -> None:
+    async with View(plane.kubeconfig) as view:
+        people = People(plane, view)
+        for resource, name, namespace in ((POD, "first", TEAM), (GPUPOOL, POOL, None)):
+            with contextlib.suppress(NotFound):  # it was not made, since something before it failed
+                await people.remove(resource, name, namespace)
+        # Cleaning up is not what this is about: a machine that is busy gets its time.
+        await view.until(lambda: not people.cards(POOL) and view.pools.get(POOL) is None, PATIENCE, lambda: "it stays")
+        for device in list(view.devices):
+            if device.metadata.annotations.get(names.ASSIGNMENT) == POOL:
+                await people.annotate(device.name, None)
+
+
+async def nodes_of(plane: ControlPlane) -> list[str]:
+    async with View(plane.kubeconfig) as view:
+        await People(plane, view).ready_nodes()
+        return sorted(inventory.name for inventory in view.inventories)
+
+
+@pytest.fixture(scope="module")
+def seen(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    rules = folder / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"groups": list(groups())}))
+    settings = live.config(cluster, asyncio.run(nodes_of(cluster)), rules, EVERY)
+    assert PROGRAM is not None
+    with live.running(PROGRAM, folder, settings) as prometheus:
+        since = time.time()
+        until(lambda: not prometheus.unreached, lambda: str(prometheus.unreached))
+        try:
+            asyncio.run(play(cluster))
+            yield Seen(prometheus, since)
+        finally:
+            asyncio.run(clear(cluster))
+
+
+def until(holds: Any, told: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.2)
+
+
+def filled(expr: str) -> str:
+    """An expression as Grafana sends it where every value of each variable is chosen."""
+    return re.sub(r"\$(?!__)\w+", ".*", expr.replace("$__rate_interval", RATE))
+
+
+QUERIES = {
+    f"{name}: {panel['title']} {target['refId']}": target["expr"]
+    for name, board in BOARDS.items()
+    for panel in panels(board)
+    for target in panel["targets"]
+}
+
+
+@pytest.mark.parametrize("where", QUERIES)
+def test_a_panel_has_data(seen: Seen, where: str) -> None:
+    expr = filled(QUERIES[where])
+
+    def has_data() -> bool:
+        return any(not math.isnan(value) for _, found in seen.prometheus.samples(expr, seen.since) for value in found)
+
+    until(has_data, lambda: f"no data for {expr}")
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, b in BOARDS.items() for v in b["templating"]["list"] if v["type"] == "query"]
+)
+def test_a_variable_has_values(seen: Seen, name: str) -> None:
+    for variable in BOARDS[name]["templating"]["list"]:
+        if variable["type"] == "query":
+            found = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["definition"])
+            assert found is not None
+            values = seen.prometheus.ask(f"label/{found[2]}/values", **{"match[]": found[1]})
+            assert values, variable["definition"]
+
+
+def test_every_alert_can_be_judged(seen: Seen) -> None:
+    def rules() -> list[dict[str, Any]]:
+        return [rule for group in seen.prometheus.ask("rules")["groups"] for rule in group["rules"]]
+
+    until(lambda: all(rule["health"] != "unknown" for rule in rules()), lambda: "rules are not evaluated")
+    assert {rule["name"]: rule.get("lastError", "") for rule in rules()} == {alert.name: "" for alert in alerts()}
+    assert {rule["health"] for rule in rules()} == {"ok"}
+    # Nothing is wrong with this cluster that an alert about the module itself would tell.
+    processes = {"GPUProcessAbsent", "GPUProcessDown", "GPUControllerWithoutLeader", "GPUSettingsInvalid"}
+    active = {rule["name"] for rule in rules() if rule["alerts"]}
+    assert not active & (processes | {"GPUDriverMissing", "GPUNodeFeatureMissing", "GPUPoolNotOffered", "GPUFuseHeld"})
+
+
+def test_the_metrics_of_the_alerts_are_there(seen: Seen) -> None:
+    """But for those that exist only while something is wrong."""
+    rare = {"gpu_device_faulted", "gpu_fuse_held"}
+    read = {name for alert in alerts() for name in metrics_in(alert.expr)} - rare
+    there = set(seen.prometheus.ask("label/__name__/values"))
+    assert read - there == set()
+
+
+def test_what_is_told_of_the_cluster_is_told_once(seen: Seen) -> None:
+    """A standby's word would count twice."""
+    for metric in (
+        "gpu_bootstrap_ready",
+        "gpu_node_inventory_condition",
+        "gpupool_devices",
+        "gpu_device_unassigned_total",
+    ):
+        by = {"gpu_bootstrap_ready": "node", "gpu_node_inventory_condition": "node, condition"}.get(
+            metric, "node, pool, state"
+        )
+        counts = {
+            value for _, found in seen.prometheus.samples(f"count by ({by}) ({metric})", time.time()) for value in found
+        }
+        assert counts == {1.0}, metric
+
+
+def test_the_pool_is_told_as_it_is(seen: Seen) -> None:
+    def now(expr: str) -> list[float]:
+        return [found[-1] for _, found in seen.prometheus.samples(expr, time.time() - EVERY)]
+
+    resource = names.resource_name(POOL).replace(".", "_").replace("/", "_").replace("-", "_")
+    until(lambda: now(f'gpupool_capacity_used{{pool="{POOL}"}}') == [1], lambda: "used is not 1")
+    assert now(f'sum(kube_node_status_allocatable{{resource="{resource}"}})') == [3]
+    assert now(f'sum(gpupool_node_slots{{pool="{POOL}"}})') == [3]
+    assert now(f'gpupool_assignments{{pool="{POOL}"}}') == [3]
