@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("controllers", "webhook", "nodeagent", "sim")
+PACKAGES = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PURE_MODULES = next(

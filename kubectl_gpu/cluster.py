@@ -1,0 +1,177 @@
+"""The cluster as this person may see it: their kubeconfig, their rights."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from controllers.api.record import adapter
+from controllers.runtime.client import MERGE, Client
+from controllers.runtime.errors import RuntimeFault
+from controllers.runtime.library import config
+from kubectl_gpu.say.faults import Mistake, told
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import meant
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import AsyncIterator, Awaitable, Mapping
+
+    from controllers.api.meta import KubeObject
+    from controllers.api.resources import Resource
+
+PAGE = 500
+MANAGER = "kubectl-gpu"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+T = TypeVar("T", bound="KubeObject")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """An object as it was sent, and as far as it is read."""
+
+    raw: dict[str, Any]
+    obj: T
+
+
+class Cluster:
+    """Reads and writes under one identity; raises RuntimeFault as the client does."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self.namespace = namespace
+        """The namespace that is meant where none is given."""
+
+    async def get(self, resource: Resource, cls: type[T], name: str, namespace: str | None = None) -> Found[T]:
+        """One object."""
+        raw = orjson.loads(await self._client.get(resource, name, namespace))
+        return Found(raw, _read(cls, raw))
+
+    async def list(
+        self,
+        resource: Resource,
+        cls: type[T],
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Found[T]]:
+        """All objects that match, by pages. `fields`: field selectors with their values."""
+        query = {"limit": str(PAGE)}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = ",".join(f"{key}={value}" for key, value in fields.items())
+        found: list[Found[T]] = []
+        while True:
+            page = orjson.loads(await self._client.request("GET", resource.path(namespace), query=query))
+            # An item of a list leaves out what the list says for all.
+            about = {"apiVersion": resource.api_version, "kind": resource.kind}
+            found += [Found({**about, **raw}, _read(cls, raw)) for raw in page["items"]]
+            more = page["metadata"].get("continue")
+            if not more:
+                return found
+            query["continue"] = more
+
+    async def annotate(
+        self, resource: Resource, obj: KubeObject, key: str, value: str | None, *, dry_run: bool
+    ) -> None:
+        """Set or remove one annotation of exactly this object; a server's dry run asks everybody and writes nothing."""
+        query = {"fieldManager": MANAGER} | ({"dryRun": "All"} if dry_run else {})
+        body = {"metadata": {"uid": obj.metadata.uid, "annotations": {key: value}}}
+        path = resource.path(name=obj.name)
+        await self._client.request("PATCH", path, query=query, body=body, content_type=MERGE)
+
+
+def _read(cls: type[T], raw: dict[str, Any]) -> T:
+    try:
+        return adapter(cls).validate_python(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, where = raw.get("metadata", {}).get("name"), ".".join(str(part) for part in first["loc"])
+        raise Mistake(
+            f"{cls.__name__} {name} is not as this program knows it ({where}: {first['msg']}):"
+            " use the kubectl-gpu of the module's version."
+        ) from error
+
+
+async def attempt(reading: Awaitable[R]) -> R | Unread:
+    """What can be read, or the sentence that says why not."""
+    try:
+        return await reading
+    except RuntimeFault as error:
+        return Unread(told(error))
+
+
+@asynccontextmanager
+async def connected(args: argparse.Namespace) -> AsyncIterator[Cluster]:
+    """The cluster that the command line means; raises Mistake."""
+    path = _kubeconfig(getattr(args, "kubeconfig", None))
+    context = getattr(args, "context", None)
+    namespace = _own_namespace() if path is None else _namespace(path, context)
+    client = await Client.connect(
+        path, user_agent=MANAGER, connections=8, context=context, headers=_impersonation(args)
+    )
+    try:
+        yield Cluster(client, getattr(args, "namespace", None) or namespace or "default")
+    finally:
+        await client.close()
+
+
+def _impersonation(args: argparse.Namespace) -> dict[str, str]:
+    user, group = getattr(args, "as_user", None), getattr(args, "as_group", None)
+    if group and not user:
+        raise Mistake("--as-group needs --as: a group alone is nobody.")
+    return {
+        key: value for key, value in (("Impersonate-User", user), ("Impersonate-Group", group)) if value is not None
+    }
+
+
+def _kubeconfig(given: str | None) -> Path | None:
+    """The files to read, in kubectl's order; None within a pod. Several stand in one path, as in $KUBECONFIG."""
+    if given is not None:
+        if not Path(given).is_file():
+            raise Mistake(f"There is no kubeconfig {given}.")
+        return Path(given)
+    listed = os.environ.get("KUBECONFIG", "")
+    candidates = listed or str(Path.home() / ".kube" / "config")
+    if any(Path(one).expanduser().is_file() for one in candidates.split(os.pathsep) if one):
+        return Path(candidates)
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return None
+    raise Mistake(f"There is no kubeconfig ({candidates}). Give --kubeconfig, or set KUBECONFIG.")
+
+
+def _own_namespace() -> str | None:
+    """The namespace of the pod that this runs in."""
+    return SERVICE_ACCOUNT.read_text().strip() if SERVICE_ACCOUNT.exists() else None
+
+
+def contexts(given: str | None) -> list[str]:
+    """Names of the kubeconfig's contexts."""
+    path = _kubeconfig(given)
+    found = config.list_kube_config_contexts(str(path))[0] if path else []
+    return [context["name"] for context in found]
+
+
+def _namespace(path: Path, context: str | None) -> str | None:
+    """The namespace of the context; raises Mistake where there is no such context."""
+    try:
+        known, current = config.list_kube_config_contexts(str(path))
+    # What a file of another shape raises; connecting says it with the file's name.
+    except Exception:  # noqa: BLE001
+        return None
+    chosen = current if context is None else next((c for c in known if c["name"] == context), None)
+    if chosen is None and context is not None:
+        guess = meant(context, [c["name"] for c in known])
+        raise Mistake(f"There is no context {context!r} in the kubeconfig.{guess}")
+    found: str | None = ((chosen or {}).get("context") or {}).get("namespace")
+    return found

@@ -1,0 +1,77 @@
+"""`kubectl gpu`: from the command line to an exit status. A person's mistake is a sentence, never a trace."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kubectl_gpu.parser import build
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    parser = build()
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser, always_complete_options=False)
+    args = parser.parse_args(argv)
+    if args.command == "completion":
+        from kubectl_gpu.completion import script
+        from kubectl_gpu.terminal import say
+
+        say([script(args.shell).rstrip("\n")])
+        return 0
+    return _in_cluster(args)
+
+
+def _in_cluster(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from controllers.runtime.errors import RuntimeFault
+    from kubectl_gpu.say.faults import Mistake, told
+    from kubectl_gpu.terminal import warn
+
+    try:
+        return asyncio.run(_command(args))
+    except Mistake as error:
+        warn(f"error: {error}")
+    except RuntimeFault as error:
+        warn(f"error: {told(error)}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return FAILED
+
+
+async def _command(args: argparse.Namespace) -> int:
+    from kubectl_gpu import assigning, explaining, listing
+    from kubectl_gpu.cluster import connected
+
+    commands = {
+        "nodes": listing.nodes,
+        "cards": listing.cards,
+        "pools": listing.pools,
+        "assign": assigning.assign,
+        "unassign": assigning.unassign,
+        "explain": explaining.explain,
+    }
+    async with connected(args) as cluster:
+        return await commands[args.command](cluster, args)
+
+
+def run() -> None:
+    """The console script."""
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # `kubectl gpu cards | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = FAILED
+    sys.exit(status)

@@ -1,0 +1,149 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kubectl_gpu import completion
+from kubectl_gpu.output import FORMATS
+
+KINDS = ("pod", "card", "node", "pool")
+STATES = ("Unassigned", "Reserved", "Assigned", "Faulted")
+"""As in `DeviceState`, which takes a third of a second to load with all that stands around it; a test compares them."""
+WORKLOADS = ("deployment", "replicaset", "statefulset", "job")
+EXAMPLES = """examples:
+  kubectl gpu nodes                                   nodes with cards, whether they are ready, and why not
+  kubectl gpu cards --state Unassigned                cards that are in no pool
+  kubectl gpu cards --pool training -o json           GPUDevices, for a program
+  kubectl gpu assign gpu-1-0000-19-00-0 training      one card into a pool (its inventoryID will do, too)
+  kubectl gpu assign --node gpu-1 training --wait     all free cards of a node, until they are offered
+  kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
+  kubectl gpu explain pod first -n team-a             why it waits, or where its cards are
+  kubectl gpu explain deployment web -n team-a        why no pod comes of it
+  source <(kubectl gpu completion bash)               completion of kubectl-gpu; see kubectl gpu completion --help
+
+exit status: 0 done; 1 refused, not found, not allowed, or too late; 2 mistyped; 130 interrupted
+"""
+COMPLETION = """In bash:  source <(kubectl gpu completion bash)
+In zsh:   source <(kubectl gpu completion zsh)
+In fish:  kubectl gpu completion fish | source
+
+This completes `kubectl-gpu <TAB>`. `kubectl gpu <TAB>` works by kubectl's own completion
+(source <(kubectl completion bash)) where kubectl_complete-gpu is on PATH, as it is beside kubectl-gpu.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says a mistake in one sentence with the way to help; argparse would print the whole usage."""
+
+    def error(self, message: str) -> Any:
+        """End with status 2."""
+        self.exit(2, f"error: {message}. See {self.prog} --help\n")
+
+
+def build() -> argparse.ArgumentParser:
+    """The parser with every command; `args.command` is the command's name."""
+    parser = Parser(
+        prog="kubectl gpu",
+        description="GPU cards, nodes and pools of the module gpu-control-plane, and why a pod waits for a card.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[_connection()],
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    _lists(commands)
+    _changes(commands)
+    _explain(commands)
+    shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
+    shells.add_argument("shell", choices=completion.SHELLS)
+    return parser
+
+
+def _command(commands: Any, name: str, what: str, *, connection: bool = True, **more: Any) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[_connection()] if connection else [],
+        **more,
+    )
+    return made
+
+
+def _connection() -> argparse.ArgumentParser:
+    """Options that every command takes, as kubectl does; before the command or after it."""
+    # SUPPRESS: a default of the command's parser would undo what stands before the command.
+    shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = shared.add_argument_group("which cluster, and as whom")
+    group.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, then ~/.kube/config")
+    _completed(group.add_argument("--context", help="context of the kubeconfig"), completion.contexts)
+    _completed(group.add_argument("-n", "--namespace", help="namespace of pods"), completion.namespaces)
+    group.add_argument("--as", dest="as_user", metavar="USER", help="act as somebody else")
+    group.add_argument("--as-group", metavar="GROUP", help="act as a member of a group; needs --as")
+    return shared
+
+
+def _completed(action: argparse.Action, completer: Any) -> argparse.Action:
+    action.completer = completer  # type: ignore[attr-defined]  # where argcomplete looks for it
+    return action
+
+
+def _lists(commands: Any) -> None:
+    for name, noun, completer in (
+        ("nodes", "node", completion.nodes),
+        ("cards", "card", completion.cards),
+        ("pools", "pool", completion.pools),
+    ):
+        command = _command(commands, name, f"list the {name}")
+        _completed(command.add_argument("names", nargs="*", metavar=noun, help="only these"), completer)
+        command.add_argument("-l", "--selector", help="labels, as kubectl takes them")
+        command.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
+        command.add_argument("--no-headers", action="store_true", help="no headings in a table")
+        if name == "cards":
+            _completed(command.add_argument("--node", help="cards of a node"), completion.nodes)
+            _completed(command.add_argument("--pool", help="cards in a pool"), completion.pools)
+            command.add_argument("--state", choices=STATES, help="cards in a state")
+
+
+def _changes(commands: Any) -> None:
+    for name, what in (
+        ("assign", "put cards into a pool"),
+        ("unassign", "take cards out of their pools; pods that have them keep them until they end"),
+    ):
+        command = _command(commands, name, what)
+        cards = command.add_argument(
+            "cards", nargs="*", metavar="card", help="names or inventoryIDs, as kubectl gpu cards -o wide shows them"
+        )
+        _completed(cards, completion.cards)
+        if name == "assign":
+            _completed(command.add_argument("pool", help="the pool, as the last word"), completion.pools)
+        every = "every card of a node that is in no pool" if name == "assign" else "every card of a node"
+        _completed(command.add_argument("--node", help=every), completion.nodes)
+        command.add_argument(
+            "--dry-run",
+            nargs="?",
+            const="client",
+            default="none",
+            choices=("none", "client", "server"),
+            help="client: only say what would be done; server: ask the webhook, too",
+        )
+        command.add_argument("-w", "--wait", action="store_true", help="until the cards are there; not a moment else")
+        command.add_argument("--timeout", type=_seconds, default=60.0, help="how long to wait, in seconds (60)")
+        command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
+
+
+def _explain(commands: Any) -> None:
+    command = _command(commands, "explain", "why a pod waits or where its cards are; a card, a node, a pool as well")
+    command.add_argument("kind", choices=(*KINDS, *WORKLOADS), metavar="kind", help=", ".join((*KINDS, *WORKLOADS)))
+    _completed(command.add_argument("name", help="its name; of a card, its inventoryID will do"), completion.explained)
+    command.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return max(0.0, float(text.removesuffix("s")))
+    except ValueError:
+        msg = f"a time is a number of seconds, such as 60, not {text!r}"
+        raise argparse.ArgumentTypeError(msg) from None

@@ -1,0 +1,1 @@
+"""What `kubectl gpu` says, computed from what was read. Pure."""

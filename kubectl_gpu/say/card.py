@@ -1,0 +1,131 @@
+"""Why a card is where it is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING
+from controllers.api.conditions import find as condition
+from controllers.domain.lifecycle import live
+from controllers.domain.slots import BLOCKING
+from controllers.domain.wording import listed
+from kubectl_gpu.say.choice import assigned_to
+from kubectl_gpu.say.explanation import Explanation, Finding
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import card_name, since
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+
+PENDING = {
+    "AwaitingApproval": "it waits for somebody to confirm it",
+    "NoPoolMatched": "no pool's selectors mean it",
+    "OutOfSelector": "the pool that it is annotated for does not mean it",
+    "Declined": "it is marked to be ignored",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CardSeen:
+    """A card and its node's record."""
+
+    device: GPUDevice
+    inventory: GPUNodeInventory | Unread | None
+    now: float
+
+
+def explained(seen: CardSeen) -> Explanation:
+    """Where the card is, whom it serves, and what is in its way."""
+    unread = (seen.inventory.why,) if isinstance(seen.inventory, Unread) else ()
+    findings = (*troubles(seen.device), *_node(seen), *_place(seen), *_serves(seen))
+    return Explanation("GPUDevice", seen.device.name, _verdict(seen), findings, unread)
+
+
+def troubles(device: GPUDevice) -> Iterator[Finding]:
+    """What keeps the card from being pooled and issued, by its own conditions."""
+    for kind in BLOCKING:
+        found = condition(device.status.conditions, kind)
+        if found is not None and found.status == "True":
+            yield Finding(
+                "bad",
+                f"Condition {kind} of card {device.name} is True ({found.reason}): {found.message}",
+                "docs/conditions.md says of each reason what to do",
+            )
+
+
+def _verdict(seen: CardSeen) -> str:
+    status, home = seen.device.status, seen.device.status.pool_ref
+    name, named = card_name(seen.device), assigned_to(seen.device)
+    if any(True for _ in troubles(seen.device)):
+        where = f"is in GPUPool {home.name}" if home else "is in no pool"
+        return f"Card {name} {where} and cannot be issued now"
+    if home is None:
+        return f"Card {name} is in no pool" + (f", though its annotation names {named}" if named else "")
+    if named != home.name:
+        return f"Card {name} is leaving GPUPool {home.name}"
+    held = any(live(r, seen.now) for r in status.reservations)
+    what = "serves pods" if status.allocations else "is reserved" if held else "is free"
+    return f"Card {name} is in GPUPool {home.name} and {what}"
+
+
+def _node(seen: CardSeen) -> Iterator[Finding]:
+    if seen.inventory is None:
+        node = seen.device.status.node_name
+        yield Finding("bad", f"Node {node} of the card has no GPUNodeInventory", f"kubectl get node {node}")
+    if seen.inventory is None or isinstance(seen.inventory, Unread):
+        return
+    ready = condition(seen.inventory.status.conditions, READY_FOR_POOLING)
+    if ready is None or ready.status != "True":
+        why = f"({ready.reason}): {ready.message}" if ready else "and says nothing yet"
+        node = seen.inventory.name
+        yield Finding("bad", f"Node {node} is not ReadyForPooling {why}", f"kubectl gpu explain node {node}")
+
+
+def _place(seen: CardSeen) -> Iterator[Finding]:
+    """What its annotation, its pool and its plugin say."""
+    device, status = seen.device, seen.device.status
+    home, named = status.pool_ref, assigned_to(device)
+    configured = condition(status.conditions, CONFIGURED)
+    if configured is not None and configured.status != "True":
+        yield Finding("warning", configured.message or f"Configured is {configured.status} ({configured.reason})")
+    elif home is not None and status.published is None:
+        yield Finding("note", "The node's device plugin does not offer the card now")
+    elif home is not None and status.published is not None:
+        slots = status.published.slots
+        text = f"The node's device plugin offers it as {home.resource}, {slots} slot{'' if slots == 1 else 's'}"
+        yield Finding("good", text)
+    if home is not None and named != home.name:
+        to = f"its annotation now names {named}" if named else "its annotation was removed"
+        yield Finding("note", f"It leaves GPUPool {home.name} when nobody uses it any more: {to}")
+    if home is None and named is None:
+        yield from _pending(seen)
+
+
+def _pending(seen: CardSeen) -> Iterator[Finding]:
+    """What the pool controller says of a card that is in no pool."""
+    pools = None if seen.inventory is None or isinstance(seen.inventory, Unread) else seen.inventory.status.pools
+    entries = [e for e in (pools.pending if pools else ()) if e.inventory_id == seen.device.status.inventory_id]
+    for entry in entries:
+        do = f"kubectl gpu assign {seen.device.name} {entry.pool}" if entry.reason == "AwaitingApproval" else ""
+        if entry.reason == "NoPoolMatched":
+            do = "Create a GPUPool, or widen the selectors of one: kubectl gpu pools -o wide"
+        of = f" (GPUPool {entry.pool})" if entry.pool else ""
+        yield Finding("note", f"{entry.reason}{of}: {PENDING[entry.reason]}", do)
+
+
+def _serves(seen: CardSeen) -> Iterator[Finding]:
+    status = seen.device.status
+    if status.allocations:
+        pods = sorted({f"{a.namespace}/{a.pod}" for a in status.allocations})
+        yield Finding("good", f"It serves {listed(pods)}, as kubelet reports")
+    for held in status.reservations:
+        if live(held, seen.now):
+            yield Finding(
+                "note",
+                f"It is reserved for pod {held.namespace}/{held.pod} since {since(held.since, seen.now)}",
+                f"kubectl gpu explain pod {held.pod} -n {held.namespace}" if held.seen else "",
+            )

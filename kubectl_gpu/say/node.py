@@ -1,0 +1,77 @@
+"""Whether a node's cards can be pooled, and what is in the way. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api.conditions import NODE_OWNERS, READY_FOR_POOLING, UNASSIGNED_DEVICE
+from controllers.api.conditions import find as condition
+from kubectl_gpu.say.card import PENDING
+from kubectl_gpu.say.explanation import Explanation, Finding
+from kubectl_gpu.say.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node's record."""
+
+    inventory: GPUNodeInventory
+
+
+def explained(seen: NodeSeen) -> Explanation:
+    """The node's conditions as findings, then what its cards are in."""
+    inventory = seen.inventory
+    ready = condition(inventory.status.conditions, READY_FOR_POOLING)
+    name = f"Node {inventory.name}"
+    if ready is None:
+        verdict = f"{name} has not been looked at yet"
+    elif ready.status == "True":
+        verdict = f"{name} is ready: its cards may be in pools"
+    else:
+        verdict = f"{name} is not ready for pooling ({ready.reason})"
+    return Explanation("GPUNodeInventory", inventory.name, verdict, (*conditions(inventory), *_cards(inventory)))
+
+
+def conditions(inventory: GPUNodeInventory) -> Iterator[Finding]:
+    """What is wrong with the node, the decisive condition first."""
+    ready = condition(inventory.status.conditions, READY_FOR_POOLING)
+    if ready is not None:
+        yield Finding("good" if ready.status == "True" else "bad", f"{ready.reason}: {ready.message}")
+    said = {ready.message if ready else ""}
+    for kind in NODE_OWNERS:
+        found = condition(inventory.status.conditions, kind)
+        if found is None or kind in (READY_FOR_POOLING, UNASSIGNED_DEVICE) or found.status != "True":
+            continue
+        text = f"{kind} ({found.reason})" + ("" if found.message in said else f": {found.message}")
+        yield Finding("warning", text, "docs/conditions.md says of each reason what to do")
+        said.add(found.message)
+
+
+def _cards(inventory: GPUNodeInventory) -> Iterator[Finding]:
+    status = inventory.status
+    number = len(status.hw.devices) if status.hw else 0
+    yield Finding("note", f"It has {counted(number, 'card')}: kubectl gpu cards --node {inventory.name}")
+    if status.pools is None:
+        return
+    for pool in status.pools.assigned:
+        yield Finding(
+            "good", f"GPUPool {pool.name} has {counted(pool.slots, 'slot')} here, {pool.slots_reserved} reserved"
+        )
+    reasons: Counter[str] = Counter()
+    for entry in {(e.inventory_id, e.reason) for e in status.pools.pending}:
+        reasons[entry[1]] += 1
+    for reason, count in sorted(reasons.items()):
+        awaits = sorted({e.pool for e in status.pools.pending if e.reason == reason and e.pool})
+        of = f" for {' or '.join(awaits)}" if awaits else ""
+        do = (
+            f"kubectl gpu assign --node {inventory.name} {awaits[0]}" if reason == "AwaitingApproval" and awaits else ""
+        )
+        text = f"{counted(count, 'card')} in no pool, {reason}{of}: {PENDING[reason].replace('it ', 'each ', 1)}"
+        yield Finding("note", text, do)

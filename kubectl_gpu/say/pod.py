@@ -1,0 +1,87 @@
+"""Why a pod waits, or where its cards are. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.request import effective
+from kubectl_gpu.say import bound, waits
+from kubectl_gpu.say.explanation import Explanation, Finding
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import asked
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.gpupool import GPUPool
+    from controllers.api.kube import Node
+    from kubectl_gpu.say.records import SeenEvent, SeenPod
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod with all that its cards depend on."""
+
+    pod: SeenPod
+    pool: GPUPool | Unread | None
+    """The pool that it names; None where there is no such pool, or it names none."""
+    cards: tuple[GPUDevice, ...] | Unread
+    """The cards of that pool, and those that the pod was promised."""
+    node: Node | Unread | None
+    inventory: GPUNodeInventory | Unread | None
+    """Of the node that the pod is on, or that its reserved cards are on."""
+    events: tuple[SeenEvent, ...] | Unread
+    now: float
+
+
+def pools_of(pod: SeenPod) -> dict[str, int]:
+    """Pools and units that the pod asks for; empty where it asks for none, or in a way nobody can read."""
+    try:
+        return effective(pod.spec)
+    except ValueError:
+        return {}
+
+
+def explained(seen: PodSeen) -> Explanation:
+    """The answer, by where the pod is in its life."""
+    pod, asks = seen.pod, pools_of(seen.pod)
+    unread = tuple(
+        part.why for part in (seen.pool, seen.cards, seen.node, seen.inventory, seen.events) if isinstance(part, Unread)
+    )
+    if not asks:
+        verdict, findings = f"Pod {pod.key} asks for no card", _asks_nothing()
+    else:
+        ((pool, units), *_) = sorted(asks.items())
+        known = seen.pool if not isinstance(seen.pool, Unread) else None
+        what = asked(units, pool, known)
+        if pod.finished:
+            verdict, findings = _finished(pod)
+        elif pod.node is not None:
+            verdict, findings = bound.told(seen, what)
+        else:
+            verdict, findings = waits.told(seen, pool, units, what)
+    return Explanation("Pod", pod.key, verdict, findings, unread)
+
+
+def _asks_nothing() -> tuple[Finding, ...]:
+    return (
+        Finding(
+            "note",
+            f"None of its containers has a limit such as {names.PREFIX}<pool>: 1, so this module never looked at it",
+            "If it should have cards, make it anew with such a limit; kubectl gpu pools lists the pools",
+        ),
+    )
+
+
+def _finished(pod: SeenPod) -> tuple[str, tuple[Finding, ...]]:
+    status = pod.status
+    verdict = f"Pod {pod.key} has ended ({status.phase}) and holds no cards"
+    if status.phase == "Succeeded":
+        return verdict, ()
+    why = f"It failed ({status.reason or 'no reason given'}): {status.message or 'its containers ended with an error'}"
+    do = f"kubectl logs {pod.name} -n {pod.metadata.namespace}"
+    if status.reason == "UnexpectedAdmissionError":
+        do = "Kubelet had no card left for it when it came; its controller makes another, one made by hand make again"
+    return verdict, (Finding("bad", why, do),)

@@ -1,0 +1,115 @@
+"""Whether a pool gives cards, and what is in the way. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api.conditions import CAPACITY_LOW, CONFIGURED, MAINTENANCE, MISCONFIGURED
+from controllers.api.conditions import find as condition
+from controllers.domain.slots import blocked_by
+from controllers.domain.wording import listed
+from kubectl_gpu.say.choice import assigned_to
+from kubectl_gpu.say.explanation import Explanation, Finding
+from kubectl_gpu.say.lists import access
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import UNITS, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSeen:
+    """A pool and its cards."""
+
+    pool: GPUPool
+    cards: tuple[GPUDevice, ...] | Unread
+
+
+def explained(seen: PoolSeen) -> Explanation:
+    """The pool's conditions, capacity, and the cards that it cannot issue."""
+    pool = seen.pool
+    closed = tuple(shut(pool))
+    capacity = pool.status.capacity
+    if closed:
+        verdict = f"GPUPool {pool.name} gives no cards now"
+    elif capacity is None:
+        verdict = f"GPUPool {pool.name} has not been looked at yet"
+    elif capacity.available:
+        unit = UNITS[pool.spec.allocation.mode]
+        verdict = f"GPUPool {pool.name} gives cards: {counted(capacity.available, unit)} of {capacity.total} free"
+    else:
+        verdict = f"GPUPool {pool.name} has nothing free"
+    cards = () if isinstance(seen.cards, Unread) else seen.cards
+    unread = (seen.cards.why,) if isinstance(seen.cards, Unread) else ()
+    findings = (*closed, *counts(pool), *idle(cards, pool.name), *_more(pool))
+    return Explanation("GPUPool", pool.name, verdict, findings, unread)
+
+
+def shut(pool: GPUPool) -> Iterator[Finding]:
+    """What keeps the pool from giving cards to anybody."""
+    see = f"kubectl describe gpupool {pool.name}"
+    if pool.metadata.deletion_timestamp is not None:
+        yield Finding("bad", f"GPUPool {pool.name} is being deleted, and waits for its pods to end", see)
+    for kind, do in (
+        (MAINTENANCE, f"Wait until the condition is over; pods are never killed for it ({see})"),
+        (MISCONFIGURED, f"Its administrator mends the spec: kubectl edit gpupool {pool.name}"),
+    ):
+        found = condition(pool.status.conditions, kind)
+        if found is not None and found.status == "True":
+            yield Finding(
+                "bad", f"Condition {kind} of GPUPool {pool.name} is True ({found.reason}): {found.message}", do
+            )
+
+
+def counts(pool: GPUPool) -> Iterator[Finding]:
+    """The pool's numbers, with what they mean."""
+    it = pool.status.capacity
+    if it is None:
+        return
+    if it.total == 0:
+        do = f"kubectl gpu assign <card> {pool.name}; kubectl gpu cards --state Unassigned lists what there is"
+        yield Finding("bad", f"No card has been assigned to GPUPool {pool.name} yet", do)
+        return
+    low = condition(pool.status.conditions, CAPACITY_LOW)
+    level: str = "bad" if it.available == 0 else "warning" if low is not None and low.status == "True" else "good"
+    text = (
+        f"Of {it.total}: {it.used} used, {it.reserved} reserved, {it.unavailable} unavailable, {it.available} available"
+    )
+    do = f"Add cards, or wait for pods to end: kubectl gpu cards --pool {pool.name}" if level != "good" else ""
+    yield Finding("bad" if level == "bad" else "warning" if level == "warning" else "good", text, do)
+
+
+def idle(cards: Iterable[GPUDevice], pool: str) -> Iterator[Finding]:
+    """Cards of the pool that cannot be issued, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for device in cards:
+        if (why := _why_idle(device, pool)) is not None:
+            reasons.setdefault(why, []).append(device.name)
+    for why, devices in reasons.items():
+        text = f"{counted(len(devices), 'card')} cannot be issued ({why}): {listed(devices)}"
+        yield Finding("warning", text, f"kubectl gpu explain card {devices[0]}")
+
+
+def _why_idle(device: GPUDevice, pool: str) -> str | None:
+    if (blocked := blocked_by(device)) is not None:
+        return f"{blocked.type}: {blocked.reason}"
+    if assigned_to(device) != pool:
+        return "its annotation was taken off, it leaves"
+    if device.status.published is None:
+        configured = condition(device.status.conditions, CONFIGURED)
+        return f"not offered, {configured.reason}" if configured and configured.status != "True" else "not offered"
+    return None
+
+
+def _more(pool: GPUPool) -> Iterator[Finding]:
+    yield Finding("note", f"Who may use it: {access(pool)}")
+    waiting = [c for c in pool.status.candidates if any(e.reason == "AwaitingApproval" for e in c.pools)]
+    if waiting:
+        shown = listed(candidate.name for candidate in waiting)
+        do = f"kubectl gpu assign {waiting[0].name} {pool.name}"
+        yield Finding("note", f"{counted(len(waiting), 'card')} could be assigned to it: {shown}", do)

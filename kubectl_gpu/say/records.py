@@ -1,0 +1,109 @@
+"""What is read beside the module's own objects: pods with what kubelet says of them, and events. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from controllers.api.kube import PodStatus
+from controllers.api.meta import KubeObject
+from controllers.api.record import record
+from controllers.api.resources import Resource
+from controllers.api.tenant import TenantPod
+
+CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
+"""Events under the group in which Kubernetes' own role `view` lets people read them."""
+
+
+@record
+class SaidCondition:
+    """A condition of a pod with what it says."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@record
+class Waits:
+    """Why a container does not run."""
+
+    reason: str = ""
+    message: str = ""
+
+
+@record
+class ContainerState:
+    """The state of a container, as far as it waits."""
+
+    waiting: Waits | None = None
+
+
+@record
+class ContainerStatus:
+    """What kubelet says of a container."""
+
+    name: str
+    state: ContainerState = Field(default_factory=ContainerState)
+
+
+@record
+class SaidStatus(PodStatus):
+    """A pod's status with the reasons."""
+
+    reason: str = ""
+    message: str = ""
+    said: tuple[SaidCondition, ...] = Field(default=(), alias="conditions")
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+@record
+class SeenPod(TenantPod):
+    """A pod, as far as an explanation goes."""
+
+    status: SaidStatus = Field(default_factory=SaidStatus)
+
+
+@record
+class Involved:
+    """The object that an event is about."""
+
+    kind: str = ""
+    name: str = ""
+
+
+@record
+class EventSeries:
+    """An event that came more than once."""
+
+    last_observed_time: str | None = None
+
+
+@record
+class SeenEvent(KubeObject):
+    """An event, from whichever API it was written."""
+
+    involved_object: Involved = Field(default_factory=Involved)
+    reason: str | None = None
+    message: str | None = None
+    type: str | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: EventSeries | None = None
+
+    @property
+    def when(self) -> str:
+        """When it was last seen, RFC 3339; empty where it does not say."""
+        again = self.series.last_observed_time if self.series else None
+        return again or self.last_timestamp or self.event_time or self.first_timestamp or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that could not be read, with the sentence that says why."""
+
+    why: str

@@ -1,0 +1,144 @@
+"""A pod that is on no node yet: what it waits for. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.domain.clock import seconds
+from controllers.domain.lifecycle import live
+from controllers.domain.slots import named_devices
+from controllers.domain.wording import listed
+from kubectl_gpu.say import pool as pools
+from kubectl_gpu.say.explanation import Finding
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import counted, since, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controllers.api.gpudevice import GPUDevice, Reservation
+    from controllers.api.gpupool import GPUPool
+    from kubectl_gpu.say.pod import PodSeen
+
+UNSCHEDULABLE: Final = "PodScheduled"
+
+
+def told(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str, tuple[Finding, ...]]:
+    """The verdict and the findings. `what`: what the pod asks for, in words."""
+    pod, held = seen.pod, reserved(seen)
+    found = (*_itself(seen), *_of_pool(seen, pool))
+    says = _scheduler(seen, held)
+    if found:
+        verdict = f"Pod {pod.key} waits for {what}: {_headline(found[0])}"
+    elif sum(r.slots for _, r in held) >= units:
+        node = held[0][0].status.node_name
+        verdict = f"Pod {pod.key} has {what} reserved on {node} and waits for the scheduler"
+    elif isinstance(seen.cards, Unread):
+        verdict = f"Pod {pod.key} waits for {what}"
+    else:
+        verdict = f"Pod {pod.key} waits for {what}: nothing is reserved for it now"
+    short = () if held or isinstance(seen.pool, Unread) else tuple(_capacity(seen, seen.pool, units))
+    return verdict, (*found, *_reservations(seen, held, units), *short, *says, *_events(seen))
+
+
+def reserved(seen: PodSeen) -> list[tuple[GPUDevice, Reservation]]:
+    """What is promised to the pod now."""
+    request = seen.pod.metadata.annotations.get(names.REQUEST_ID)
+    cards = () if isinstance(seen.cards, Unread) else seen.cards
+    return [
+        (device, held)
+        for device in cards
+        for held in device.status.reservations
+        if request and held.request_id == request and live(held, seen.now)
+    ]
+
+
+def _headline(finding: Finding) -> str:
+    return finding.text.split(":", 1)[0]
+
+
+def _itself(seen: PodSeen) -> Iterator[Finding]:
+    """What the pod itself makes wait."""
+    pod, meta = seen.pod, seen.pod.metadata
+    if meta.deletion_timestamp is not None:
+        yield Finding("bad", "it is being deleted", "Nothing: it goes, and gets no card any more")
+    if pod.spec.scheduling_gates:
+        gates = listed(gate.name for gate in pod.spec.scheduling_gates)
+        text = f"it has scheduling gates: {gates}. No card is held for it until they are gone"
+        yield Finding("bad", text, "Whoever set them (a queue, for instance) has to take them off")
+    if meta.annotations.get(names.REQUEST_ID) is None:
+        text = "the webhook never saw it: it was made before the module was there, or past it"
+        yield Finding("bad", text, f"Make the pod again; {names.WEBHOOK} then reserves its cards")
+
+
+def _of_pool(seen: PodSeen, name: str) -> Iterator[Finding]:
+    if isinstance(seen.pool, Unread):
+        return
+    if seen.pool is None:
+        text = f"there is no GPUPool {name} any more"
+        yield Finding("bad", text, "Have an administrator create it, or make the pod for another: kubectl gpu pools")
+        return
+    yield from pools.shut(seen.pool)
+
+
+def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], units: int) -> Iterator[Finding]:
+    for device, reservation in held:
+        left = span(seconds(reservation.expires_at) - seen.now)
+        name = device.status.inventory_id
+        yield Finding("good", f"Card {name} on node {device.status.node_name} is reserved for it, for {left} more")
+    if isinstance(seen.cards, Unread) or sum(r.slots for _, r in held) >= units:
+        return
+    promised = named_devices(seen.pod)
+    if not promised:
+        return
+    yield Finding(
+        "warning",
+        f"Its reservation of {listed(promised)} has ended, since it was not bound in time"
+        f" (it was made {since(seen.pod.metadata.creation_timestamp, seen.now)} ago)",
+        "Nothing for the card: it keeps its place before newcomers, and gets another reservation in its turn",
+    )
+
+
+def _capacity(seen: PodSeen, pool: GPUPool | None, units: int) -> Iterator[Finding]:
+    """What the pool has, where nothing is reserved for the pod."""
+    it = pool.status.capacity if pool is not None else None
+    if pool is None or it is None:
+        return
+    yield from pools.counts(pool)
+    most = max((node.slots - node.used for node in pool.status.nodes), default=0)
+    if it.available >= units > most:
+        text = f"A pod's cards are on one node, and no node has more than {most} free"
+        do = f"Ask for {counted(most, 'card')} at most, or wait for pods to end" if most else "Wait for pods to end"
+        yield Finding("bad", text, do)
+    if not isinstance(seen.cards, Unread):
+        mine = [d for d in seen.cards if d.status.pool_ref is not None and d.status.pool_ref.name == pool.name]
+        yield from pools.idle(mine, pool.name)
+
+
+def _scheduler(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]]) -> Iterator[Finding]:
+    """What the scheduler says, and whether it speaks of cards at all."""
+    said = next((c for c in seen.pod.status.said if c.type == UNSCHEDULABLE and c.status == "False"), None)
+    if said is None or not said.message or said.reason == "SchedulingGated":
+        return
+    lacks_cards = f"Insufficient {names.PREFIX}" in said.message
+    if held and not lacks_cards:
+        do = "Cards are not what is lacking: mend what it names in the pod's own spec, or free that on the card's node"
+    elif lacks_cards:
+        do = "Wait for a pod of the pool to end, or have cards added to it: kubectl gpu cards --state Unassigned"
+    else:
+        do = "Mend what it names; a reservation alone does not place the pod"
+    yield Finding("bad", f"The scheduler says: {said.message}", do)
+
+
+def _events(seen: PodSeen) -> Iterator[Finding]:
+    """The last warnings about the pod that its conditions do not tell."""
+    if isinstance(seen.events, Unread):
+        return
+    latest = {
+        event.reason: event
+        for event in sorted(seen.events, key=lambda event: event.when)
+        if event.type == "Warning" and event.reason != "FailedScheduling"
+    }
+    for reason, event in latest.items():
+        yield Finding("warning", f"Event {reason}, {since(event.when, seen.now)} ago: {event.message}")

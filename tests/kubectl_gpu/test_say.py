@@ -1,0 +1,310 @@
+"""What is said, computed from frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Node
+from controllers.api.record import adapter
+from controllers.domain.clock import stamp, stamp_exact
+from controllers.domain.wording import sentence
+from controllers.runtime.errors import Forbidden, Invalid, NotFound, Unreachable
+from kubectl_gpu.say import card, choice, faults, lists, pod, refused, words
+from kubectl_gpu.say.explanation import Explanation, lines
+from kubectl_gpu.say.records import SeenEvent, SeenPod, Unread
+from kubectl_gpu.say.table import Cell, Column, rendered
+
+NOW = 1_790_000_000.0
+POOL = "training"
+
+
+def made(cls: type[Any], **fields: Any) -> Any:
+    return adapter(cls).validate_python(fields)
+
+
+def device(address: str = "0000:17:00.0", node: str = "worker-01", **status: Any) -> GPUDevice:
+    claim = status.pop("claim", POOL)
+    annotations = {names.ASSIGNMENT: claim} if claim else {}
+    name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
+    pci = {"vendor": "10de", "device": "2330", "class": "0302", "address": address}
+    base = {
+        "nodeName": node,
+        "inventoryID": f"{node}-{address}",
+        "poolRef": {"name": POOL, "resource": names.resource_name(POOL)},
+        "published": {"pool": POOL, "configVersion": "1", "slots": 1},
+        "hardware": {"pci": pci, "product": "NVIDIA H100 80GB HBM3"},
+    }
+    return made(GPUDevice, metadata={"name": name, "annotations": annotations}, status={**base, **status})  # type: ignore[no-any-return]
+
+
+def pool(total: int = 2, used: int = 2, nodes: list[dict[str, Any]] | None = None, **more: Any) -> GPUPool:
+    capacity = {"unit": "card", "total": total, "used": used, "available": total - used}
+    status = {"capacity": capacity, "nodes": nodes or [], **more}
+    return made(GPUPool, metadata={"name": POOL}, spec={}, status=status)  # type: ignore[no-any-return]
+
+
+def a_pod(units: int = 1, node: str | None = None, status: dict[str, Any] | None = None, **meta: Any) -> SeenPod:
+    container = {"name": "main", "resources": {"limits": {names.resource_name(POOL): str(units)}}}
+    annotations = {names.REQUEST_ID: "r1", names.DEVICES: "worker-01-0000:17:00.0", **meta.pop("annotations", {})}
+    spec = {"containers": [container], "nodeName": node, **meta.pop("spec", {})}
+    metadata = {"name": "p", "namespace": "team", "uid": "u1", "creationTimestamp": stamp(NOW - 300), **meta}
+    found = {
+        "metadata": {**metadata, "annotations": annotations},
+        "spec": spec,
+        "status": status or {"phase": "Pending"},
+    }
+    return made(SeenPod, **found)  # type: ignore[no-any-return]
+
+
+def seen(the_pod: SeenPod, **parts: Any) -> pod.PodSeen:
+    base: dict[str, Any] = {"pool": pool(), "cards": (device(),), "node": None, "inventory": None, "events": ()}
+    return pod.PodSeen(pod=the_pod, now=NOW, **{**base, **parts})
+
+
+def text(answer: Explanation) -> str:
+    return "\n".join(line for line, _ in lines(answer, ascii_only=False))
+
+
+def reservation(until: float = 60, slots: int = 1) -> dict[str, Any]:
+    return {
+        "requestID": "r1",
+        "namespace": "team",
+        "pod": "p",
+        "slots": slots,
+        "since": stamp_exact(NOW - 10),
+        "expiresAt": stamp_exact(NOW + until),
+    }
+
+
+def ready(node: bool = True) -> Node:
+    return made(Node, metadata={"name": "w"}, status={"conditions": [{"type": "Ready", "status": str(node)}]})  # type: ignore[no-any-return]
+
+
+class TestPods:
+    def test_it_waits_and_nothing_is_reserved(self) -> None:
+        answer = pod.explained(seen(a_pod()))
+        assert answer.verdict == "Pod team/p waits for 1 card of GPUPool training: nothing is reserved for it now"
+        assert "Its reservation of worker-01-0000:17:00.0 has ended" in text(answer)
+        assert "Of 2: 2 used, 0 reserved, 0 unavailable, 0 available" in text(answer)
+
+    def test_a_live_reservation_is_told_of_and_an_expired_one_is_not(self) -> None:
+        live = pod.explained(seen(a_pod(), cards=(device(reservations=[reservation()]),)))
+        assert "reserved on worker-01 and waits for the scheduler" in live.verdict
+        assert "is reserved for it, for 60s more" in text(live)
+        over = pod.explained(seen(a_pod(), cards=(device(reservations=[reservation(until=-1)]),)))
+        assert "nothing is reserved" in over.verdict
+
+    def test_enough_cards_on_no_single_node(self) -> None:
+        nodes = [
+            {"name": n, "totalDevices": 2, "assignedDevices": 2, "slots": 2, "used": 1, "health": "Healthy"}
+            for n in ("a", "b")
+        ]
+        answer = pod.explained(seen(a_pod(2), pool=pool(total=4, used=2, nodes=nodes)))
+        assert "no node has more than 1 free" in text(answer)
+        assert "Ask for 1 card at most" in text(answer)
+
+    def test_what_the_scheduler_says_is_about_cards_or_not(self) -> None:
+        def waits(message: str, **parts: Any) -> str:
+            said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+            return text(pod.explained(seen(a_pod(status={"phase": "Pending", "conditions": [said]}), **parts)))
+
+        held = (device(reservations=[reservation()]),)
+        assert "Cards are not what is lacking" in waits("0/4 nodes are available: 4 Insufficient cpu.", cards=held)
+        lacking = f"0/4 nodes are available: 4 Insufficient {names.resource_name(POOL)}."
+        assert "Wait for a pod of the pool to end" in waits(lacking)
+
+    def test_what_the_pod_itself_makes_wait_comes_first(self) -> None:
+        gated = pod.explained(seen(a_pod(spec={"schedulingGates": [{"name": "queue"}]})))
+        assert gated.verdict.endswith("it has scheduling gates")
+        unseen = pod.explained(
+            seen(dataclasses.replace(a_pod(), metadata=made(SeenPod, metadata={"name": "p"}).metadata))
+        )
+        assert "the webhook never saw it" in unseen.verdict
+        going = pod.explained(seen(a_pod(deletionTimestamp=stamp(NOW))))
+        assert going.verdict.endswith("it is being deleted")
+        assert pod.explained(seen(a_pod(), pool=None)).verdict.endswith("there is no GPUPool training any more")
+
+    def test_it_runs_on_other_cards_than_were_reserved(self) -> None:
+        taken = {"podUID": "u1", "namespace": "team", "pod": "p", "container": "main", "slots": 1}
+        other = device("0000:3b:00.0", allocations=[taken])
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        answer = pod.explained(seen(a_pod(node="worker-01", status=status), cards=(device(), other), node=ready()))
+        assert answer.verdict == "Pod team/p runs on worker-01 with 1 card of GPUPool training"
+        assert "as kubelet reports: worker-01-0000:3b:00.0 (NVIDIA H100 80GB HBM3)" in text(answer)
+        assert "kubelet chose others, which count" in text(answer)
+
+    def test_what_troubles_a_bound_pod(self) -> None:
+        waiting = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+        status = {"phase": "Pending", "containerStatuses": [waiting]}
+        conditions = [
+            {"type": "DegradedWorkloads", "status": "True", "reason": "NotReady", "message": "driver is gone"}
+        ]
+        inventory = made(GPUNodeInventory, metadata={"name": "worker-01"}, status={"conditions": conditions})
+        faulty = {"type": "Faulted", "status": "True", "reason": "XidCritical", "message": "XID 79"}
+        taken = {"podUID": "u1", "namespace": "team", "pod": "p", "container": "main", "slots": 1}
+        said = text(
+            pod.explained(
+                seen(
+                    a_pod(node="worker-01", status=status),
+                    cards=(device(allocations=[taken], conditions=[faulty]),),
+                    node=ready(node=False),
+                    inventory=inventory,
+                )
+            )
+        )
+        for found in ("Node worker-01 is not Ready", "ImagePullBackOff", "driver is gone", "XidCritical"):
+            assert found in said
+
+    def test_one_that_has_ended(self) -> None:
+        failed = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"}
+        said = text(pod.explained(seen(a_pod(node="worker-01", status=failed))))
+        assert "has ended (Failed) and holds no cards" in said
+        assert "Kubelet had no card left" in said
+
+    def test_what_may_not_be_read_is_said_and_nothing_is_made_up(self) -> None:
+        no = Unread("dev may not list gpudevices.")
+        answer = pod.explained(seen(a_pod(), cards=no, pool=no))
+        assert answer.verdict == "Pod team/p waits for 1 card of GPUPool training"
+        assert answer.findings == ()
+        assert answer.unread == (no.why, no.why)
+
+
+def event(message: str, owner: str = "web-6b9898b466", seconds: float = 30) -> SeenEvent:
+    return made(  # type: ignore[no-any-return]
+        SeenEvent,
+        metadata={"name": "e"},
+        reason=refused.FAILED_CREATE,
+        message=f'Error creating: admission webhook "pods.gpu.deckhouse.io" denied the request: {message}',
+        type="Warning",
+        involvedObject={"kind": "ReplicaSet", "name": owner},
+        lastTimestamp=stamp(NOW - seconds),
+    )
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("asked", ["web", "web-6b9898b466", "web-6b9898b466-blgkv"])
+    def test_they_are_found_by_any_name_of_the_row(self, asked: str) -> None:
+        answer = refused.refused(
+            asked, "team", [event("AccessDenied: namespace team may not use GPUPool training")], NOW
+        )
+        assert answer is not None
+        assert answer.verdict == f"The webhook refuses the pods of team/{asked}: AccessDenied"
+        assert "kubectl edit gpupool training" in answer.findings[0].do
+
+    def test_the_last_word_counts_and_others_do_not(self) -> None:
+        events = [
+            event("PoolNotFound: there is no GPUPool 'x'", seconds=60),
+            event("AccessDenied: no"),
+        ]
+        answer = refused.refused("web", "team", events, NOW)
+        assert answer is not None
+        assert answer.verdict.endswith("AccessDenied")
+        assert refused.refused("webs", "team", events, NOW) is None
+
+    def test_every_word_of_the_webhook_about_pods_has_its_cure(self) -> None:
+        of_pods = (
+            names.POOL_NOT_FOUND, names.MIXED_POOL_REQUEST, names.ACCESS_DENIED,
+            names.POOL_IN_MAINTENANCE, names.POOL_MISCONFIGURED, names.INSUFFICIENT_CAPACITY,
+        )  # fmt: skip
+        assert set(of_pods) == set(refused.CURES)
+        assert refused.cure("Unheard: of") == ""
+
+
+class TestCards:
+    def test_one_that_leaves_its_pool(self) -> None:
+        answer = card.explained(card.CardSeen(device(claim=None), Unread("no"), NOW))
+        assert answer.verdict.endswith("is leaving GPUPool training")
+        assert "its annotation was removed" in text(answer)
+
+    def test_one_that_waits_for_a_person(self) -> None:
+        free = device(claim=None, poolRef=None, published=None)
+        entry = {"pool": POOL, "inventoryID": free.status.inventory_id, "reason": "AwaitingApproval"}
+        ok = {"type": "ReadyForPooling", "status": "True", "reason": "Ready", "message": ""}
+        status = {"pools": {"pending": [entry]}, "conditions": [ok]}
+        inventory = made(GPUNodeInventory, metadata={"name": "worker-01"}, status=status)
+        said = text(card.explained(card.CardSeen(free, inventory, NOW)))
+        assert f"→ kubectl gpu assign {free.name} {POOL}" in said.splitlines()[-1]
+
+    def test_a_row_tells_whom_it_serves(self) -> None:
+        taken = {"podUID": "u1", "namespace": "team", "pod": "p", "container": "main", "slots": 1}
+        row = lists.card(device(allocations=[taken], reservations=[reservation()]), NOW)
+        assert "team/p, team/p (reserved)" in [cell.text for cell in row]
+
+
+class TestChoice:
+    def test_an_inventory_id_is_a_name(self) -> None:
+        assert choice.object_name("worker-01-0000:17:00.0") == "worker-01-0000-17-00-0"
+        assert choice.object_name("a.b-0000:17:00.0") == "a.b-0000-17-00-0"
+        assert choice.object_name("worker-01-0000-17-00-0") == "worker-01-0000-17-00-0"
+
+    def test_of_a_node_only_free_cards_and_named_ones_always(self) -> None:
+        mine, other, free = device(), device("0000:3b:00.0", claim="b"), device("0000:4c:00.0", claim=None)
+        changed, notes = choice.changes([], [mine, other, free], POOL)
+        assert [(c.device.name, c.is_one) for c in changed] == [(mine.name, False), (free.name, True)]
+        assert other.name in notes[0]
+        changed, notes = choice.changes([other], [mine, other, free], POOL)
+        assert (len(changed), notes) == (3, [])
+        changed, _ = choice.changes([], [mine, other, free], None)
+        assert [c.is_one for c in changed] == [True, True, False]
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ("node gpu-1 is prepared", "Node gpu-1 is prepared."),
+            ("worker-01 is away", "worker-01 is away."),
+            ("XID 79: it fell off the bus.", "XID 79: it fell off the bus."),
+            ("kubectl gpu pools", "kubectl gpu pools"),
+            ("Look at it: kubectl describe node a", "Look at it: kubectl describe node a"),
+            ("see `kubectl describe pod` there", "See `kubectl describe pod` there."),
+            ("", ""),
+        ],
+    )
+    def test_a_sentence(self, given: str, said: str) -> None:
+        assert sentence(given) == said
+        assert sentence(said) == said
+
+    def test_ages(self) -> None:
+        assert [words.span(s) for s in (-1, 5, 119, 120, 7199, 7200, 200_000)] == [
+            "0s",
+            "5s",
+            "119s",
+            "2m",
+            "119m",
+            "2h",
+            "2d",
+        ]
+        assert words.since(None, NOW) == "<unknown>"
+
+    def test_a_table_is_padded_before_it_is_painted(self) -> None:
+        rows = [(Cell("a", "red"), Cell("x")), (Cell("long", ""), Cell("y"))]
+        columns = (Column("A"), Column("B"))
+        made = rendered(columns, rows, wide=False, headers=True, paint=lambda text, tone: f"<{text}>" if tone else text)
+        assert made == ["A      B", "<a   >   x", "long   y"]
+
+
+class TestFaults:
+    def test_each_is_a_sentence_with_a_cure(self) -> None:
+        message = 'gpudevices.gpu.deckhouse.io is forbidden: User "joe" cannot list resource "gpudevices" in API group'
+        message += ' "gpu.deckhouse.io" at the cluster scope'
+        said = faults.told(Forbidden(403, "Forbidden", message))
+        assert said.startswith("joe may not list gpudevices.gpu.deckhouse.io in the whole cluster.")
+        events = 'events is forbidden: User "joe" cannot list resource "events" in API group "" in the namespace "team"'
+        assert "create role --namespace=team gpu-list --verb=list --resource=events," in faults.told(
+            Forbidden(403, "Forbidden", events)
+        )
+        assert "Log in again" in faults.told(Forbidden(401, "Unauthorized", "Unauthorized"))
+        assert "installed?" in faults.told(
+            NotFound(404, "NotFound", "the server could not find the requested resource")
+        )
+        assert "kubectl cluster-info" in faults.told(Unreachable("GET /x: refused"))
+        denied = 'admission webhook "devices.gpu.deckhouse.io" denied the request: DeviceBusy: it serves a pod.'
+        assert faults.told(Invalid(422, "Invalid", denied)) == "DeviceBusy: it serves a pod."
