@@ -45,7 +45,16 @@ e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped 
 
 .PHONY: e2e-tools
 e2e-tools: ## install what `make e2e` needs of Debian
-	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev
+	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap
+
+.PHONY: faults
+faults: venv ## every fault at every place; goes on where it was; ONLY=regex for some (docs/reliability.md)
+	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)')
+
+.PHONY: monitoring-tools
+monitoring-tools: venv ## fetch Debian's prometheus and promtool into the cache; nothing is installed
+	@$(PY) -m sim.monitoring.tools
 
 .PHONY: images
 images: venv ## build the two images; BASE=debian where no registry is reachable, SAVE=folder for archives
@@ -65,12 +74,14 @@ check: venv ## style, types, layers, generated files
 	@$(PY) -m nodeagent.deviceplugin.wire.generate --check
 	@$(PY) -m sim.docs --check
 	@$(PY) -m sim.images.lock --check
+	@$(PY) -m sim.monitoring --check
 
 .PHONY: generate
 generate: venv ## write crds/, openapi/, kubelet's messages and generated parts of the docs
 	@$(PY) -m controllers.api.crdgen
 	@$(PY) -m nodeagent.deviceplugin.wire.generate
 	@$(PY) -m sim.docs
+	@$(PY) -m sim.monitoring
 
 .PHONY: format
 format: venv ## put the code into its form

@@ -1,0 +1,39 @@
+"""The whole of which a YAML block is on purpose a part: marker `part of: <name>`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from tests.docs.site import ROOT
+
+IMAGE = "registry.k8s.io/pause:3.10"
+
+
+def container(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """A pod whose only container has that part."""
+    spec = {"containers": [{"name": "main", "image": IMAGE} | part]}
+    return [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "whole", "namespace": "default"}, "spec": spec}]
+
+
+def chart_values(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Values of the chart are no objects: each has to be one that the chart has, of the same type."""
+
+    def strangers(given: dict[str, Any], known: Any, at: str) -> list[str]:
+        found = []
+        for key, value in given.items():
+            if not isinstance(known, dict) or key not in known:
+                found.append(f"{at}{key}")
+            elif isinstance(value, dict):
+                found += strangers(value, known[key], f"{at}{key}.")
+            elif not isinstance(value, type(known[key])):
+                found.append(f"{at}{key} is {known[key]!r} in values.yaml")
+        return found
+
+    values = yaml.safe_load((ROOT / "values.yaml").read_text("utf-8"))
+    assert strangers(part, values, "") == []
+    return []
+
+
+WHOLE = {"container": container, "chart values": chart_values}
