@@ -68,5 +68,5 @@ def lines(made: Explanation, *, ascii_only: bool) -> list[tuple[str, str]]:
         out.append((f"  {mark.plain if ascii_only else mark.sign} {sentence(finding.text)}", mark.tone))
         if finding.do:
             out.append((f"    {arrow} {sentence(finding.do)}", ""))
-    out += [(f"  ? {sentence(why)}", "yellow") for why in made.unread]
+    out += [(f"  ? {why}", "yellow") for why in made.unread]  # begins with a name, which keeps its spelling
     return out

@@ -86,8 +86,10 @@ class Prometheus:
 
     @property
     def unreached(self) -> list[str]:
-        """Targets that do not answer, with what is wrong."""
+        """Targets that do not answer, with what is wrong; before any is known, that."""
         active = self.ask("targets", state="active")["activeTargets"]
+        if not active:
+            return ["no target is known yet"]
         return [f"{one['scrapeUrl']}: {one['lastError'] or one['health']}" for one in active if one["health"] != "up"]
 
 

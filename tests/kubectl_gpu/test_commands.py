@@ -26,7 +26,8 @@ async def test_nodes_and_cards_are_listed_filtered_and_given_to_programs(people:
     assert "4 x NVIDIA L40S" in kubectl.gpu("nodes", "gpu-3", "-o", "wide")
 
     cards = of(people, "gpu-3")
-    assert kubectl.gpu("cards", "--node", "gpu-3", "--no-headers").split()[::8] == cards
+    rows = kubectl.gpu("cards", "--node", "gpu-3", "--no-headers").splitlines()
+    assert [row.split()[0] for row in rows] == cards
     assert kubectl.gpu("cards", "-l", f"{names.LABEL_NODE}=gpu-3", "-o", "name").split() == [
         f"gpudevice.{names.GROUP}/{card}" for card in cards
     ]
