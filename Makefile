@@ -52,6 +52,11 @@ faults: venv ## every fault at every place; goes on where it was; ONLY=regex for
 	@$(PY) -m sim.programs >/dev/null
 	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)')
 
+.PHONY: faults-smoke
+faults-smoke: venv ## a pruned campaign, a few minutes
+	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m pytest -m faults tests/faults $(T)
+
 .PHONY: monitoring-tools
 monitoring-tools: venv ## fetch Debian's prometheus and promtool into the cache; nothing is installed
 	@$(PY) -m sim.monitoring.tools

@@ -1,0 +1,119 @@
+"""`python -m tests.faults`: run one plan, list plans, or run a campaign.
+
+python -m tests.faults run pool/kill-before/gpupool.3      one plan, with its references where they are missing
+python -m tests.faults list [words…]                       plans that a campaign has (names that contain all words)
+python -m tests.faults campaign [--only REGEX] [--most N]  all of them, on all cores; goes on where it was
+python -m tests.faults report                              what is known about this code
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tests.faults import plans, report, worker
+from tests.faults.campaign import QUIET, ROOT, Campaign, all_workloads, workers_for_machine
+from tests.faults.plans import Plan
+
+FOLDER = ROOT / ".run" / "faults"
+
+
+def main() -> int:
+    """Do what the arguments say; 1 where a plan failed."""
+    args = _parser().parse_args()
+    if args.verb == "worker":
+        worker.main(args.folder, tuple(args.wrap))
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers take their control planes down
+    args.folder.mkdir(parents=True, exist_ok=True)
+    made = Campaign(
+        args.folder,
+        args.workers,
+        args.quiet or QUIET["campaign" if args.verb == "campaign" else "smoke"],
+        args.wrap,
+        tell=_tell,
+    )
+    made.deadline = time.monotonic() + 60 * args.minutes
+    made.load()
+    if args.verb == "run":
+        chosen = [Plan.parse(name) for name in args.plans]
+        for plan in chosen:
+            made.results.pop(str(plan), None)
+        asyncio.run(_run(made, chosen))
+        names = {str(plan) for plan in chosen} | {f"{plan.workload}/none/{n}" for plan in chosen for n in (1, 2)}
+        return _said(made, names)
+    if args.verb == "campaign":
+        asyncio.run(_campaign(made, args.only, args.most))
+        return _said(made, set(made.results))
+    if args.verb == "list":
+        for plan in made.every_plan(all_workloads()):
+            if all(word in str(plan) for word in args.words):
+                _tell(str(plan))
+        return 0
+    return _said(made, set(made.results))
+
+
+async def _run(made: Campaign, chosen: list[Plan]) -> None:
+    await made.refer(sorted({plan.workload for plan in chosen}))
+    await made.run([plan for plan in chosen if plan.fault != plans.REFERENCE])
+    await made.dismiss()
+
+
+async def _campaign(made: Campaign, only: str, most: int) -> None:
+    workloads = [w for w in all_workloads() if not only or re.search(only, w) or "/" in only]
+    await made.refer(workloads, last=QUIET["long"])
+    every = [plan for plan in made.every_plan(workloads) if re.search(only, str(plan))]
+    await made.run(plans.pruned(every, most))
+    await made.dismiss()
+
+
+def _said(made: Campaign, names: set[str]) -> int:
+    chosen = [result for name, result in made.results.items() if name in names]
+    text = report.text(chosen, made.code)
+    (made.folder / "report.txt").write_text(text + "\n")
+    _tell(text)
+    return 1 if any(result["outcome"] == "failed" for result in chosen) else 0
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="results, references, logs (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=workers_for_machine(), help="control planes at once")
+    parser.add_argument(
+        "--quiet",
+        type=float,
+        default=0.0,
+        help="seconds without a write in the end (default: 12 in a campaign, else 3)",
+    )
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no plan after so long")
+    parser.add_argument("--wrap", action="append", default=[], help="start processes through this, instead of -m")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    one = verbs.add_parser("run", help="run plans")
+    one.add_argument("plans", nargs="+", metavar="workload/fault/at")
+    several = verbs.add_parser("campaign", help="run all plans")
+    several.add_argument("--only", default="", help="plans whose names match this expression")
+    several.add_argument("--most", type=int, default=1_000_000, help="so many plans, evenly out of all")
+    listed = verbs.add_parser("list", help="list plans")
+    listed.add_argument("words", nargs="*")
+    verbs.add_parser("report", help="what is known about this code")
+    inner = verbs.add_parser("worker")
+    inner.add_argument("--folder", type=Path, required=True)
+    inner.add_argument("--wrap", action="append", default=[])
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)  # what was found so far is kept, and the next campaign goes on from there

@@ -1,0 +1,31 @@
+"""Lets a test move the wall clock of a process of the module: the file FAULTS_CLOCK holds the seconds it is off.
+
+Python imports this by itself where its folder is on PYTHONPATH; only the fault harness puts it there. The monotonic
+clock, by which leases and timeouts are measured, is left alone, as a jump of a machine's clock leaves it alone.
+"""
+
+import os
+import time
+
+_file = os.environ.get("FAULTS_CLOCK")
+
+
+def _shift(path, real, look_every=0.05):
+    known = [float("-inf"), 0.0]
+
+    def now():
+        moment = time.monotonic()
+        if moment - known[0] > look_every:
+            known[0] = moment
+            try:
+                with open(path) as file:  # noqa: PTH123 - imported by every process: nothing else is loaded
+                    known[1] = float(file.read() or 0)
+            except (OSError, ValueError):
+                known[1] = 0.0
+        return real() + known[1]
+
+    return now
+
+
+if _file:
+    time.time = _shift(_file, time.time)

@@ -1,0 +1,160 @@
+"""Each invariant can fail: a bad trace is told of, a good one is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from controllers.api import names
+from controllers.domain.clock import stamp
+from tests.faults import invariants
+from tests.faults.tap import Sent
+from tests.faults.trace import Objects, Revision, key_of
+
+NOW = 1_800_000_000.0
+SLACK = 5.0
+
+
+def device(name: str = "n-1", **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"u-{name}"}, "status": {"nodeName": "n", "inventoryID": name, **status}}
+
+
+def pool(name: str = "p", **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"u-{name}", "generation": 2}, "status": status}
+
+
+def pod(name: str, request: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "team", "uid": f"u-{name}", "annotations": {names.REQUEST_ID: request}}
+    return {"metadata": meta, "spec": {}}
+
+
+def allowed(pool: str, *cards: str) -> dict[str, Any]:
+    meta = {"name": pool, "namespace": "d8", "uid": f"c-{pool}", "labels": {names.LABEL_POOL: pool}}
+    return {"metadata": meta, "data": {names.ALLOWED_DEVICES: "\n".join(cards)}}
+
+
+def reservation(request: str, expires: float, slots: int = 1) -> dict[str, Any]:
+    return {"requestID": request, "slots": slots, "expiresAt": stamp(expires), "pod": "x"}
+
+
+def allocation(uid: str, slots: int = 1) -> dict[str, Any]:
+    return {"podUID": uid, "slots": slots}
+
+
+IN_POOL = {"poolRef": {"name": "p"}, "published": {"pool": "p", "slots": 1}}
+
+
+def told(*steps: tuple[str, dict[str, Any], float], until: float = NOW, kinds: str = "") -> list[str]:
+    """What replay says of revisions: (kind, object, seconds after NOW); a kind that begins with - is a deletion."""
+    history = []
+    for version, (kind, obj, after) in enumerate(steps, 1):
+        gone = kind.startswith("-")
+        key = key_of(kind.removeprefix("-"), obj)
+        history.append(Revision(version, NOW + after, "DELETED" if gone else "MODIFIED", key, obj))
+    start: Objects = {}
+    return invariants.replay(start, history, until=until, slack=SLACK)
+
+
+def test_a_card_that_another_pools_plugin_publishes_is_told() -> None:
+    bad = device(poolRef={"name": "a"}, published={"pool": "b", "slots": 1})
+
+    assert "in pool a, and published by the plugin of b" in told(("GPUDevice", bad, 0))[0]
+    assert not told(("GPUDevice", device(**IN_POOL), 0))
+
+
+def test_a_card_on_two_lists_is_told_even_if_only_for_one_revision() -> None:
+    moved = [("ConfigMap", allowed("a"), 2), ("ConfigMap", allowed("b", "n-1"), 3)]
+
+    assert (
+        "n-1 is on the lists of a, b"
+        in told(("ConfigMap", allowed("a", "n-1"), 0), ("ConfigMap", allowed("b", "n-1"), 1), moved[0])[0]
+    )
+    assert not told(("ConfigMap", allowed("a", "n-1"), 0), *moved)
+    assert not told(("ConfigMap", allowed("a", "n-1"), 0), ("-ConfigMap", allowed("a", "n-1"), 1), moved[1])
+
+
+def test_a_capacity_that_does_not_add_up_is_told() -> None:
+    def counted(total: int, used: int, reserved: int, unavailable: int, available: int) -> list[str]:
+        counts = {
+            "total": total,
+            "used": used,
+            "reserved": reserved,
+            "unavailable": unavailable,
+            "available": available,
+        }
+        return told(("GPUPool", pool(capacity=counts), 0))
+
+    assert counted(4, 1, 1, 1, 2)
+    assert counted(1, 1, 1, 0, 1)
+    assert not counted(4, 1, 1, 1, 1)
+    assert not counted(1, 1, 1, 0, 0)
+
+
+def test_a_reservation_without_a_pod_outlives_its_time_by_no_more_than_a_sweep() -> None:
+    held = device(**IN_POOL, reservations=[reservation("r", NOW)])
+
+    assert "reservation r has no pod" in told(("GPUDevice", held, 0), until=NOW + SLACK + 1)[0]
+    assert not told(("GPUDevice", held, 0), until=NOW + SLACK - 1)
+    assert not told(("Pod", pod("x", "r"), 0), ("GPUDevice", held, 0), until=NOW + SLACK + 1)
+
+
+def test_more_given_than_there_is_has_to_end_within_a_sweep() -> None:
+    taken = device(**IN_POOL, allocations=[allocation("u-x")], reservations=[reservation("late", NOW + 99)])
+    freed = device(**IN_POOL, allocations=[allocation("u-x")])
+
+    assert "pool p gives 2 of 1 slots" in told(("GPUDevice", taken, 0), until=NOW + SLACK + 1)[0]
+    assert not told(("GPUDevice", taken, 0), ("GPUDevice", freed, SLACK - 1), until=NOW + SLACK + 1)
+
+
+def test_the_reservation_of_a_pod_that_has_its_card_counts_once() -> None:
+    both = device(**IN_POOL, allocations=[allocation("u-x")], reservations=[reservation("r", NOW + 99)])
+
+    assert not told(("Pod", pod("x", "r"), 0), ("GPUDevice", both, 0), until=NOW + SLACK + 1)
+
+
+def test_an_observed_generation_never_falls_and_never_runs_ahead() -> None:
+    def seen(number: int) -> tuple[str, dict[str, Any], float]:
+        return "GPUPool", pool(conditions=[{"type": "Available", "observedGeneration": number}]), 0
+
+    assert "fell from 2 to 1" in told(seen(2), seen(1))[0]
+    assert "is 3, the generation 2" in told(seen(3))[0]
+    assert not told(seen(1), seen(2), seen(2))
+
+
+def sent(verb: str, resource: str, process: str = "gpupool", at: float = 0.0, **more: Any) -> Sent:
+    fields = {"namespace": None, "name": "x", "subresource": None, "status": 200, "body": {}} | more
+    return Sent(process=process, verb=verb, resource=resource, at=at, **fields)
+
+
+def test_a_write_that_could_meet_another_object_of_that_name_is_told() -> None:
+    bare = {"metadata": {"name": "x"}}
+    sure = {"metadata": {"name": "x", "uid": "u"}}
+
+    assert invariants.conditional([sent("delete", "configmaps", body=None)])
+    assert invariants.conditional([sent("delete", "configmaps", body={"preconditions": {}})])
+    assert invariants.conditional([sent("apply", "gpudevices", subresource="status", body=bare)])
+    assert invariants.conditional([sent("patch", "gpudevices", subresource="status", body=sure)])
+    good = [
+        sent("delete", "configmaps", body={"preconditions": {"uid": "u"}}),
+        sent("apply", "gpudevices", subresource="status", body=sure),
+        sent("apply", "gpudevices", process="inventory", body=bare),
+        sent("patch", "gpudevices", subresource="status", body={"metadata": {"resourceVersion": "5"}}),
+    ]
+    assert not invariants.conditional(good)
+
+
+def lease(holder: str, at: float, status: int = 200) -> Sent:
+    return sent(
+        "update", "leases", at=at, name=names.POOL_CONTROLLER, status=status, body={"spec": {"holderIdentity": holder}}
+    )
+
+
+def test_who_does_not_lead_does_not_write() -> None:
+    write = sent("apply", "configmaps", at=5)
+
+    assert not invariants.one_leader([lease("a", 1), write], {})
+    assert "does not lead" in invariants.one_leader([lease("a", 1), write], {"gpupool": [3]})[0]
+    assert "does not lead" in invariants.one_leader([lease("a", 1), lease("b", 4, 409), write], {"gpupool": [3]})[0]
+    assert not invariants.one_leader([lease("a", 1), lease("b", 4), write], {"gpupool": [3]})
+    assert not invariants.one_leader([lease("a", 1), replace(write, orphan=True)], {"gpupool": [3]})
+    assert "gave the lease back" in invariants.one_leader([lease("a", 1), lease("", 4), write], {})[0]

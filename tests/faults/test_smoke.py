@@ -1,0 +1,59 @@
+"""A pruned campaign: some plans of each kind over four workloads, on three control planes at once: they mostly wait."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults import plans, report
+from tests.faults.campaign import QUIET, Campaign
+from tests.faults.regressions import REGRESSIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faults.plans import Plan
+
+pytestmark = [pytest.mark.cluster, pytest.mark.faults]
+WORKLOADS = ("join", "pool", "expiry", "maintenance")
+CRASHES, OTHERS = 24, 18
+LEAST = 40
+
+
+def chosen(campaign: Campaign) -> list[Plan]:
+    """Out of every plan of these workloads, evenly, and every plan that found a bug there."""
+    every = campaign.every_plan(WORKLOADS)
+    crashes = [plan for plan in every if plan.fault in plans.KILLS]
+    others = [plan for plan in every if plan.fault not in (*plans.KILLS, "hang")]
+    kept = [plan for plan in REGRESSIONS if plan.workload in WORKLOADS]
+    return list(dict.fromkeys([*plans.pruned(crashes, CRASHES), *plans.pruned(others, OTHERS), *kept]))
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    """Done, with all results."""
+    folder: Path = tmp_path_factory.mktemp("faults")
+    made = Campaign(folder, workers=3, quiet=QUIET["smoke"])
+
+    async def go() -> None:
+        await made.refer(WORKLOADS)
+        await made.run(chosen(made))
+        await made.dismiss()
+
+    asyncio.run(go())
+    return made
+
+
+def test_nothing_is_lost_whatever_breaks(smoke: Campaign) -> None:
+    failed = [result for result in smoke.results.values() if result["outcome"] == "failed"]
+
+    assert not failed, report.text(failed, smoke.code)
+
+
+def test_the_faults_did_strike(smoke: Campaign) -> None:
+    struck = [result for result in smoke.results.values() if result.get("struck") and result["outcome"] == "passed"]
+
+    assert len(struck) >= LEAST, report.text(smoke.results.values(), smoke.code)
+    assert {plans.Plan.parse(result["plan"]).fault in plans.KILLS for result in struck} == {True, False}
