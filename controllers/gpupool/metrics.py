@@ -15,8 +15,10 @@ from prometheus_client.registry import Collector
 from controllers.api import names
 from controllers.api.conditions import NUMBERS, UNASSIGNED_DEVICE, find
 from controllers.api.gpupool import UNIT_OF_MODE
+from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
+from controllers.domain.slots import issuable, slots_of
 from controllers.runtime.plan import Note
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Told(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Count; safe in another thread than the caches'."""
-        yield from (self._info(), self._conditions(), self._nodes(), self._states())
+        yield from (self._info(), self._conditions(), self._nodes(), self._states(), self._issuable())
 
     def _info(self) -> Metric:
         info = InfoMetricFamily(
@@ -105,11 +107,13 @@ class Told(Collector):
 
     def _conditions(self) -> Metric:
         held = GaugeMetricFamily(
-            "gpupool_condition", "Condition of a pool: 1 True, 0 False, -1 Unknown.", labels=["pool", "condition"]
+            "gpupool_condition",
+            "Condition of a pool: 1 True, 0 False, -1 Unknown.",
+            labels=["pool", "condition", "reason"],
         )
         for pool in self._world.pools:
             for one in pool.status.conditions:
-                held.add_metric([pool.name, one.type], NUMBERS[one.status])
+                held.add_metric([pool.name, one.type, one.reason], NUMBERS[one.status])
         return held
 
     def _nodes(self) -> Metric:
@@ -135,6 +139,25 @@ class Told(Collector):
         for (pool, state), amount in counted.items():
             cards.add_metric([pool, state], amount)
         return cards
+
+    def _issuable(self) -> Metric:
+        """What kubelet is to offer at least: a card that is withdrawn but still in use is not among it."""
+        slots: collections.Counter[tuple[str, str]] = collections.Counter()
+        layouts = {pool.name: applied(pool) for pool in self._world.pools}
+        for device in self._world.devices:
+            ref, node = device.status.pool_ref, device.status.node_name or ""
+            if ref is None or (layout := layouts.get(ref.name)) is None:
+                continue
+            if issuable(device, ref.name, self._world.nodes.get(node)):
+                slots[ref.name, node] += slots_of(device, layout)
+        told = GaugeMetricFamily(
+            "gpupool_node_slots_issuable",
+            "Slots, used or not, of the pool's cards on the node that are offered and can be given to pods.",
+            labels=["pool", "node"],
+        )
+        for where, amount in slots.items():
+            told.add_metric(where, amount)
+        return told
 
 
 class Reserved(Collector):

@@ -52,7 +52,6 @@ def _pods(pods: list[Pod]) -> tuple[str, ...]:
         (
             (_pod(pod) | {"container": container.name} | _place(pod) | _named(resource), amount(str(found)))
             for pod in pods
-            if not pod.finished
             for container in pod.spec.containers
             for resource, found in container.resources.limits.items()
         ),

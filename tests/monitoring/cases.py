@@ -32,9 +32,9 @@ def condition(kind: str, value: float, node: str = "n1") -> dict[str, str]:
     return {f'gpu_node_inventory_condition{{node="{node}",condition="{kind}",pod="a"}}': held(value)}
 
 
-def pool(kind: str, value: float) -> dict[str, str]:
+def pool(kind: str, value: float, reason: str = "R", name: str = "p") -> dict[str, str]:
     """A pool's condition."""
-    return {f'gpupool_condition{{pool="p",condition="{kind}",pod="a"}}': held(value)}
+    return {f'gpupool_condition{{pool="{name}",condition="{kind}",reason="{reason}",pod="a"}}': held(value)}
 
 
 def cards(total: int, unassigned: int, *, ready: int = 1, waits: int = 1) -> dict[str, str]:
@@ -47,17 +47,25 @@ def cards(total: int, unassigned: int, *, ready: int = 1, waits: int = 1) -> dic
     }
 
 
-def capacity(*, available: int, reserved: int = 0, total: int = 20, allocatable: int | None = 20) -> dict[str, str]:
-    """A pool, and what kubelets offer of it; another resource is there in any case."""
+def capacity(
+    *, available: int, reserved: int = 0, total: int = 20, allocatable: int | None = 20, issuable: int | None = None
+) -> dict[str, str]:
+    """A pool on two nodes, and what kubelets offer of it; another resource is there in any case.
+
+    What is neither available nor reserved is in use. `issuable`: slots of cards that pods can be given, all by default.
+    """
     found = {
         'gpupool_capacity_total{pool="p-q",pod="a"}': held(total),
         'gpupool_capacity_available{pool="p-q",pod="a"}': held(available),
         'gpupool_capacity_reserved{pool="p-q",pod="a"}': held(reserved),
+        'gpupool_capacity_used{pool="p-q",pod="a"}': held(total - available - reserved),
         'gpupool_info{pool="p-q",resource="gpu_deckhouse_io_p_q",mode="Exclusive",unit="card",pod="a"}': held(1),
         'kube_node_status_allocatable{node="n1",resource="cpu",unit="core"}': held(64),
     }
-    if allocatable is not None:
-        for node in ("n1", "n2"):
+    for node in ("n1", "n2"):
+        slots = total if issuable is None else issuable
+        found[f'gpupool_node_slots_issuable{{pool="p-q",node="{node}",pod="a"}}'] = held(slots / 2)
+        if allocatable is not None:
             key = f'kube_node_status_allocatable{{node="{node}",resource="gpu_deckhouse_io_p_q",unit="integer"}}'
             found[key] = held(allocatable / 2)
     return found
@@ -89,6 +97,8 @@ WEBHOOK = "gpu-admission-webhook"
 DAY = 86400
 FAULT = 'gpu_device_faulted{node="n1",device="d",pool="p",reason="Overheated",pod="b"}'
 EXPIRES = 'gpu_webhook_certificate_expires_timestamp_seconds{pod="a",instance="i"}'
+CORDONED = 'gpupool_node_slots_issuable{pool="p-q",node="n1",pod="a"}'
+SHORT = 'kube_node_status_allocatable{node="n2",resource="gpu_deckhouse_io_p_q",unit="integer"}'
 EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 
 CASES = [
@@ -126,13 +136,53 @@ CASES = [
     Case("GPUPoolCapacityLow", capacity(available=1), {"pool": "p-q"}, capacity(available=2)),
     Case("GPUPoolCapacityLow", capacity(available=0), {"pool": "p-q"}, capacity(available=0, total=0, allocatable=0)),
     Case("GPUReservationExpired", {EXPIRED: "0x30 1x60"}, {"pool": "p"}, {EXPIRED: "0 1x89"}),
+    # No card is given out, and that is meant.
+    Case(
+        "GPUPoolCapacityLow",
+        capacity(available=0) | pool("Maintenance", 0, name="p-q") | pool("Maintenance", 1, name="p"),
+        {"pool": "p-q"},
+        capacity(available=0) | pool("Maintenance", 1, name="p-q"),
+    ),
     Case("Maintenance", pool("Maintenance", 1), {"pool": "p"}, pool("Maintenance", 0)),
+    # A reason that changes is no new Maintenance.
+    Case(
+        "Maintenance",
+        {
+            'gpupool_condition{pool="p",condition="Maintenance",reason="WaitingForPods",pod="a"}': "1x30 stale",
+            'gpupool_condition{pool="p",condition="Maintenance",reason="PodsOverdue",pod="a"}': "_x30 1x60",
+        },
+        {"pool": "p"},
+        pool("Maintenance", 1, "ModuleDisabled"),
+    ),
     Case("Misconfigured", pool("Misconfigured", 1), {"pool": "p"}, pool("Misconfigured", 0)),
     Case(
         "GPUPoolNotOffered",
         capacity(available=15, reserved=1, allocatable=10),
         {"pool": "p-q"},
         capacity(available=15, reserved=5),
+    ),
+    # A pool in use: allocatable counts the cards in use too, so it is more than what is free all the time.
+    Case("GPUPoolNotOffered", capacity(available=5, allocatable=10), {"pool": "p-q"}, capacity(available=5)),
+    # Withdrawn cards that pods still use: kubelet offers them no more, and that is meant.
+    Case(
+        "GPUPoolNotOffered",
+        capacity(available=2, reserved=1, allocatable=16),
+        {"pool": "p-q"},
+        capacity(available=2, reserved=1, allocatable=16, issuable=16),
+    ),
+    # Where nothing is free nobody is admitted to what is not offered.
+    Case(
+        "GPUPoolNotOffered",
+        capacity(available=0, reserved=1, allocatable=18),
+        {"pool": "p-q"},
+        capacity(available=0, allocatable=18),
+    ),
+    # A node that offers more, as a cordoned one does, makes up for none that offers less.
+    Case(
+        "GPUPoolNotOffered",
+        capacity(available=5) | {CORDONED: held(0), SHORT: held(6)},
+        {"pool": "p-q"},
+        capacity(available=5) | {CORDONED: held(0)},
     ),
     Case(
         "GPUPoolNotOffered",

@@ -9,10 +9,12 @@ from typing import Any
 import yaml
 
 from controllers.api import names
+from controllers.api.gpupool import GPUPool
+from controllers.api.meta import ObjectMeta
 from controllers.api.settings import BootstrapSettings
 from controllers.bootstrap.operands.build import daemonsets
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
-from controllers.gpupool.operands import PLUGIN
+from controllers.gpupool import migmanager, operands
 from sim.module.processes import MODULES
 from tests.monitoring.rules import groups
 from tests.monitoring.test_dashboards import BOARDS
@@ -59,6 +61,8 @@ def test_all_that_has_metrics_is_read() -> None:
     assert set(apps["values"]) == set(MODULES)
     (components,) = monitors["gpu-nodeagent"]["selector"]["matchExpressions"]
     made = daemonsets(BootstrapSettings())
+    pool = GPUPool(metadata=ObjectMeta(name="a"))
+    made |= {"plugin": operands.daemonset(pool, "image"), "mig": migmanager.daemonset(pool, "image")}
     health = {
         template["metadata"]["labels"][names.LABEL_COMPONENT]: port["name"]
         for one in made.values()
@@ -67,7 +71,8 @@ def test_all_that_has_metrics_is_read() -> None:
         for port in container.get("ports", ())
     }
     ours = {component for component, port in health.items() if port == "health"}
-    assert set(components["values"]) == ours | {"discover", PLUGIN, MIG_MANAGER}
+    assert set(components["values"]) == ours | {"discover"}  # whose DaemonSet the chart has itself
+    assert {operands.PLUGIN, MIG_MANAGER} <= ours
     assert monitors["gpu-dcgm-exporter"]["selector"]["matchLabels"] == {names.LABEL_COMPONENT: "dcgm-exporter"}
     assert health["dcgm-exporter"] == monitors["gpu-dcgm-exporter"]["podMetricsEndpoints"][0]["port"] == "metrics"
 

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.records import Card
@@ -56,6 +58,7 @@ def condition(kind: str, status: str, reason: str = "R") -> dict[str, str]:
 
 def world(**caches: object) -> SimpleNamespace:
     empty = dict.fromkeys(("inventories", "devices", "pools"), Nothing())
+    empty["nodes"] = {}
     return SimpleNamespace(**{**empty, **caches})
 
 
@@ -94,6 +97,44 @@ def test_a_pool_tells_its_conditions_its_cards_and_how_kube_state_metrics_calls_
         )
     ]
     told = Told(world(pools=[pool], devices=cards))
-    assert samples("gpupool_condition", told) == {("a100-full", "Maintenance"): 1}
+    assert samples("gpupool_condition", told) == {("a100-full", "Maintenance", "R"): 1}
     assert samples("gpupool_devices", told) == {("a100-full", "Assigned"): 1, ("", "Unassigned"): 2}
     assert samples("gpupool", told) == {("a100-full", "TimeSlice", "timeslice", "gpu_deckhouse_io_a100_full"): 1}
+
+
+def test_slots_that_can_be_given_are_those_of_offered_cards_on_nodes_that_take_pods() -> None:
+    """In use or not; a card that is withdrawn, or whose node is cordoned, is none of them."""
+
+    def card(name: str, node: str = "n", slots: int | None = 4, **marks: object) -> GPUDevice:
+        pool = {"name": "a", "resource": "r"}
+        used = [{"namespace": "t", "pod": "p", "podUID": "u", "container": "c", "slots": 2}]
+        status = {"nodeName": node, "poolRef": pool, "allocations": used, **marks}
+        if slots is not None:
+            status["published"] = {"pool": "a", "configVersion": "v", "slots": slots}
+        meta = {"name": name, "annotations": {names.ASSIGNMENT: "a"}}
+        return adapter(GPUDevice).validate_python({"metadata": meta, "status": status})
+
+    def node(name: str, *, cordoned: bool = False) -> Node:
+        status = {"conditions": [condition("Ready", "True")]}
+        spec = {"unschedulable": cordoned}
+        return adapter(Node).validate_python({"metadata": {"name": name}, "spec": spec, "status": status})
+
+    allocation = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
+    pool = adapter(GPUPool).validate_python(
+        {
+            "metadata": {"name": "a"},
+            "spec": {"allocation": allocation},
+            "status": {"appliedAllocation": allocation},
+        }
+    )
+    devices = [
+        card("one"),
+        card("two"),
+        card("withdrawn", slots=None),
+        card("faulted", conditions=[condition("Faulted", "True")]),
+        card("away", node="cordoned"),
+        card("gone", node="gone"),
+    ]
+    nodes = {"n": node("n"), "cordoned": node("cordoned", cordoned=True)}
+    told = Told(world(pools=[pool], devices=devices, nodes=nodes))
+    assert samples("gpupool_node_slots_issuable", told) == {("a", "n"): 8}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.monitoring.boards.queries import OURS, RATE, quantile, rate
+from sim.monitoring.boards.queries import OURS, RATE, or_zero, quantile, rate
 from sim.monitoring.panels import Row, dashboard, lines, stat, table
 
 if TYPE_CHECKING:
@@ -20,10 +20,15 @@ def control_plane() -> Json:
         table("Leaders", f"max by (job, lease, instance) (gpu_leader{here}) == 1", hide=("Value",)),
         stat("Certificate: days left", days),
         stat("Invalid settings", f"sum(max by (job) (gpu_settings_invalid{here}))", bad_above=1),
-        stat("Held by fuses", "sum(max by (kind, group) (gpu_fuse_held)) or vector(0)", bad_above=1),
-        stat("Events not sent", f"sum(increase(gpu_events_dropped_total{here}{RATE})) or vector(0)", bad_above=1),
-        stat("Unreadable objects", f"sum(max by (kind) (gpu_unreadable_objects{here})) or vector(0)", bad_above=1),
-        stat("Silent exporters", f'sum(rate(gpu_scrapes_total{{result!="ok"}}{RATE})) or vector(0)'),
+        stat("Held by fuses", or_zero("sum(max by (kind, group) (gpu_fuse_held))"), bad_above=1),
+        stat("Events not sent", or_zero(f"sum(increase(gpu_events_dropped_total{here}{RATE}))"), bad_above=1),
+        stat("Unreadable objects", or_zero(f"sum(max by (kind) (gpu_unreadable_objects{here}))"), bad_above=1),
+        stat(
+            "Failed scrapes",
+            or_zero(f'sum(rate(gpu_scrapes_total{{result!="ok"}}{RATE}))'),
+            unit="reqps",
+            about="Of the exporters on the nodes.",
+        ),
     )
     work = (
         lines(
@@ -50,7 +55,7 @@ def control_plane() -> Json:
         ),
         lines(
             "Watches that ended",
-            {"{{kind}} {{reason}}": rate("gpu_watch_ends_total", "kind", "reason") + " or vector(0)"},
+            {"{{kind}} {{reason}}": or_zero(rate("gpu_watch_ends_total", "kind", "reason"))},
             unit="ops",
         ),
     )

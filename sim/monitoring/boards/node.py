@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.monitoring.boards.queries import POOL_OF, STATUS
+from sim.monitoring.boards.queries import POOL_OF, STATUS, or_zero
 from sim.monitoring.panels import Row, dashboard, lines, stat, table, variable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def node() -> Json:
         table("Driver", f"max by (node, version, cuda_version) (gpu_driver_version_info{here})", hide=("Value",)),
         stat("Cards", f"sum(max by (node) (gpu_inventory_devices_total{here}))"),
         stat("Cards in no pool", f"sum(max by (node) (gpu_device_unassigned_total{here}))"),
-        stat("Faulted cards", f"count(max by (device) (gpu_device_faulted{here})) or vector(0)", bad_above=1),
+        stat("Faulted cards", or_zero(f"count(max by (device) (gpu_device_faulted{here}))"), bad_above=1),
         lines(
             "Slots by pool, as the pools count",
             {"{{node}} {{pool}}": f"max by (node, pool) (gpupool_node_slots{here})"},
@@ -42,7 +42,7 @@ def node() -> Json:
     )
     use = (
         lines("Utilisation", card("DCGM_FI_DEV_GPU_UTIL"), unit="percent"),
-        lines("Memory in use", card("DCGM_FI_DEV_FB_USED"), unit="decmbytes"),
+        lines("Memory in use", card("DCGM_FI_DEV_FB_USED"), unit="mbytes"),
         lines("Power", card("DCGM_FI_DEV_POWER_USAGE"), unit="watt"),
         lines(
             "SM clock",

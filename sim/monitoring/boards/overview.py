@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from sim.monitoring.boards.queries import STATUS, WORDS
+from sim.monitoring.boards.queries import STATUS, WORDS, or_zero
 from sim.monitoring.panels import Row, dashboard, lines, stacked, stat, table
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ def overview() -> Json:
         stat("Ready for pooling", "sum(max by (node) (gpu_bootstrap_ready))"),
         stat("Cards", "sum(max by (pool, state) (gpupool_devices))"),
         stat("Cards in no pool", "sum(max by (node) (gpu_device_unassigned_total))"),
-        stat("Faulted cards", "count(max by (device) (gpu_device_faulted)) or vector(0)", bad_above=1),
-        stat("Alerts", f'count(ALERTS{{d8_module="{names.MODULE}", alertstate="firing"}}) or vector(0)', bad_above=1),
+        stat("Faulted cards", or_zero("count(max by (device) (gpu_device_faulted))"), bad_above=1),
+        stat("Alerts", or_zero(f'count(ALERTS{{d8_module="{names.MODULE}", alertstate="firing"}})'), bad_above=1),
         stat("Slots", "sum(max by (pool) (gpupool_capacity_total))"),
         *(stat(f"Slots {word}", f"sum(max by (pool) (gpupool_capacity_{word}))") for word in WORDS),
         stat(

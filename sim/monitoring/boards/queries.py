@@ -13,6 +13,8 @@ WORDS: Final = ("used", "reserved", "unavailable", "available")
 RESOURCES: Final = 'resource=~"gpu_deckhouse_io_.*"'
 POOL_OF: Final = "* on (resource) group_left (pool) max by (pool, resource) (gpupool_info"
 """Gives a series of kube-state-metrics its pool; what follows chooses pools."""
+AS_LONG_AS: Final = "* on (namespace, pod, uid) group_left () max by (namespace, pod, uid)"
+"""Keeps the series of those pods that what follows in parentheses has, with the value 1."""
 
 
 def rate(metric: str, *by: str, chosen: str = "") -> str:
@@ -23,6 +25,11 @@ def rate(metric: str, *by: str, chosen: str = "") -> str:
 def quantile(share: float, metric: str, *by: str, chosen: str = "") -> str:
     """What that share of what a histogram counts is below."""
     return f"histogram_quantile({share}, sum by ({', '.join(('le', *by))}) (rate({metric}_bucket{chosen}{RATE})))"
+
+
+def or_zero(expr: str) -> str:
+    """The expression, and 0 where it has no series at all."""
+    return f"{expr} or vector(0)"
 
 
 def or_none(expr: str, chosen: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.monitoring.boards.queries import POOL_OF, RATE, RESOURCES, rate
+from sim.monitoring.boards.queries import AS_LONG_AS, POOL_OF, RATE, RESOURCES, or_zero, rate
 from sim.monitoring.panels import Row, dashboard, lines, stacked, stat, table, variable
 
 if TYPE_CHECKING:
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 def workloads() -> Json:
     """Who uses the pools."""
     here = f'{{{RESOURCES}, namespace=~"$namespace"}}'
-    asked = f"kube_pod_container_resource_limits{here}"
+    limits = f"kube_pod_container_resource_limits{here}"
+    # kube-state-metrics goes on telling the limits of pods that have ended, until they are deleted.
+    asked = f'({limits} {AS_LONG_AS} (kube_pod_status_phase{{phase=~"Pending|Running"}} == 1))'
     chosen = f'{POOL_OF}{{pool=~"$pool"}})'
-    pods = f"max by (namespace, pod) ({asked})"
+    pods = f"max by (namespace, pod) ({limits})"
 
     def in_phase(phase: str) -> str:
         there = f'max by (namespace, pod) (kube_pod_status_phase{{phase="{phase}"}} == 1)'
-        return f"count({pods} * on (namespace, pod) {there}) or vector(0)"
+        return or_zero(f"count({pods} * on (namespace, pod) {there})")
 
     now = (
         stat("Pods with cards", in_phase("Running")),
@@ -29,9 +31,9 @@ def workloads() -> Json:
         stat("Namespaces", f"count(count by (namespace) ({asked}))"),
         stat(
             "Refused pods a minute",
-            'sum(60 * rate(gpu_webhook_reviews_total{verdict="denied"}' + RATE + ")) or vector(0)",
+            or_zero('sum(60 * rate(gpu_webhook_reviews_total{verdict="denied"}' + RATE + "))"),
         ),
-        stat("Idle cards", "count(DCGM_FI_DEV_GPU_UTIL == 0) or vector(0)", about="Cards on which no kernel runs now."),
+        stat("Idle cards", or_zero("count(DCGM_FI_DEV_GPU_UTIL == 0)"), about="Cards on which no kernel runs now."),
     )
     use = (
         stacked("Slots by namespace", {"{{namespace}}": f"sum by (namespace) ({asked})"}, width=12),
@@ -46,7 +48,7 @@ def workloads() -> Json:
         lines(
             "GPU memory in use",
             {"{{node}} {{device}}": "max by (node, device) (DCGM_FI_DEV_FB_USED)"},
-            unit="decmbytes",
+            unit="mbytes",
             width=12,
         ),
     )
