@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
-from controllers.runtime.errors import NotFound, RuntimeFault
-from kubectl_gpu import output
+from controllers.runtime.errors import RuntimeFault
+from kubectl_gpu import finding, output, waiting
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.say import card, choice
-from kubectl_gpu.say.faults import Mistake, told
+from kubectl_gpu.say import choice
+from kubectl_gpu.say.faults import Mistake, is_refusal, told
 from kubectl_gpu.say.records import Unread
 from kubectl_gpu.say.words import counted, meant
-from kubectl_gpu.terminal import Progress, say, warn
+from kubectl_gpu.terminal import say, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from kubectl_gpu.say.choice import Change
 
 OK, FAILED = 0, 1
-LOOK_AGAIN = 0.5
-"""Seconds between two looks at cards that are waited for."""
 AT_ONCE = 8
 
 
@@ -55,66 +52,80 @@ async def _pool(cluster: Cluster, name: str) -> None:
 
 async def _carry_out(cluster: Cluster, args: argparse.Namespace, pool: str | None) -> int:
     made, notes = choice.changes(*await _chosen(cluster, args), pool)
-    for note in notes:
-        warn(note)
-    todo = [change for change in made if change.is_one]
-    people = args.output == "table"
-    if people:
-        say(choice.spelled(change) for change in made)
-    refused: dict[str, str] = {}
+    refused: dict[str, RuntimeFault] = {}
     if args.dry_run != "client":
         # All are asked about before one is written: a refusal in the middle would leave a half.
-        refused = await _write(cluster, todo, dry_run=True)
-        if not refused and args.dry_run == "none":
-            refused = await _write(cluster, todo, dry_run=False)
-    for name, why in refused.items():
-        warn(f"error: {name}: {why}")
-    if refused:
-        warn(f"{counted(len(refused), 'card')} of {len(todo)} refused.")
-    if not people:
-        _report(made, refused, args)
-    elif not refused:
-        say([_summary(todo, args.dry_run, pool)])
-    if refused:
+        refused = await _write(cluster, _todo(made), dry_run=True)
+    unfit = {c.device.name for c in made if pool and not c.named and is_refusal(refused.get(c.device.name))}
+    notes += [f"Left alone: {name}: {told(refused.pop(name))}" for name in sorted(unfit)]
+    made = [change for change in made if change.device.name not in unfit]
+    for note in (*notes, *choice.taken_back(made)):
+        warn(note)
+    if args.output == "table":
+        say(choice.spelled(change) for change in made)
+    if unfit and not made:
+        warn(f"error: no card of node {args.node} can be assigned to {pool}.")
+    written = not refused and args.dry_run == "none"
+    if written:
+        refused = await _write(cluster, _todo(made), dry_run=False)
+    _tell(made, refused, args, pool, written=written)
+    if refused or (unfit and not made):
         return FAILED
-    return await _wait(cluster, made, pool, args.timeout) if args.wait and args.dry_run == "none" else OK
+    return await waiting.until_there(cluster, made, pool, args.timeout) if args.wait and written else OK
+
+
+def _todo(made: Sequence[Change]) -> list[Change]:
+    return [change for change in made if change.is_one]
+
+
+def _tell(
+    made: Sequence[Change],
+    refused: dict[str, RuntimeFault],
+    args: argparse.Namespace,
+    pool: str | None,
+    *,
+    written: bool,
+) -> None:
+    """What was refused, what was done. `written`: whether it came to writing, or ended with asking."""
+    for name, error in refused.items():
+        warn(f"error: {name}: {told(error)}")
+    if refused:
+        warn(choice.what_changed(_todo(made), refused, written=written))
+    if args.output != "table":
+        # A dry run that is not refused names what would be done.
+        named = args.output == "name" and args.dry_run != "none" and not refused
+        _report(made, refused, choice.done(made, refused, written=written or named), args)
+    elif not refused:
+        say([_summary(_todo(made), args.dry_run, pool)])
 
 
 async def _chosen(cluster: Cluster, args: argparse.Namespace) -> tuple[list[GPUDevice], list[GPUDevice]]:
     """The cards that are named, and those of the node."""
     if not args.cards and not args.node:
         raise Mistake("Which cards? Name some (kubectl gpu cards lists them), or give --node for all of a node.")
-    named = [await _card(cluster, given) for given in args.cards]
+    named = [await finding.card(cluster, given) for given in args.cards]
     if not args.node:
         return named, []
     found = await cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.nodeName": args.node})
     if not found:
-        known = [each.obj.name for each in await cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory)]
-        raise Mistake(f"Node {args.node!r} has no cards.{meant(args.node, known)}")
+        known = await attempt(cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory))
+        guess = "" if isinstance(known, Unread) else meant(args.node, [each.obj.name for each in known])
+        raise Mistake(f"Node {args.node!r} has no cards.{guess}")
     return named, [each.obj for each in found]
 
 
-async def _card(cluster: Cluster, given: str) -> GPUDevice:
-    try:
-        return (await cluster.get(resources.GPUDEVICE, GPUDevice, choice.object_name(given))).obj
-    except NotFound as error:
-        if not error.about:
-            raise  # the kind itself is not there
-        return choice.find(given, [each.obj for each in await cluster.list(resources.GPUDEVICE, GPUDevice)])
-
-
-async def _write(cluster: Cluster, todo: Sequence[Change], *, dry_run: bool) -> dict[str, str]:
-    """The refusals by the card's name."""
+async def _write(cluster: Cluster, todo: Sequence[Change], *, dry_run: bool) -> dict[str, RuntimeFault]:
+    """What was refused by the card's name, and how."""
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def one(change: Change) -> tuple[str, str] | None:
+    async def one(change: Change) -> tuple[str, RuntimeFault] | None:
         async with turn:
             try:
                 await cluster.annotate(
                     resources.GPUDEVICE, change.device, names.ASSIGNMENT, change.after, dry_run=dry_run
                 )
             except RuntimeFault as error:
-                return change.device.name, told(error)
+                return change.device.name, error
         return None
 
     return dict(found for found in await asyncio.gather(*map(one, todo)) if found is not None)
@@ -128,10 +139,10 @@ def _summary(todo: Sequence[Change], dry_run: str, pool: str | None) -> str:
     return f"{counted(len(todo), 'card')} {what}{how.get(dry_run, '')}."
 
 
-def _report(made: Sequence[Change], refused: dict[str, str], args: argparse.Namespace) -> None:
+def _report(made: Sequence[Change], refused: dict[str, RuntimeFault], done: set[str], args: argparse.Namespace) -> None:
     """What became of each card, for programs."""
     if args.output == "name":
-        say(f"gpudevice.{names.GROUP}/{change.device.name}" for change in made if change.device.name not in refused)
+        say(f"gpudevice.{names.GROUP}/{change.device.name}" for change in made if change.device.name in done)
         return
     changes: list[dict[str, Any]] = [
         {
@@ -140,40 +151,9 @@ def _report(made: Sequence[Change], refused: dict[str, str], args: argparse.Name
             "node": change.device.status.node_name,
             "before": change.before,
             "after": change.after,
-            "refused": refused.get(change.device.name),
+            "done": change.device.name in done,
+            "refused": told(refused[change.device.name]) if change.device.name in refused else None,
         }
         for change in made
     ]
     output.structured({"dryRun": args.dry_run, "changes": changes}, args.output)
-
-
-async def _wait(cluster: Cluster, made: Sequence[Change], pool: str | None, patience: float) -> int:
-    """Look until every card is where it belongs, or say of each that is not what keeps it."""
-    progress, deadline = Progress(), time.monotonic() + patience
-    left = {change.device.name: change.device for change in made}
-    while True:
-        for name in list(left):
-            left[name] = (await cluster.get(resources.GPUDEVICE, GPUDevice, name)).obj
-            if choice.has_arrived(left[name], pool):
-                del left[name]
-        if not left or time.monotonic() > deadline:
-            break
-        progress.show(f"{len(made) - len(left)} of {counted(len(made), 'card')} {_goal(pool)}")
-        await asyncio.sleep(LOOK_AGAIN)
-    progress.clear()
-    if not left:
-        if made:
-            warn(f"{counted(len(made), 'card')} {_goal(pool)}.")
-        return OK
-    for device in left.values():
-        node = device.status.node_name or ""
-        inventory = await attempt(cluster.get(resources.GPUNODEINVENTORY, GPUNodeInventory, node))
-        seen = card.CardSeen(device, inventory if isinstance(inventory, Unread) else inventory.obj, time.time())
-        said = card.explained(seen)
-        why = said.findings[0].text if said.findings else "it does not say why"
-        warn(f"error: after {patience:g} s {said.verdict}: {why}")
-    return FAILED
-
-
-def _goal(pool: str | None) -> str:
-    return f"offered in {pool}" if pool else "in no pool"

@@ -127,12 +127,22 @@ async def connected(args: argparse.Namespace) -> AsyncIterator[Cluster]:
 
 
 def _impersonation(args: argparse.Namespace) -> dict[str, str]:
-    user, group = getattr(args, "as_user", None), getattr(args, "as_group", None)
-    if group and not user:
+    """The headers, one for each group.
+
+    The client takes a mapping, so that the groups' headers need names of their own: they differ in case, which means
+    nothing in the name of a header (RFC 9110, 5.1).
+    """
+    user = getattr(args, "as_user", None)
+    groups = [*getattr(args, "as_group_before", ()), *getattr(args, "as_group", ())]
+    if groups and not user:
         raise Mistake("--as-group needs --as: a group alone is nobody.")
-    return {
-        key: value for key, value in (("Impersonate-User", user), ("Impersonate-Group", group)) if value is not None
-    }
+    named = {_spelled("impersonate-group", at): group for at, group in enumerate(groups)}
+    return named | ({"Impersonate-User": user} if user is not None else {})
+
+
+def _spelled(header: str, at: int) -> str:
+    """One of the spellings of a header's name in capital and small letters, each number another."""
+    return "".join(letter.upper() if at >> place & 1 else letter for place, letter in enumerate(header))
 
 
 def _kubeconfig(given: str | None) -> Path | None:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from controllers.api import names, resources
+from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.slots import named_devices
 from controllers.runtime.errors import NotFound
-from kubectl_gpu import output
+from kubectl_gpu import finding, output, workloads
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.say import card, choice, node, pod, pool, refused
+from kubectl_gpu.finding import maybe
+from kubectl_gpu.say import card, choice, node, pod, pool
 from kubectl_gpu.say.explanation import Explanation, as_json, lines
-from kubectl_gpu.say.faults import Mistake
 from kubectl_gpu.say.records import CORE_EVENT, SeenEvent, SeenPod, Unread
-from kubectl_gpu.say.words import meant
 from kubectl_gpu.terminal import is_ascii, paint, say
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
 OK = 0
 
@@ -33,7 +31,7 @@ async def explain(cluster: Cluster, args: argparse.Namespace) -> int:
     """Answer about one object."""
     answers = {"pod": _pod, "card": _card, "node": _node, "pool": _pool}
     answer = answers.get(args.kind)
-    made = await answer(cluster, args.name) if answer else await _workload(cluster, args.kind, args.name)
+    made = await answer(cluster, args.name) if answer else await workloads.explained(cluster, args.kind, args.name)
     if args.output in ("json", "yaml"):
         output.structured(as_json(made), args.output)
     else:
@@ -46,19 +44,19 @@ async def _pod(cluster: Cluster, name: str) -> Explanation:
     try:
         found = (await cluster.get(resources.POD, SeenPod, name, namespace)).obj
     except NotFound:
-        return await _workload(cluster, "pod", name)
+        return await workloads.missing(cluster, name)
     asks = sorted(pod.pools_of(found))
     wanted = asks[0] if asks else None
     the_pool, cards, events = await asyncio.gather(
-        _maybe(cluster, resources.GPUPOOL, GPUPool, wanted),
+        maybe(cluster, resources.GPUPOOL, GPUPool, wanted),
         attempt(_cards(cluster, found, wanted)),
         attempt(_events(cluster, namespace, {"involvedObject.name": name, "involvedObject.kind": "Pod"})),
     )
     where = found.node or _reserved_on(found, cards)
     # A developer seldom may read nodes, and needs them only where the pod is: nothing is said of it before.
     the_node, inventory = await asyncio.gather(
-        _maybe(cluster, resources.NODE, Node, found.node),
-        _maybe(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, where),
+        maybe(cluster, resources.NODE, Node, found.node),
+        maybe(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, where),
     )
     return pod.explained(pod.PodSeen(found, the_pool, cards, the_node, inventory, events, time.time()))
 
@@ -70,7 +68,7 @@ async def _cards(cluster: Cluster, found: SeenPod, wanted: str | None) -> tuple[
     of_pool = await cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.poolRef.name": wanted})
     devices = {each.obj.name: each.obj for each in of_pool}
     for name in map(choice.object_name, named_devices(found)):
-        if name not in devices and (one := await _maybe(cluster, resources.GPUDEVICE, GPUDevice, name)):
+        if name not in devices and (one := await maybe(cluster, resources.GPUDEVICE, GPUDevice, name)):
             devices |= {name: one} if isinstance(one, GPUDevice) else {}
     return tuple(devices[name] for name in sorted(devices))
 
@@ -81,66 +79,24 @@ def _reserved_on(found: SeenPod, cards: tuple[GPUDevice, ...] | Unread) -> str |
     return next((d.status.node_name for d in devices if d.status.inventory_id in promised), None)
 
 
-async def _maybe(cluster: Cluster, resource: resources.Resource, cls: type[Any], name: str | None) -> Any:
-    """The object; None where it is not there, Unread where this person may not see it."""
-    if name is None:
-        return None
-    return await attempt(_get(cluster, resource, cls, name))
-
-
-async def _get(cluster: Cluster, resource: resources.Resource, cls: type[Any], name: str) -> Any:
-    try:
-        return (await cluster.get(resource, cls, name)).obj
-    except NotFound:
-        return None
-
-
 async def _events(cluster: Cluster, namespace: str, fields: dict[str, str]) -> tuple[SeenEvent, ...]:
     found = await cluster.list(CORE_EVENT, SeenEvent, namespace=namespace, fields=fields)
     return tuple(each.obj for each in found)
 
 
-async def _workload(cluster: Cluster, kind: str, name: str) -> Explanation:
-    """Of what is refused there is no pod, only an event of whatever tried to make it."""
-    namespace = cluster.namespace
-    events = await _events(cluster, namespace, {"reason": refused.FAILED_CREATE})
-    made = refused.refused(name, namespace, events, time.time())
-    if made is not None:
-        return made
-    pods = await attempt(cluster.list(resources.POD, SeenPod, namespace=namespace, labels=names.LABEL_POOL))
-    known: Sequence[str] = [each.obj.name for each in pods] if not isinstance(pods, Unread) else ()
-    raise Mistake(refused.nothing_found(kind, name, namespace, known))
-
-
 async def _card(cluster: Cluster, name: str) -> Explanation:
-    try:
-        device = (await cluster.get(resources.GPUDEVICE, GPUDevice, choice.object_name(name))).obj
-    except NotFound as error:
-        if not error.about:
-            raise
-        device = choice.find(name, [each.obj for each in await cluster.list(resources.GPUDEVICE, GPUDevice)])
-    inventory = await _maybe(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, device.status.node_name)
+    device = await finding.card(cluster, name)
+    inventory = await maybe(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, device.status.node_name)
     return card.explained(card.CardSeen(device, inventory, time.time()))
 
 
 async def _node(cluster: Cluster, name: str) -> Explanation:
-    found = await _sure(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, name, "node with cards")
+    found = await finding.sure(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, name, "node with cards")
     return node.explained(node.NodeSeen(found))
 
 
 async def _pool(cluster: Cluster, name: str) -> Explanation:
-    found = await _sure(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
+    found = await finding.sure(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
     cards = await attempt(cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.poolRef.name": name}))
     devices = cards if isinstance(cards, Unread) else tuple(each.obj for each in cards)
     return pool.explained(pool.PoolSeen(found, devices))
-
-
-async def _sure(cluster: Cluster, resource: resources.Resource, cls: type[Any], name: str, noun: str) -> Any:
-    """The object; raises Mistake with a guess at what was meant."""
-    try:
-        return (await cluster.get(resource, cls, name)).obj
-    except NotFound as error:
-        if not error.about:
-            raise
-        known = [each.obj.name for each in await cluster.list(resource, cls)]
-        raise Mistake(f"There is no {noun} {name!r}.{meant(name, known)}") from error

@@ -9,9 +9,9 @@ from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
-from controllers.runtime.errors import NotFound
 from kubectl_gpu import output
-from kubectl_gpu.cluster import Cluster, Found
+from kubectl_gpu.cluster import Cluster, Found, attempt
+from kubectl_gpu.finding import sure
 from kubectl_gpu.say import lists
 from kubectl_gpu.say.faults import Mistake
 from kubectl_gpu.say.words import meant
@@ -58,13 +58,9 @@ async def _unknown(cluster: Cluster, args: argparse.Namespace) -> None:
         (args.pool, resources.GPUPOOL, GPUPool, "GPUPool"),
     ]
     for name, resource, cls, noun in kinds:
-        if name is None:
-            continue
-        try:
-            await cluster.get(resource, cls, name)
-        except NotFound as error:
-            known = [found.obj.name for found in await cluster.list(resource, cls)]
-            raise Mistake(f"There is no {noun} {name!r}.{meant(name, known)}") from error
+        if name is not None:
+            # Who may not read it is told nothing of it: that no card matches is the answer all the same.
+            await attempt(sure(cluster, resource, cls, name, noun))
 
 
 def _named(found: list[Found[Any]], names: Sequence[str], noun: str) -> list[Found[Any]]:

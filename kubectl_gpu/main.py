@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kubectl_gpu.parser import build
+from kubectl_gpu.terminal import forgive
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser, always_complete_options=False)
+    forgive()
     args = parser.parse_args(argv)
     if args.command == "completion":
         from kubectl_gpu.completion import script

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from kubectl_gpu.say.table import rendered
-from kubectl_gpu.terminal import paint, say
+from kubectl_gpu.terminal import is_ascii, paint, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +22,15 @@ FORMATS = (*TABLES, "json", "yaml", "name")
 
 def structured(value: Any, form: str) -> None:
     """Write a value as JSON or YAML."""
+    if form == "json" and is_ascii():
+        say([json.dumps(value, indent=2)])  # escapes what the stream cannot take; orjson never does
+        return
     if form == "json":
         say([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()])
         return
     import yaml
 
-    say([yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120).rstrip("\n")])
+    say([yaml.safe_dump(value, sort_keys=False, allow_unicode=not is_ascii(), width=120).rstrip("\n")])
 
 
 def objects(raws: Sequence[dict[str, Any]], form: str) -> None:

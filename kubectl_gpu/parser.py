@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from kubectl_gpu import completion
@@ -11,7 +12,7 @@ from kubectl_gpu.output import FORMATS
 KINDS = ("pod", "card", "node", "pool")
 STATES = ("Unassigned", "Reserved", "Assigned", "Faulted")
 """As in `DeviceState`, which takes a third of a second to load with all that stands around it; a test compares them."""
-WORKLOADS = ("deployment", "replicaset", "statefulset", "job")
+WORKLOADS = ("deployment", "replicaset", "statefulset", "daemonset", "job")
 EXAMPLES = """examples:
   kubectl gpu nodes                                   nodes with cards, whether they are ready, and why not
   kubectl gpu cards --state Unassigned                cards that are in no pool
@@ -42,6 +43,22 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}. See {self.prog} --help\n")
 
 
+class Command(Parser):
+    """A command, whose options may stand anywhere between its words, as kubectl's may."""
+
+    _is_mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Options first, then the words that are left. argcomplete takes the parser apart, and needs argparse's own."""
+        if self._is_mixing or "_ARGCOMPLETE" in os.environ:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
+
+
 def build() -> argparse.ArgumentParser:
     """The parser with every command; `args.command` is the command's name."""
     parser = Parser(
@@ -49,9 +66,9 @@ def build() -> argparse.ArgumentParser:
         description="GPU cards, nodes and pools of the module gpu-control-plane, and why a pod waits for a card.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[_connection()],
+        parents=[_connection("as_group_before")],
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
     _lists(commands)
     _changes(commands)
     _explain(commands)
@@ -72,8 +89,11 @@ def _command(commands: Any, name: str, what: str, *, connection: bool = True, **
     return made
 
 
-def _connection() -> argparse.ArgumentParser:
-    """Options that every command takes, as kubectl does; before the command or after it."""
+def _connection(groups: str = "as_group") -> argparse.ArgumentParser:
+    """Options that every command takes, as kubectl does; before the command or after it.
+
+    `groups`: where --as-group is gathered; a command's own would replace those before it.
+    """
     # SUPPRESS: a default of the command's parser would undo what stands before the command.
     shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = shared.add_argument_group("which cluster, and as whom")
@@ -81,7 +101,8 @@ def _connection() -> argparse.ArgumentParser:
     _completed(group.add_argument("--context", help="context of the kubeconfig"), completion.contexts)
     _completed(group.add_argument("-n", "--namespace", help="namespace of pods"), completion.namespaces)
     group.add_argument("--as", dest="as_user", metavar="USER", help="act as somebody else")
-    group.add_argument("--as-group", metavar="GROUP", help="act as a member of a group; needs --as")
+    as_group = "act as a member of a group; needs --as, and may be given several times"
+    group.add_argument("--as-group", dest=groups, action="append", metavar="GROUP", help=as_group)
     return shared
 
 

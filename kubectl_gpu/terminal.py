@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -33,10 +34,17 @@ def is_ascii() -> bool:
     return False
 
 
+def forgive() -> None:
+    """Have standard output and error write `?` for what they cannot show, such as a name's letters, and go on."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def say(lines: Iterable[str]) -> None:
     """Write lines to standard output."""
     text = "".join(f"{line}\n" for line in lines)
-    sys.stdout.write(text.replace("→", "->") if is_ascii() else text)
+    sys.stdout.write(text.replace("→", "->").replace("…", "...") if is_ascii() else text)
 
 
 def warn(text: str) -> None:

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.slots import blocked_by
 from controllers.domain.wording import listed
 from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.say.words import meant
+from kubectl_gpu.say.words import counted, meant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from controllers.api.gpudevice import GPUDevice
 
 _INVENTORY_ID = re.compile(r"(?P<node>.+)-(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
+_TAKEN = "another pool has them"
+_LEAVING = "they have not left another pool yet"
+_BLOCKED = "a condition keeps them out of pools"
+_CURES = {
+    _TAKEN: "Name a card to move it.",
+    _LEAVING: "They leave when their pods have ended.",
+    _BLOCKED: "kubectl gpu explain card says what to do.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,8 @@ class Change:
     device: GPUDevice
     before: str | None
     after: str | None
+    named: bool = True
+    """Whether the card itself was named; not where it is one of a node's."""
 
     @property
     def is_one(self) -> bool:
@@ -61,24 +72,55 @@ def changes(
 ) -> tuple[list[Change], list[str]]:
     """What is to be done, and sentences about what is left alone.
 
-    A card that is named goes to the pool; of a node, those that are in no pool, or for an
-    unassignment all that are in one: nobody loses a card that was not named.
+    A card that is named goes to the pool; of a node, those that are in no pool and that nothing
+    keeps from one, or for an unassignment all that are in one: nobody loses a card that was not named.
     """
-    chosen = {device.name: device for device in named}
-    left: list[GPUDevice] = []
+    made = {device.name: Change(device, assigned_to(device), pool) for device in named}
+    left: dict[str, list[str]] = {}
     for device in of_node:
-        if device.name in chosen:
+        if device.name in made:
             continue
-        if pool is not None and assigned_to(device) not in (None, pool):
-            left.append(device)
+        if pool is not None and (unfit := _unfit(device, pool)) is not None:
+            why, what = unfit
+            left.setdefault(why, []).append(f"{device.name} ({what})")
         else:
-            chosen[device.name] = device
-    notes = []
-    if left:
-        shown = listed(f"{device.name} ({assigned_to(device)})" for device in left)
-        notes.append(f"Left alone, since another pool has them: {shown}. Name a card to move it.")
-    made = [Change(device, assigned_to(device), pool) for _, device in sorted(chosen.items())]
-    return made, notes
+            made[device.name] = Change(device, assigned_to(device), pool, named=False)
+    notes = [f"Left alone, since {why}: {listed(cards)}. {_CURES[why]}" for why, cards in left.items()]
+    return [change for _, change in sorted(made.items())], notes
+
+
+def _unfit(device: GPUDevice, pool: str) -> tuple[str, str] | None:
+    """Why a node's card is not meant, and what of it says so."""
+    claim, home = assigned_to(device), device.status.pool_ref
+    if claim not in (None, pool):
+        return _TAKEN, claim or ""
+    if home is not None and home.name != pool:
+        return _LEAVING, home.name
+    if (blocked := blocked_by(device)) is not None:
+        return _BLOCKED, f"{blocked.type}: {blocked.reason}"
+    return None
+
+
+def taken_back(made: Iterable[Change]) -> list[str]:
+    """Sentences about cards whose pool takes them by itself, so that taking them out does not last."""
+    return [
+        f"GPUPool {change.before} takes {change.device.name} back by itself:"
+        f" kubectl label gpudevice {change.device.name} {names.LABEL_IGNORE}=true keeps it out"
+        for change in made
+        if change.is_one and change.after is None and change.device.status.auto_attach
+    ]
+
+
+def done(made: Iterable[Change], refused: Collection[str], *, written: bool) -> set[str]:
+    """The cards whose assignment is now what was asked for. `written`: whether it came to writing at all."""
+    return {c.device.name for c in made if not c.is_one or (written and c.device.name not in refused)}
+
+
+def what_changed(todo: Sequence[Change], refused: Collection[str], *, written: bool) -> str:
+    """The sentences after a refusal: how many, and what became of the others."""
+    changed = len(todo) - len(refused) if written else 0
+    rest = f"{changed} {'was' if changed == 1 else 'were'} changed." if changed else "Nothing was changed."
+    return f"{counted(len(refused), 'card')} of {len(todo)} refused. {rest}"
 
 
 def spelled(change: Change) -> str:

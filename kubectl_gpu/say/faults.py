@@ -11,7 +11,9 @@ _RBAC = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
-_WEBHOOK = re.compile(r'admission webhook "[^"]*" denied the request: (?P<why>.*)', re.DOTALL)
+_WEBHOOK = re.compile(
+    rf'admission webhook "[^"]*\.{re.escape(names.GROUP)}" denied the request: (?P<why>.*)', re.DOTALL
+)
 UNAUTHORIZED = 401
 
 
@@ -23,6 +25,11 @@ def refusal(message: str) -> str | None:
     """What one of our webhooks said, out of the API server's words around it; None where it was none of them."""
     found = _WEBHOOK.search(message)
     return found["why"] if found else None
+
+
+def is_refusal(error: RuntimeFault | None) -> bool:
+    """Whether one of our webhooks said no; not where somebody else did, or nobody answered."""
+    return isinstance(error, ApiError) and refusal(error.message) is not None
 
 
 def told(error: RuntimeFault) -> str:

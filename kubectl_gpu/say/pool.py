@@ -13,6 +13,7 @@ from kubectl_gpu.say.choice import assigned_to
 from kubectl_gpu.say.explanation import Explanation, Finding
 from kubectl_gpu.say.lists import access
 from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.refused import maintenance_cure
 from kubectl_gpu.say.words import UNITS, counted
 
 if TYPE_CHECKING:
@@ -55,12 +56,16 @@ def shut(pool: GPUPool) -> Iterator[Finding]:
     see = f"kubectl describe gpupool {pool.name}"
     if pool.metadata.deletion_timestamp is not None:
         yield Finding("bad", f"GPUPool {pool.name} is being deleted, and waits for its pods to end", see)
-    for kind, do in (
+    told = set()
+    for kind, usual in (
         (MAINTENANCE, f"Wait until the condition is over; pods are never killed for it ({see})"),
         (MISCONFIGURED, f"Its administrator mends the spec: kubectl edit gpupool {pool.name}"),
     ):
         found = condition(pool.status.conditions, kind)
-        if found is not None and found.status == "True":
+        # A layout that failed is in both, in the same words.
+        if found is not None and found.status == "True" and (found.reason, found.message) not in told:
+            told.add((found.reason, found.message))
+            do = maintenance_cure(found.reason, pool.name) or usual
             yield Finding(
                 "bad", f"Condition {kind} of GPUPool {pool.name} is True ({found.reason}): {found.message}", do
             )

@@ -1,4 +1,4 @@
-"""What is read beside the module's own objects: pods with what kubelet says of them, and events. Pure."""
+"""What is read beside the module's own objects: pods with what kubelet says, what makes them, and events. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from controllers.api.record import record
 from controllers.api.resources import Resource
 from controllers.api.tenant import TenantPod
 
+REPLICASET = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
+STATEFULSET = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
+JOB = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
 """Events under the group in which Kubernetes' own role `view` lets people read them."""
 
 
 @record
 class SaidCondition:
-    """A condition of a pod with what it says."""
+    """A condition with what it says."""
 
     type: str
     status: str
@@ -68,11 +71,42 @@ class SeenPod(TenantPod):
 
 
 @record
+class WorkloadSpec:
+    """How many pods something makes: replicas, or of a Job the others."""
+
+    replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool | None = None
+
+
+@record
+class WorkloadStatus:
+    """How many pods it has made; which field says so depends on the kind."""
+
+    replicas: int = 0
+    active: int = 0
+    succeeded: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    conditions: tuple[SaidCondition, ...] = ()
+
+
+@record
+class Workload(KubeObject):
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+
+    spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = Field(default_factory=WorkloadStatus)
+
+
+@record
 class Involved:
     """The object that an event is about."""
 
     kind: str = ""
     name: str = ""
+    uid: str = ""
 
 
 @record

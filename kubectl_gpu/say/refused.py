@@ -1,4 +1,4 @@
-"""Pods that the webhook refused: they exist only in the events of whatever tried to make them. Pure."""
+"""Pods that could not be made: they exist only in the events of whatever tried to make them. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from kubectl_gpu.say.explanation import Explanation, Finding
-from kubectl_gpu.say.faults import refusal
-from kubectl_gpu.say.words import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from controllers.api.meta import KubeObject
     from kubectl_gpu.say.records import SeenEvent
 
 FAILED_CREATE: Final = "FailedCreate"
@@ -29,50 +27,73 @@ CURES: Final = {
     " kubectl gpu cards --pool {pool} shows who has them, kubectl gpu assign <card> {pool} adds one",
 }
 """What to do, by the word at the head of the webhook's error."""
+MAINTENANCE_CURES: Final = {
+    "LayoutFailed": "An administrator changes spec.allocation, or mends the nodes and resumes:"
+    f" kubectl annotate gpupool {{pool}} {names.RESUME}=true",
+    names.REASON_MODULE_DISABLED: "An administrator sets spec.enabled: true in"
+    f" ModuleConfig {names.MODULE} (kubectl edit moduleconfig {names.MODULE})",
+}
+"""By the reason of condition Maintenance; of another reason it ends by itself."""
+DISABLED: Final = "the module is disabled"
+"""How the webhook tells of names.REASON_MODULE_DISABLED."""
+FIELDS: Final = {"reason": FAILED_CREATE}
+"""Field selectors of the events that tell of pods that could not be made."""
 _POOL = re.compile(r"GPUPool '?([a-z0-9][-a-z0-9]*)")
 
 
-def refused(name: str, namespace: str, events: Iterable[SeenEvent], now: float) -> Explanation | None:
-    """Why no pod comes of an object of that name, or of a name that begins or ends like it; None where none is told.
+def last_failure(kind: str, maker: KubeObject, events: Iterable[SeenEvent]) -> SeenEvent | None:
+    """The last time that exactly this object could not make a pod; not one of the same name before it."""
 
-    A Deployment's pods are made by its ReplicaSet, `<name>-<hash>`, and a refused pod's own name is known to
-    nobody: what is asked for may be the owner's name, its owner's, or the pod's.
+    def is_its(event: SeenEvent) -> bool:
+        about = event.involved_object
+        same = about.uid in ("", maker.metadata.uid)
+        return event.reason == FAILED_CREATE and same and (about.kind, about.name) == (kind, maker.name)
+
+    return max(filter(is_its, events), key=lambda event: event.when, default=None)
+
+
+def makers(pod: str) -> list[tuple[str, str]]:
+    """Kinds and names of what may make a pod of that name, or is meant by it.
+
+    A refused pod's name is known to nobody, so people ask under whatever name they have. A Deployment's pod is
+    `<deployment>-<hash>-<suffix>`, those of the other kinds `<name>-<suffix>`.
     """
-    of_name = [e for e in events if e.reason == FAILED_CREATE and _is_related(name, e.involved_object.name)]
-    latest: dict[tuple[str, str], tuple[SeenEvent, str]] = {}
-    for event in sorted(of_name, key=lambda event: event.when):
-        if (why := refusal(event.message or "")) is not None:
-            latest[event.involved_object.kind, event.involved_object.name] = (event, why)
-    if not latest:
-        return None
-    findings = [_finding(event, why, now) for event, why in latest.values()]
-    word = next(iter(latest.values()))[1].split(":", 1)[0]
-    verdict = f"The webhook refuses the pods of {namespace}/{name}: {word}"
-    return Explanation("Pod", f"{namespace}/{name}", verdict, tuple(findings))
-
-
-def _is_related(name: str, owner: str) -> bool:
-    return name == owner or name.startswith(f"{owner}-") or owner.startswith(f"{name}-")
-
-
-def _finding(event: SeenEvent, why: str, now: float) -> Finding:
-    about = event.involved_object
-    when = f", {since(event.when, now)} ago" if event.when else ""
-    return Finding("bad", f"{about.kind} {about.name} could not make a pod{when}: {why}", cure(why))
+    stem = pod.rpartition("-")[0]
+    direct = ("replicaset", "statefulset", "daemonset", "job")
+    guesses = [("deployment", pod), *((kind, pod) for kind in direct), *((kind, stem) for kind in direct)]
+    guesses.append(("deployment", stem.rpartition("-")[0]))
+    return [(kind, name) for kind, name in guesses if name]
 
 
 def cure(why: str) -> str:
     """What to do about a refusal; empty where its word is none of ours."""
     word, _, rest = why.partition(":")
     pool = _POOL.search(rest)
-    return CURES.get(word, "").format(pool=pool[1] if pool else "<pool>")
+    name = pool[1] if pool else "<pool>"
+    if word == names.POOL_IN_MAINTENANCE:
+        told = (reason for reason in MAINTENANCE_CURES if f"({reason})" in rest)
+        reason = names.REASON_MODULE_DISABLED if DISABLED in rest else next(told, "")
+        if reason:
+            return f"{maintenance_cure(reason, name)}; the controller then tries again by itself"
+    return CURES.get(word, "").format(pool=name)
 
 
-def nothing_found(kind: str, name: str, namespace: str, known: Sequence[str]) -> str:
-    """The sentence for a pod that is not there and of which no event tells."""
-    near = [other for other in known if other.startswith(f"{name}-")][:3]
-    hint = f" Pods of it: {', '.join(near)}." if near else ""
+def maintenance_cure(reason: str, pool: str) -> str:
+    """What ends a pool's Maintenance of that reason; empty where it ends by itself."""
+    return MAINTENANCE_CURES.get(reason, "").format(pool=pool)
+
+
+def nothing_found(name: str, namespace: str, pods: Sequence[str], there: Sequence[str] = (), unread: str = "") -> str:
+    """The sentences for a pod that is not there, and that nothing fails to make.
+
+    `there`: kinds and names of what could make it and has all its pods. `unread`: why something was not looked at.
+    """
+    near = [other for other in pods if other.startswith(f"{name}-")][:3]
+    hint = f" Pods of such names: {', '.join(near)}." if near else ""
+    hint += f" {there[0]} has all its pods: kubectl gpu explain {there[0]} -n {namespace}." if there else ""
+    hint += f" {unread}." if unread else ""
+    what = "" if unread else ", and nothing fails to make one of that name"
     return (
-        f"There is no {kind} {name!r} in namespace {namespace}, and no event says that one was refused.{hint}"
+        f"There is no pod {name!r} in namespace {namespace}{what}.{hint}"
         " Name its namespace with -n; kubectl get pods -A lists all."
     )

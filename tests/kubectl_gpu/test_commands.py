@@ -86,7 +86,8 @@ async def test_what_the_webhook_refuses_is_a_sentence_and_nothing_is_done(people
 
     said = kubectl.fails("assign", card, other, pool)
     assert f"error: {card}: {names.DEVICE_NOT_IN_SELECTOR}: GPUPool {pool} does not mean card {card}" in said
-    assert "1 card of 2 refused." in said
+    assert "1 card of 2 refused. Nothing was changed." in said
+    assert kubectl.run("gpu", "assign", card, "-o", "name", other, pool).stdout == ""
     assert other not in kubectl.gpu("cards", "--pool", pool)
     device = people.view.devices.get(other)
     assert device is not None
@@ -108,8 +109,9 @@ MISTYPED = {
     "unassign --node gpu-9": "Node 'gpu-9' has no cards. Did you mean gpu-",
     "explain node gpu-9": "There is no node with cards 'gpu-9'. Did you mean gpu-",
     "explain pool nothing": "There is no GPUPool 'nothing'.",
+    "explain deployment nobody": "There is no deployment 'nobody' in namespace default.",
     "explain card gpu-1-0000-19-00-9": "There is no card 'gpu-1-0000-19-00-9'. Did you mean gpu-1-0000-19-00-0",
-    "explain pod nobody": "There is no pod 'nobody' in namespace default, and no event says that one was refused.",
+    "explain pod nobody": "There is no pod 'nobody' in namespace default, and nothing fails to make one",
     "nodes --context nowhere": "There is no context 'nowhere' in the kubeconfig.",
     "nodes --kubeconfig /nowhere": "There is no kubeconfig /nowhere.",
     "nodes --as-group admins": "--as-group needs --as",

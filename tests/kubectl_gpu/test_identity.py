@@ -59,7 +59,9 @@ async def test_a_token_an_exec_plugin_and_a_context(people: People, kubectl: Kub
 
 async def test_act_as_somebody_else(people: People, kubectl: Kubectl) -> None:
     assert "error: joe may not list" in kubectl.fails("pools", "--as", "joe")
-    assert "gpu-1" in kubectl.gpu("nodes", "--as", "joe", "--as-group", "system:masters")
+    masters = ("--as-group", "system:masters")
+    for groups in (masters, (*masters, "--as-group", "guests"), ("--as-group", "guests", *masters)):
+        assert "gpu-1" in kubectl.gpu("nodes", "--as", "joe", *groups)
 
 
 def on_a_terminal(kubectl: Kubectl, **env: str) -> str:

@@ -16,9 +16,10 @@ from controllers.api.record import adapter
 from controllers.domain.clock import stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.errors import Forbidden, Invalid, NotFound, Unreachable
-from kubectl_gpu.say import card, choice, faults, lists, pod, refused, words
+from kubectl_gpu.say import card, choice, faults, lists, pod, words
+from kubectl_gpu.say import pool as pools
 from kubectl_gpu.say.explanation import Explanation, lines
-from kubectl_gpu.say.records import SeenEvent, SeenPod, Unread
+from kubectl_gpu.say.records import SeenPod, Unread
 from kubectl_gpu.say.table import Cell, Column, rendered
 
 NOW = 1_790_000_000.0
@@ -176,45 +177,31 @@ class TestPods:
         assert answer.unread == (no.why, no.why)
 
 
-def event(message: str, owner: str = "web-6b9898b466", seconds: float = 30) -> SeenEvent:
-    return made(  # type: ignore[no-any-return]
-        SeenEvent,
-        metadata={"name": "e"},
-        reason=refused.FAILED_CREATE,
-        message=f'Error creating: admission webhook "pods.gpu.deckhouse.io" denied the request: {message}',
-        type="Warning",
-        involvedObject={"kind": "ReplicaSet", "name": owner},
-        lastTimestamp=stamp(NOW - seconds),
+class TestPools:
+    @pytest.mark.parametrize(
+        ("reason", "cure"),
+        [
+            ("LayoutFailed", f"mends the nodes and resumes: kubectl annotate gpupool {POOL} {names.RESUME}=true"),
+            (names.REASON_MODULE_DISABLED, f"spec.enabled: true in ModuleConfig {names.MODULE}"),
+            ("WaitingForPods", "Wait until the condition is over"),
+        ],
     )
+    def test_the_cure_of_a_maintenance_is_that_of_its_reason(self, reason: str, cure: str) -> None:
+        closed = {"type": "Maintenance", "status": "True", "reason": reason, "message": "so it is"}
+        answer = pools.explained(pools.PoolSeen(pool(conditions=[closed]), ()))
+        assert cure in answer.findings[0].do
+        assert cure in text(pod.explained(seen(a_pod(), pool=pool(conditions=[closed]))))
 
-
-class TestRefusals:
-    @pytest.mark.parametrize("asked", ["web", "web-6b9898b466", "web-6b9898b466-blgkv"])
-    def test_they_are_found_by_any_name_of_the_row(self, asked: str) -> None:
-        answer = refused.refused(
-            asked, "team", [event("AccessDenied: namespace team may not use GPUPool training")], NOW
-        )
-        assert answer is not None
-        assert answer.verdict == f"The webhook refuses the pods of team/{asked}: AccessDenied"
-        assert "kubectl edit gpupool training" in answer.findings[0].do
-
-    def test_the_last_word_counts_and_others_do_not(self) -> None:
-        events = [
-            event("PoolNotFound: there is no GPUPool 'x'", seconds=60),
-            event("AccessDenied: no"),
+    def test_a_layout_that_failed_is_told_once(self) -> None:
+        failed = [
+            {"type": kind, "status": "True", "reason": "LayoutFailed", "message": "gpu-1 did not"}
+            for kind in ("Maintenance", "Misconfigured")
         ]
-        answer = refused.refused("web", "team", events, NOW)
-        assert answer is not None
-        assert answer.verdict.endswith("AccessDenied")
-        assert refused.refused("webs", "team", events, NOW) is None
-
-    def test_every_word_of_the_webhook_about_pods_has_its_cure(self) -> None:
-        of_pods = (
-            names.POOL_NOT_FOUND, names.MIXED_POOL_REQUEST, names.ACCESS_DENIED,
-            names.POOL_IN_MAINTENANCE, names.POOL_MISCONFIGURED, names.INSUFFICIENT_CAPACITY,
-        )  # fmt: skip
-        assert set(of_pods) == set(refused.CURES)
-        assert refused.cure("Unheard: of") == ""
+        answer = pools.explained(pools.PoolSeen(pool(conditions=failed), ()))
+        assert [finding.level for finding in answer.findings].count("bad") == 2, "this, and that nothing is free"
+        assert "mends the spec" not in text(answer)
+        alone = pools.explained(pools.PoolSeen(pool(conditions=failed[1:]), ()))
+        assert "resumes" in alone.findings[0].do
 
 
 class TestCards:
@@ -253,6 +240,27 @@ class TestChoice:
         assert (len(changed), notes) == (3, [])
         changed, _ = choice.changes([], [mine, other, free], None)
         assert [c.is_one for c in changed] == [True, True, False]
+
+    def test_of_a_node_what_cannot_come_is_left_alone_unless_it_is_named(self) -> None:
+        faulted = {"type": "Faulted", "status": "True", "reason": "XidCritical", "message": "XID 79"}
+        free = device("0000:4c:00.0", claim=None, poolRef=None)
+        broken = device("0000:5d:00.0", claim=None, poolRef=None, conditions=[faulted])
+        leaving = device("0000:6e:00.0", claim=None, poolRef={"name": "b", "resource": names.resource_name("b")})
+        every = [free, broken, leaving]
+        changed, notes = choice.changes([], every, POOL)
+        assert [(c.device.name, c.named) for c in changed] == [(free.name, False)]
+        assert f"{broken.name} (Faulted: XidCritical)" in "".join(notes)
+        assert f"{leaving.name} (b)" in "".join(notes)
+        changed, notes = choice.changes(every, every, POOL)
+        assert ([c.named for c in changed], notes) == ([True] * 3, [])
+        assert len(choice.changes([], every, None)[0]) == 3, "what is blocked may leave"
+
+    def test_a_pool_that_takes_its_card_back_is_told_of(self) -> None:
+        own, other = device(autoAttach=True), device("0000:3b:00.0")
+        (said,) = choice.taken_back(choice.changes([own, other], [], None)[0])
+        assert said.startswith(f"GPUPool {POOL} takes {own.name} back by itself")
+        assert f"kubectl label gpudevice {own.name} {names.LABEL_IGNORE}=true" in said
+        assert choice.taken_back(choice.changes([own], [], "b")[0]) == []
 
 
 class TestWords:
@@ -306,5 +314,5 @@ class TestFaults:
             NotFound(404, "NotFound", "the server could not find the requested resource")
         )
         assert "kubectl cluster-info" in faults.told(Unreachable("GET /x: refused"))
-        denied = 'admission webhook "devices.gpu.deckhouse.io" denied the request: DeviceBusy: it serves a pod.'
+        denied = 'admission webhook "gpudevices.gpu.deckhouse.io" denied the request: DeviceBusy: it serves a pod.'
         assert faults.told(Invalid(422, "Invalid", denied)) == "DeviceBusy: it serves a pod."

@@ -1,0 +1,61 @@
+"""Objects by the names that people type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controllers.api import resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.runtime.errors import NotFound
+from kubectl_gpu.cluster import Cluster, attempt
+from kubectl_gpu.say import choice
+from kubectl_gpu.say.faults import Mistake
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import meant
+
+
+async def card(cluster: Cluster, given: str) -> GPUDevice:
+    """The card of that name or inventoryID; raises Mistake."""
+    try:
+        return (await cluster.get(resources.GPUDEVICE, GPUDevice, choice.object_name(given))).obj
+    except NotFound as error:
+        if not error.about:
+            raise  # the kind itself is not there
+        return choice.find(given, [each.obj for each in await cluster.list(resources.GPUDEVICE, GPUDevice)])
+
+
+async def sure(
+    cluster: Cluster,
+    resource: resources.Resource,
+    cls: type[Any],
+    name: str,
+    noun: str,
+    *,
+    namespace: str | None = None,
+) -> Any:
+    """The object; raises Mistake with a guess at what was meant."""
+    try:
+        return (await cluster.get(resource, cls, name, namespace)).obj
+    except NotFound as error:
+        if not error.about:
+            raise
+        known = await attempt(cluster.list(resource, cls, namespace=namespace))
+        guess = "" if isinstance(known, Unread) else meant(name, [found.obj.name for found in known])
+        where = f" in namespace {namespace}" if namespace else ""
+        raise Mistake(f"There is no {noun} {name!r}{where}.{guess}") from error
+
+
+async def maybe(
+    cluster: Cluster, resource: resources.Resource, cls: type[Any], name: str | None, namespace: str | None = None
+) -> Any:
+    """The object; None where it is not there, Unread where this person may not see it."""
+    if name is None:
+        return None
+    return await attempt(_get(cluster, resource, cls, name, namespace))
+
+
+async def _get(cluster: Cluster, resource: resources.Resource, cls: type[Any], name: str, namespace: str | None) -> Any:
+    try:
+        return (await cluster.get(resource, cls, name, namespace)).obj
+    except NotFound:
+        return None

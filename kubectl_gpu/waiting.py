@@ -1,0 +1,57 @@
+"""`--wait`: until cards are where they were assigned to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from controllers.api import resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from kubectl_gpu.cluster import Cluster, attempt
+from kubectl_gpu.say import card, choice
+from kubectl_gpu.say.records import Unread
+from kubectl_gpu.say.words import counted
+from kubectl_gpu.terminal import Progress, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubectl_gpu.say.choice import Change
+
+OK, FAILED = 0, 1
+LOOK_AGAIN = 0.5
+"""Seconds between two looks at cards that are waited for."""
+
+
+async def until_there(cluster: Cluster, made: Sequence[Change], pool: str | None, patience: float) -> int:
+    """Look until every card is where it belongs, or say of each that is not what keeps it."""
+    progress, deadline = Progress(), time.monotonic() + patience
+    left = {change.device.name: change.device for change in made}
+    while True:
+        for name in list(left):
+            left[name] = (await cluster.get(resources.GPUDEVICE, GPUDevice, name)).obj
+            if choice.has_arrived(left[name], pool):
+                del left[name]
+        if not left or time.monotonic() > deadline:
+            break
+        progress.show(f"{len(made) - len(left)} of {counted(len(made), 'card')} {_goal(pool)}")
+        await asyncio.sleep(LOOK_AGAIN)
+    progress.clear()
+    if not left:
+        if made:
+            warn(f"{counted(len(made), 'card')} {_goal(pool)}.")
+        return OK
+    for device in left.values():
+        node = device.status.node_name or ""
+        inventory = await attempt(cluster.get(resources.GPUNODEINVENTORY, GPUNodeInventory, node))
+        seen = card.CardSeen(device, inventory if isinstance(inventory, Unread) else inventory.obj, time.time())
+        said = card.explained(seen)
+        why = said.findings[0].text if said.findings else "it does not say why"
+        warn(f"error: after {patience:g} s {said.verdict}: {why}")
+    return FAILED
+
+
+def _goal(pool: str | None) -> str:
+    return f"offered in {pool}" if pool else "in no pool"

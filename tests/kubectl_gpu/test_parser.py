@@ -1,0 +1,58 @@
+"""What a line means, wherever its options stand."""
+
+from __future__ import annotations
+
+import pytest
+from multidict import CIMultiDict
+
+from kubectl_gpu.cluster import _impersonation
+from kubectl_gpu.parser import build
+from kubectl_gpu.say.faults import Mistake
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assign c1 c2 --wait p",
+        "assign --wait c1 c2 p",
+        "assign c1 -w c2 p",
+        "assign c1 c2 p --wait",
+        "assign c1 c2 -w p",
+    ],
+)
+def test_options_stand_between_the_words(line: str) -> None:
+    args = build().parse_args(line.split())
+    assert (args.cards, args.pool, args.wait) == (["c1", "c2"], "p", True)
+
+
+def test_a_list_takes_its_names_around_an_option() -> None:
+    args = build().parse_args(["cards", "a", "-o", "json", "b", "-n", "x"])
+    assert (args.names, args.output, args.namespace) == (["a", "b"], "json", "x")
+    args = build().parse_args(["-n", "x", "explain", "deployment", "-o", "yaml", "web"])
+    assert (args.kind, args.name, args.output, args.namespace) == ("deployment", "web", "yaml", "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("assign --wait", "the following arguments are required: pool. See kubectl gpu assign --help"),
+        ("explain pod -o json", "the following arguments are required: name"),
+        ("explain -o json nothing x", "invalid choice: 'nothing'"),
+        ("cards a --nothing b", "unrecognized arguments: --nothing"),
+    ],
+)
+def test_what_is_mistyped_is_still_said(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        build().parse_args(line.split())
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_every_group_counts_before_the_command_and_after_it() -> None:
+    args = build().parse_args(["--as", "joe", "--as-group", "a", "nodes", "--as-group", "b", "--as-group", "c"])
+    headers = CIMultiDict(_impersonation(args))  # as aiohttp keeps them
+    assert headers.getall("Impersonate-Group") == ["a", "b", "c"]
+    assert headers["Impersonate-User"] == "joe"
+    assert list(_impersonation(build().parse_args(["nodes", "--as", "joe"]))) == ["Impersonate-User"]
+    with pytest.raises(Mistake, match="--as-group needs --as"):
+        _impersonation(build().parse_args(["nodes", "--as-group", "a"]))
