@@ -60,7 +60,9 @@ def install_crds(tools: Tools) -> None:
     """The module's CRDs, and those of NFD and Deckhouse that a bare cluster lacks."""
     files = [str(path) for folder in CRD_FOLDERS for path in sorted(folder.glob("*.yaml"))]
     tools.run("apply", "--server-side", *(f"--filename={path}" for path in files if "doc-ru-" not in path))
-    tools.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    # kubectl takes one that has no conditions yet for an error, and does not wait.
+    for come in ("jsonpath={.status.conditions}", "condition=Established"):
+        tools.run("wait", f"--for={come}", "crd", "--all", "--timeout=30s")
 
 
 def render(tools: Tools, values: dict[str, str]) -> str:

@@ -394,7 +394,8 @@ def api(plane):
     files = [f"-f={path}" for path in (*crds, REPOSITORY / "sim" / "crds")]
     applied = kubectl(plane, "apply", "--server-side", *files)
     assert "Warning" not in applied.stderr
-    kubectl(plane, "wait", "--for=condition=Established", "crd", "--all")
+    for come in ("jsonpath={.status.conditions}", "condition=Established"):
+        kubectl(plane, "wait", f"--for={come}", "crd", "--all")
     api.create("/api/v1/namespaces", metadata={"name": NAMESPACE})
     identities(api)
     present = {"gpu.deckhouse.io/present": "true"}
