@@ -68,9 +68,13 @@ metadata:
   namespace: {{ .namespace }}
   {{- include "helm_lib_module_labels" (list .root (dict "app" .name)) | nindent 2 }}
   {{- include "gpu-control-plane.hook" (merge (dict "weight" "0") .) | nindent 2 }}
+    # Helm (3.18 and newer) prints why.
+    helm.sh/hook-output-log-policy: hook-failed
 spec:
-  backoffLimit: 3
-  # Helm waits for five minutes, unless it is told otherwise.
+  # What the program can wait for, it waits for itself; a second pod is for a node that fails.
+  backoffLimit: 1
+  # Helm waits for five minutes, unless it is told otherwise. The time runs while the pod is scheduled and its image is
+  # pulled, too; a pod that is ended by it has no log any more, so a program gives up well before (--timeout).
   activeDeadlineSeconds: 290
   template:
     metadata:

@@ -2,10 +2,10 @@
 
 Any prefix of it is safe, and each step shows in what is there, so that whoever begins again goes on. First the webhook
 configurations, so that nothing is refused by a webhook that is gone; then the programs that would make everything anew:
-they are deleted, not fenced off by a mark, since only their absence lasts until Helm has removed the rest, and a
-`helm upgrade` brings them back where somebody thinks better of it. Only when their pods are gone and nobody holds a
-lease does anything else go: the operands, our marks on nodes, what they read, finalizers, and then the records.
-Pods that have cards are neither read nor written.
+they are deleted, not fenced off by a mark, since only their absence lasts until Helm has removed the rest. Where it
+fails, `helm uninstall` runs it again (`helm upgrade` refuses a release that is being uninstalled). Only when their pods
+are gone and nobody holds a lease does anything else go: the operands, our marks on nodes, what they read, finalizers,
+and then the records. Pods that have cards are neither read nor written.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ class Verdict:
     """Why it is not written; a sentence for people."""
     refused: bool = False
     """Whether that is an error."""
+    waits: bool = False
+    """Whether it may be written later: `why` says after what."""
 
 
 def wanted() -> dict[str, dict[str, Any]]:
@@ -51,15 +53,16 @@ def judge(there: Definition | None, want: dict[str, Any], *, allow_downgrade: bo
     if there is None:
         return Verdict(write=True)
     name = want["metadata"]["name"]
+    if there.metadata.deletion_timestamp is not None:  # what is written now would go with it
+        return Verdict(write=False, why=f"{name}, which is being deleted, to be gone with its objects", waits=True)
     if name == MODULE_CONFIGS and not is_ours(there):
         return Verdict(write=False, why=f"{name} is there and not ours: it is left as it is.")
-    if there.metadata.deletion_timestamp is not None:
-        return Verdict(write=False, why=f"{name} is being deleted: try again when it is gone.", refused=True)
     if (lost := _lost(there, want)) and not allow_downgrade:
         shown = "; ".join(lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")  # noqa: PLR2004
         why = (
             f"{name} would lose what stored objects may have ({shown}). The cluster had a newer version of the module:"
-            " install that or a later one; or, where those values may be lost, run this with --allow-downgrade."
+            " install that or a later one; or, where those values may be lost, run this with --allow-downgrade"
+            " (by Helm: --set gpuControlPlane.hooks.allowDowngrade=true)."
         )
         return Verdict(write=False, why=why, refused=True)
     return Verdict(write=True)

@@ -1,7 +1,9 @@
 """What stored objects would lose where one structural schema takes another's place. Pure.
 
-A field that the new schema does not know is pruned at the next write of its object; a value of another type, or of an
-enum that no longer has it, makes the object invalid. Fields are only ever added within a version: each is a downgrade.
+A field that the new schema does not know is pruned at the next write of its object. A value of another type, a value
+that an enum does not have (any more), and a field that is required now and has no default make the object invalid:
+nobody can change it then without mending it. Within a version fields are only ever added, so each of these is a
+downgrade. Limits of numbers, lengths, patterns and CEL rules are not compared.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ Schema = dict[str, Any]
 
 
 def losses(before: Schema, after: Schema) -> list[str]:
-    """Fields, types and values that `before` has and `after` has not, in words."""
+    """What `before` lets an object have, or lack, and `after` does not, in words."""
     return list(_losses(before, after, ""))
 
 
@@ -26,7 +28,11 @@ def _losses(before: Schema, after: Schema, path: str) -> Iterator[str]:
         return
     if gone := [value for value in before.get("enum", ()) if value not in after.get("enum", [value])]:
         yield f"{path}: {', '.join(map(str, gone))}"
+    if "enum" in after and "enum" not in before:
+        yield f"{path}: what is not one of {', '.join(map(str, after['enum']))}"
     kept: Mapping[str, Schema] = after.get("properties", {})
+    needed = sorted({*after.get("required", ())} - {*before.get("required", ())})
+    yield from (f"{path or 'the object'} without {name}" for name in needed if "default" not in kept.get(name, {}))
     for name, schema in before.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         if name in kept:

@@ -79,6 +79,8 @@ async def install(client: Client, patience: float, *, allow_downgrade: bool) -> 
         if refused := [verdict.why for verdict in verdicts.values() if verdict.refused]:
             say("refused, and nothing was changed: " + " ".join(refused))
             return False
+        if leaving := [verdict.why for verdict in verdicts.values() if verdict.waits]:
+            return listed(leaving)
         for name, verdict in verdicts.items():
             if name in written:
                 continue

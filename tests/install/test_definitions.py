@@ -85,10 +85,15 @@ def test_a_field_that_is_new_is_no_loss() -> None:
     assert judge(read(body), wanted()[POOLS]).write
 
 
-def test_one_that_is_being_deleted_is_not_written_over() -> None:
-    body = stored()
+@pytest.mark.parametrize("name", [POOLS, MODULE_CONFIGS])
+def test_one_that_is_being_deleted_is_waited_for(name: str) -> None:
+    body = stored(name)
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert judge(read(body), wanted()[POOLS]).refused
+    body["metadata"]["labels"] = {}
+    found = judge(read(body), wanted()[name])
+
+    assert (found.write, found.refused, found.waits) == (False, False, True)
+    assert name in found.why
 
 
 def test_one_is_served_once_the_api_server_says_so() -> None:
@@ -109,6 +114,16 @@ TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
         ({"properties": {"a": TEXT}}, {"properties": {"a": NUMBER}}, ["a as string"]),
         ({"properties": {"a": {"enum": ["x", "y"]}}}, {"properties": {"a": {"enum": ["x"]}}}, ["a: y"]),
         ({"properties": {"a": {"enum": ["x"]}}}, {"properties": {"a": TEXT}}, []),
+        ({"properties": {"a": TEXT}}, {"properties": {"a": {"enum": ["x", "y"]}}}, ["a: what is not one of x, y"]),
+        ({"properties": {"a": TEXT}}, {"properties": {"a": TEXT}, "required": ["a"]}, ["the object without a"]),
+        ({"properties": {"a": TEXT}, "required": ["a"]}, {"properties": {"a": TEXT}, "required": ["a"]}, []),
+        ({"required": ["a"]}, {"properties": {"a": {"default": "x"}}, "required": ["a"]}, []),
+        ({}, {"properties": {"a": {"default": "x"}}, "required": ["a"]}, []),
+        (
+            {"properties": {"a": {"items": {}}}},
+            {"properties": {"a": {"items": {"required": ["b"]}}}},
+            ["a[] without b"],
+        ),
         ({"items": {"properties": {"b": TEXT}}}, {"items": {}}, ["field [].b"]),
         ({"additionalProperties": TEXT}, {"additionalProperties": NUMBER}, [".* as string"]),
         ({"properties": {"a": TEXT}}, {"x-kubernetes-preserve-unknown-fields": True}, []),

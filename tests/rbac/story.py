@@ -192,7 +192,7 @@ class Story:
         ]
         wanted += [(names.POOL_CONTROLLER, "get", "gpupools"), (names.WEBHOOK, "get", "gpudevices")]
         async with self.nudged(*about):
-            await self.log.shows(wanted, lambda: self._turn(card, wanted), 120)
+            await self.log.shows(wanted, lambda: self._turn(card, wanted), 300)
         await people.retire("busy")
 
     async def _turn(self, card: str, wanted: list[Wanted]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from controllers.api import names
+from controllers.install import definitions
 from controllers.install.__main__ import parser
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
@@ -20,6 +22,8 @@ pytestmark = pytest.mark.cluster
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OURS = {f"{kind}.{names.GROUP}" for kind in ("gpudevices", "gpunodeinventories", "gpupools")}
 SECONDS = 120
+PULL = 60
+"""Seconds for a node to be found and an image to be pulled."""
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +85,29 @@ def test_before_an_install_the_crds_come_and_before_an_uninstall_everything_goes
     assert listed == []
 
 
+def test_a_definition_that_is_being_deleted_is_waited_for(plane: harness.Kube, tmp_path: Path) -> None:
+    path = f"{DEFINITIONS}/gpudevices.{names.GROUP}"
+    body = definitions.wanted()[f"gpudevices.{names.GROUP}"]
+    body["metadata"]["finalizers"] = ["example.com/held"]
+    assert plane.create(DEFINITIONS, body).code == 201
+    uid = plane.get(path).body["metadata"]["uid"]
+    assert plane.delete(path).code == 200
+
+    def told() -> bool:
+        log = tmp_path / "pre-install" / "log"
+        return log.exists() and "waiting: gpudevices.gpu.deckhouse.io, which is being deleted" in log.read_text()
+
+    with ThreadPoolExecutor(1) as pool:
+        at_work = pool.submit(run, plane, tmp_path, "pre-install")
+        try:
+            harness.eventually(told, "nobody waits for it", SECONDS)
+        finally:
+            assert plane.merge(path, {"metadata": {"finalizers": None}}).code == 200
+        status, said = at_work.result()
+    assert status == 0, said
+    assert plane.get(path).body["metadata"]["uid"] != uid
+
+
 def test_they_can_be_switched_off() -> None:
     assert hooks("pre-install", "gpuControlPlane.hooks.crds=false") == []
     assert hooks("pre-delete", "gpuControlPlane.hooks.cleanup=false") == []
@@ -109,6 +136,16 @@ def test_helm_waits_longer_than_they_take() -> None:
     for event in ("pre-install", "pre-delete"):
         (job,) = [item for item in hooks(event) if item["kind"] == "Job"]
         patience = parser().parse_args(the_container(job)["args"]).timeout
-        assert patience < job["spec"]["activeDeadlineSeconds"] < 300, "Helm's own --timeout is five minutes"
+        deadline = job["spec"]["activeDeadlineSeconds"]
+        assert patience + PULL <= deadline < 300, "Helm's own --timeout is five minutes"
+        assert job["spec"]["backoffLimit"] == 1
         notes = job["metadata"]["annotations"]
         assert notes["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+        assert notes["helm.sh/hook-output-log-policy"] == "hook-failed"
+
+
+def test_a_downgrade_is_allowed_by_a_value() -> None:
+    for sets, allowed in (((), False), (("gpuControlPlane.hooks.allowDowngrade=true",), True)):
+        for event in ("pre-install", "pre-upgrade"):
+            (job,) = [item for item in hooks(event, *sets) if item["kind"] == "Job"]
+            assert parser().parse_args(the_container(job)["args"]).allow_downgrade is allowed

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.templates import harness
+from tests.templates.containers import the_container
 from tests.templates.harness import eventually, install
 
 if TYPE_CHECKING:
@@ -57,6 +58,22 @@ def test_every_object_says_whose_it_is(chart: list[dict[str, Any]]) -> None:
 def test_no_name_twice(chart: list[dict[str, Any]]) -> None:
     keys = [(o["kind"], o["metadata"]["name"]) for o in chart]
     assert len(keys) == len(set(keys))
+
+
+def test_the_namespace_outlives_the_release_that_made_it(chart: list[dict[str, Any]]) -> None:
+    (made,) = of_kind(chart, "Namespace")
+    assert made["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    inside = harness.render(harness.programs()["helm"], release_namespace=harness.NAMESPACE)
+    assert of_kind(harness.objects(inside), "Namespace") == []
+
+
+def test_every_program_has_time_to_start(chart: list[dict[str, Any]]) -> None:
+    made = {o["metadata"]["name"]: the_container(o) for o in chart if o["kind"] in ("Deployment", "DaemonSet")}
+    assert len(made) == 5
+    for name, container in made.items():
+        probe = container["startupProbe"]
+        assert probe["httpGet"] == container["livenessProbe"]["httpGet"], name
+        assert probe["periodSeconds"] * probe["failureThreshold"] == 180, name
 
 
 def test_a_role_gives_nothing_by_wildcard(chart: list[dict[str, Any]]) -> None:
