@@ -137,6 +137,8 @@ class Reconciler:
         self.nodes.add_all({pod.node for pod in (old, new) if pod and pod.node})
         if any(pod.metadata.labels.get(names.LABEL_COMPONENT) == EXPORTER for pod in (old, new) if pod):
             self.scraper.targets_changed()
+        if not self._settings.enabled:
+            self.components.add(ALL)  # a RuntimeClass stays while something runs under it
 
 
 async def wire(process: Process) -> None:

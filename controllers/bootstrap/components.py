@@ -40,8 +40,10 @@ def plan(
         _configmaps(draft, seen.configmaps, {})
         for name in operands.runtime_classes():
             found = seen.runtime_classes.get(name)
-            # Last, since the programs above run under them; one without our label is the administrator's.
-            if found is not None and found.metadata.labels.get(names.LABEL_MODULE) == names.MODULE:
+            # Last: the programs above and the pools', which withdraw their cards first, run under them, and one that
+            # ends on the way could not begin again. One without our label is the administrator's.
+            ours = found is not None and found.metadata.labels.get(names.LABEL_MODULE) == names.MODULE
+            if found is not None and ours and name not in seen.running:
                 draft.add(Delete(ref(RUNTIMECLASS, found), found.metadata.resource_version))
         return draft.done()
     for name, body in operands.runtime_classes().items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.conditions import FAULTED, READY_FOR_POOLING, is_true
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
+RUNS_UNDER = "runtimeClassName"
+"""What runs under a RuntimeClass, by its name."""
 EXPORTER = "dcgm-exporter"
 
 
@@ -47,6 +49,8 @@ class ObservedOperands:
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
     freed: Mapping[str, float] = field(default_factory=dict)
     """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
+    running: frozenset[str] = frozenset()
+    """RuntimeClasses under which a DaemonSet or a pod of the module runs, the pools' among them."""
 
 
 @dataclass(slots=True)
@@ -70,6 +74,8 @@ class World:
         self.devices.index(BY_POOL, _pool)
         self.inventories.index(OUT, lambda one: ("" if is_true(one.status.conditions, READY_FOR_POOLING) else OUT,))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
+        self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.spec.get("template", {}).get("spec", {})))
+        self.pods.index(RUNS_UNDER, _runs_under)
         self.pods.index(BY_COMPONENT, lambda pod: (pod.metadata.labels.get(names.LABEL_COMPONENT, ""),))
 
     def node(self, name: str, telemetry: Telemetry | None = None) -> ObservedNode:
@@ -122,6 +128,7 @@ class World:
             {item.name: item for item in self.configmaps},
             {item.name: item for item in self.runtime_classes},
             self.freed,
+            frozenset(self.daemonsets.index_values(RUNS_UNDER)) | frozenset(self.pods.index_values(RUNS_UNDER)),
         )
 
     def _is_out(self, card: Card) -> bool:
@@ -132,3 +139,12 @@ class World:
 
 def _pool(device: Card) -> tuple[str, ...]:
     return (device.status.pool_ref.name,) if device.status.pool_ref else ()
+
+
+def _runs_under(pod: Pod) -> tuple[str, ...]:
+    return () if pod.finished or not pod.spec.runtime_class_name else (pod.spec.runtime_class_name,)
+
+
+def _named(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The RuntimeClass that the spec of a pod names."""
+    return (name,) if (name := spec.get(RUNS_UNDER)) else ()

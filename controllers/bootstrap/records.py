@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from controllers.api.gpudevice import ComputeCapability, DeviceHealth, MigApply, Pci, PoolRef
-from controllers.api.kube import DaemonSetStatus, PodStatus
+from controllers.api.kube import DaemonSetStatus, PodSpec, PodStatus
 from controllers.api.kube import Pod as KubePod
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
@@ -40,9 +40,17 @@ class OperandPodStatus(PodStatus):
 
 
 @record
-class Pod(KubePod):
-    """A pod of a component."""
+class OperandPodSpec(PodSpec):
+    """Under which RuntimeClass the pod runs, too."""
 
+    runtime_class_name: str | None = None
+
+
+@record
+class Pod(KubePod):
+    """A pod of a component, or of a pool."""
+
+    spec: OperandPodSpec = Field(default_factory=OperandPodSpec)
     status: OperandPodStatus = Field(default_factory=OperandPodStatus)
 
 

@@ -13,6 +13,7 @@ from controllers.domain.allocation import applied, wanted
 from controllers.domain.mig.configmap import COMPONENT
 from controllers.gpupool.migcards import part_of
 from controllers.gpupool.operands import around, labels
+from controllers.gpupool.pluginpod import LISTENS, SERVES
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -46,13 +47,14 @@ def _pod(pool: str, image: str) -> dict[str, Any]:
             {
                 "name": "mig-manager",
                 "image": image,
-                "args": ["mig-manager", "--pool", pool],
+                "args": ["mig-manager", "--pool", pool, *LISTENS],
                 "env": [
                     {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
                     {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
                     {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"},
                     {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
                 ],
+                **SERVES,
                 # The reader of the driver and nvidia-mig-parted have their memory beside the manager's own.
                 "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}},
                 # Dividing a card is the driver's own business with its device nodes, which only root may open.

@@ -278,6 +278,9 @@ class World:
             nodes={node: self._facts(node) for node in nodes},
             positions={},
             pods=tuple(self.pods.by(BY_POOL, name)),
+            configs=tuple(self.configs.by(BY_POOL, name)),
+            daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
+            mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
         )
 
     def _held(self, node: str) -> set[str]:

@@ -34,6 +34,7 @@ from controllers.gpupool.assignment import assign, is_offered, is_turned_back, i
 from controllers.gpupool.fence import nobody_else_bound
 from controllers.gpupool.findings import away
 from controllers.gpupool.free import own_status
+from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
@@ -138,7 +139,7 @@ def writes_status(made: Plan) -> bool:
 def orphans(seen: ObservedPool, now: float) -> Plan:
     """Let go of the cards of a pool that is gone without having done so, once a quorum read confirms that."""
     draft = Draft()
-    if leaving := release(seen, now):
+    if leaving := [*release(seen, now), *abandon(seen, now)]:
         draft.add(Expect(GPUPOOL, frozenset(), fields=f"metadata.name={seen.pool.name}"), *leaving)
     return draft.done()
 

@@ -21,6 +21,16 @@ HOST = "/host"
 STRATEGIES: dict[DeviceStrategy, str] = {"Auto": "auto", "CDI": "cdi", "DeviceSpecs": "device-specs"}
 """The setting, as the program takes it."""
 HEALTH_PORT = 8080
+LISTENS = ("--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}")
+"""Flags by which a program answers outside its container: to kubelet, and to whoever reads its metrics."""
+SERVES: dict[str, Any] = {
+    "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+    # On a busy node Python takes its time to start: only then does its silence count.
+    "startupProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2, "failureThreshold": 90},
+    "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
+    "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
+}
+"""What a container says of that."""
 
 
 def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
@@ -56,16 +66,12 @@ def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool
     return {
         "name": "device-plugin",
         "image": image,
-        "args": ["device-plugin", "--pool", pool, "--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}"],
+        "args": ["device-plugin", "--pool", pool, *LISTENS],
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             *({"name": name, "value": value} for name, value in env.items()),
         ],
-        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
-        # On a busy node Python takes its time to start: only then does its silence count.
-        "startupProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2, "failureThreshold": 90},
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
+        **SERVES,
         "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "192Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

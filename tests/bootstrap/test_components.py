@@ -298,14 +298,38 @@ def test_the_administrators_runtime_class_is_not_touched() -> None:
     assert "nvidia" not in [action.ref.name for action in cluster.plan_components().writes if isinstance(action, Apply)]
 
 
-def test_a_module_that_is_disabled_removes_its_own_runtime_class_after_what_runs_under_it(cluster: Cluster) -> None:
+def runtime_classes(cluster: Cluster) -> list[str]:
+    """Those of which the next plan is rid."""
+    writes = cluster.plan_components().writes
+    assert all(isinstance(action, Delete) for action in writes)
+    return [action.ref.name for action in writes if action.ref.resource is resources.RUNTIMECLASS]
+
+
+def test_a_module_that_is_disabled_removes_its_own_runtime_classes_once_nothing_runs_under_them(
+    cluster: Cluster,
+) -> None:
+    plugin = {"metadata": {"name": "gpu-device-plugin-a", "namespace": names.NAMESPACE}}
+    cluster.put(resources.DAEMONSET, {**plugin, "spec": {"template": {"spec": {"runtimeClassName": "nvidia"}}}})
+    cluster.put(resources.POD, {**plugin, "spec": {"runtimeClassName": "nvidia"}, "status": {"phase": "Running"}})
+    cluster.enabled = False
+    assert runtime_classes(cluster) == ["nvidia-cdi"], "under which nothing runs"
+    cluster.execute(cluster.plan_components().actions, names.MANAGER_BOOTSTRAP)
+    assert runtime_classes(cluster) == [], "the pools' plugins have yet to withdraw their cards"
+    cluster.drop(resources.DAEMONSET, f"{names.NAMESPACE}/gpu-device-plugin-a")
+    assert runtime_classes(cluster) == [], "a pod of the plugin is still there"
+    cluster.objects["Pod", f"{names.NAMESPACE}/gpu-device-plugin-a"]["status"]["phase"] = "Failed"
+    assert runtime_classes(cluster) == ["nvidia"]
+
+
+def test_a_module_that_is_disabled_leaves_the_administrators_runtime_class(cluster: Cluster) -> None:
     cluster.put(resources.RUNTIMECLASS, {"metadata": {"name": "nvidia"}, "handler": "their-own"})
     cluster.enabled = False
-    writes = cluster.plan_components().writes
-
-    assert all(isinstance(action, Delete) for action in writes)
-    assert [action.ref.name for action in writes if action.ref.resource is resources.RUNTIMECLASS] == ["nvidia-cdi"]
-    assert writes[-1].ref.name == "nvidia-cdi"
+    removed = []
+    for _ in range(2):
+        removed += runtime_classes(cluster)
+        cluster.execute(cluster.plan_components().actions, names.MANAGER_BOOTSTRAP)
+    assert removed == ["nvidia-cdi"]
+    assert not cluster.plan_components().writes
 
 
 def test_a_component_that_is_switched_off_goes_and_nothing_else(cluster: Cluster) -> None:

@@ -9,9 +9,11 @@ from controllers.api.conditions import MAINTENANCE, find, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
+from controllers.domain.clock import stamp_exact
 from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
 from tests.gpupool.world import Cluster
+from tests.tools.model import ConflictError
 
 TAINT = {"key": "gpu-only", "value": "yes", "effect": "NoSchedule"}
 CARDS = ["n1-0000-00-00-0", "n1-0000-01-00-0"]
@@ -108,19 +110,107 @@ def test_enabled_again_it_is_as_it_was(cluster: Cluster) -> None:
     assert all(card.status.published is not None for card in cards(cluster))
 
 
+def gone(cluster: Cluster) -> list[str | None]:
+    """The pools of the cards, after a look at the cards of the pool that is gone."""
+    cluster.execute(plan.orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
+    return [card.status.pool_ref.name if card.status.pool_ref else None for card in cards(cluster)]
+
+
+def serves(cluster: Cluster, card: str, pod: str) -> None:
+    """The plugin has told that a pod has the card; nobody tells more."""
+    told = {"podUID": "u", "namespace": "default", "pod": pod, "container": "c", "slots": 1}
+    cluster.objects["GPUDevice", card]["status"]["allocations"] = [told]
+    cluster._touch(("GPUDevice", card))
+
+
+def without_a_word(cluster: Cluster) -> None:
+    """The plugins are gone before they have withdrawn anything, and then so is the pool."""
+    cluster.enabled = False
+    step(cluster)
+    cluster.now += cluster.settings.pools.plugin_patience + 1
+    step(cluster)
+    assert operands(cluster) == []
+    cluster.delete_pool("a")
+    assert cluster.pools() == set()
+    assert all(card.status.published is not None for card in cards(cluster))
+
+
+@pytest.mark.parametrize("enabled", [False, True])
 def test_a_pool_that_is_deleted_meanwhile_goes_at_once_and_its_cards_are_free_once_nobody_uses_them(
+    cluster: Cluster, *, enabled: bool
+) -> None:
+    """What its plugins told last stands there for ever: kubelet has nobody left to tell that the pod has ended."""
+    serves(cluster, CARDS[0], "p")
+    without_a_word(cluster)
+    cluster.enabled = enabled
+    assert gone(cluster) == ["a", "a"]  # a pod is on the node
+    cluster.objects["Pod", "default/p"]["status"]["phase"] = "Succeeded"
+    assert gone(cluster) == [None, None]
+    assert all(card.status.published is None and not card.status.allocations for card in cards(cluster))
+    cluster.enabled = True
+    cluster.pool("b")
+    for card in CARDS:
+        cluster.annotate(card, "b")
+    cluster.settle()
+    assert [card.status.published.pool for card in cards(cluster) if card.status.published] == ["b", "b"]
+
+
+def test_cards_of_a_pool_that_is_gone_stay_while_somebody_whom_no_cache_knows_may_use_or_offer_them(
     cluster: Cluster,
 ) -> None:
-    cluster.enabled = False
-    cluster.settle()
-    cluster.delete_pool("a")
-    cluster._collect()
-    assert cluster.pools() == set()
-    seen = cluster.view().without_pool("a")
-    assert [action.ref.name for action in plan.orphans(seen, cluster.now).writes] == []  # a pod is on the node
+    """A pod that went round the webhook, one that is new, a plugin that has yet to end."""
+    serves(cluster, CARDS[0], "stray")
+    without_a_word(cluster)
     cluster.drop(resources.POD, "default/p")
-    cluster.execute(plan.orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
-    assert [card.status.pool_ref for card in cards(cluster)] == [None, None]
+    plugin = {"name": "plugin", "namespace": names.NAMESPACE, "labels": {names.LABEL_POOL: "a"}}
+    for meta in ({"name": "stray"}, {"name": "new", "labels": {names.LABEL_POOL: "a"}}, plugin):
+        key = f"{meta.get('namespace', 'default')}/{meta['name']}"
+        cluster.put(resources.POD, {"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}})
+        cluster.hidden = frozenset({key})
+        with pytest.raises(ConflictError):
+            gone(cluster)
+        cluster.drop(resources.POD, key)
+    assert gone(cluster) == [None, None]
+
+
+@pytest.mark.parametrize("left", ["DaemonSet", "ConfigMap"])
+@pytest.mark.parametrize("known", [True, False])
+def test_cards_of_a_pool_that_is_gone_stay_while_an_operand_of_it_is_there(
+    cluster: Cluster, *, left: str, known: bool
+) -> None:
+    kept = {key: obj for key, obj in cluster.objects.items() if key[0] == left}
+    without_a_word(cluster)
+    cluster.drop(resources.POD, "default/p")
+    cluster.objects |= kept
+    if known:
+        assert gone(cluster) == ["a", "a"]
+        return
+    cluster.hidden = frozenset(key for _, key in kept)
+    with pytest.raises(ConflictError):
+        gone(cluster)
+
+
+@pytest.mark.parametrize("away", ["NotReady", "gone"])
+def test_cards_of_a_pool_that_is_gone_stay_where_nobody_answers(cluster: Cluster, away: str) -> None:
+    without_a_word(cluster)
+    cluster.drop(resources.POD, "default/p")  # by whoever gave up waiting
+    if away == "gone":
+        cluster.drop(resources.NODE, "n1")
+    else:
+        cluster.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    assert gone(cluster) == ["a", "a"]
+
+
+def test_a_card_that_is_promised_for_a_pool_that_is_gone_stays_until_the_promise_ends(cluster: Cluster) -> None:
+    without_a_word(cluster)
+    cluster.drop(resources.POD, "default/p")
+    times = {"since": stamp_exact(cluster.now), "expiresAt": stamp_exact(cluster.now + 15)}
+    promise = {"requestID": "r", "namespace": "default", "pod": "q", "slots": 1, "seen": False, **times}
+    cluster.objects["GPUDevice", CARDS[0]]["status"]["reservations"] = [promise]
+    cluster._touch(("GPUDevice", CARDS[0]))
+    assert gone(cluster) == ["a", None]
+    cluster.now += 16
+    assert gone(cluster) == [None, None]
 
 
 def test_a_pool_that_is_made_meanwhile_takes_nothing_until_the_module_is_enabled() -> None:

@@ -467,7 +467,11 @@ def test_the_manager_runs_where_the_pool_has_cards_and_only_for_mig() -> None:
     found = made.objects[MANAGER]
     pod = found["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {names.pool_node_label("a"): "true"}
-    assert pod["containers"][0]["args"] == ["mig-manager", "--pool", "a"]
+    (container,) = pod["containers"]
+    assert container["args"] == ["mig-manager", "--pool", "a", "--health-host=0.0.0.0", "--health-port=8080"]
+    (port,) = container["ports"]
+    assert (port["name"], port["containerPort"]) == ("health", 8080)
+    assert {container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")} == {"health"}
     assert pod["serviceAccountName"] == "gpu-nodeagent-mig"
     assert found["metadata"]["labels"][names.LABEL_COMPONENT] == "mig-manager"
     assert found["spec"]["selector"]["matchLabels"].items() <= found["spec"]["template"]["metadata"]["labels"].items()

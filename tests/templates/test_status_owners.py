@@ -179,6 +179,20 @@ def test_a_field_is_removed_by_its_owner_only(
             judge(answer, writer, f"conditions[{name}]", (owner,))
 
 
+def test_who_takes_a_card_out_of_its_pool_may_clear_what_the_plugin_said_with_it(
+    users: dict[str, harness.Kube], full: dict[str, dict[str, Any]]
+) -> None:
+    """Of a pool that is gone no plugin is left to say it; to change it is still the plugin's."""
+    path = f"{GROUP}/gpudevices/{DEVICE.full}/status?dryRun=All"
+    cleared = {"poolRef": None, "published": None, "allocations": None}
+    answer = users[POOL].merge(path, {"status": {**cleared, "state": "Unassigned"}})
+    assert answer.code == 200, answer.message
+    for changed in ({"published": full["gpudevices"]["published"] | {"slots": 2}}, {"allocations": []}):
+        judge(users[POOL].merge(path, {"status": {**cleared, **changed}}), POOL, next(iter(changed)), (PLUGIN,))
+    for writer in (WEBHOOK, PLUGIN, ADMIN, NAMESAKE):
+        assert users[writer].merge(path, {"status": cleared}).code == 403, writer
+
+
 @by_kind
 def test_who_owns_nothing_of_a_status_is_refused_before_the_policy(kind: Kind, kube: harness.Kube) -> None:
     """By RBAC: those of ours who have no field there, agents of whatever node, and a tenant."""

@@ -118,6 +118,9 @@ class Model:
             meant = kind == action.resource.kind and labelled and here and all(where[f] == v for f, v in fields.items())
             if anywhere and not where["spec.nodeName"]:
                 continue
+            phase, namespace = obj.get("status", {}).get("phase"), meta.get("namespace")
+            if f"status.phase!={phase}" in parts or f"metadata.namespace!={namespace}" in parts:
+                continue
             if meant and key not in action.known:
                 raise ConflictError(key)
 
