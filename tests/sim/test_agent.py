@@ -348,7 +348,7 @@ def start_agent(plane):
 def identities(api):
     """The node agents' accounts, with no more rights than they need."""
     rules = {
-        "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["get", "create", "patch"]),
+        "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["list", "create", "patch"]),
         "gpu-nodeagent-validate": ("nfd.k8s-sigs.io", "nodefeatures", ["patch"]),
         "gpu-nodeagent-device-plugin": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
         "gpu-nodeagent-mig": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
