@@ -99,9 +99,10 @@ def compare(told: Told, expected: Expected, devices: list[dict[str, Any]], summa
 
 
 def complaints(log: str) -> list[str]:
-    """Lines of a log that tell of something wrong."""
+    """Lines of a log that tell of something wrong with the process, not with a node that it tells an Event of."""
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    return [str(line) for line in lines if line.get("level") in ("warning", "error", "critical")] + re.findall(
+    own = [line for line in lines if not str(line.get("event", "")).startswith("GPU")]
+    return [str(line) for line in own if line.get("level") in ("warning", "error", "critical")] + re.findall(
         "Traceback.*", log
     )
 
