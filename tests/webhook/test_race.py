@@ -60,7 +60,9 @@ async def webhook(client: Client, node: str, pool: str, *, careless: bool) -> Ad
         (caches.pools, GPUPool, GPUPOOL, pool),
         (caches.nodes, Node, NODE, node),
     ):
-        store.saw(adapter(kind).validate_json(await client.get(resource, name)))  # type: ignore[attr-defined]
+        answer = await client.request("GET", resource.path(), query={"fieldSelector": f"metadata.name={name}"})
+        (found,) = orjson.loads(answer)["items"]
+        store.saw(adapter(kind).validate_python(found))  # type: ignore[attr-defined]
     for item in orjson.loads(await client.request("GET", GPUDEVICE.path()))["items"]:
         if item["metadata"]["name"].startswith(f"{node}-"):
             caches.devices.saw(adapter(GPUDevice).validate_python(item))

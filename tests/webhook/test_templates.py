@@ -21,23 +21,27 @@ pytestmark = pytest.mark.cluster
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{names.NAMESPACE}/deployments"
 PODS = f"/api/v1/namespaces/{names.NAMESPACE}/pods"
 NEW_NODE: list[dict[str, Any]] = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
+ONLY = "test.example/only"
 POLICY = f"/apis/policy/v1/namespaces/{names.NAMESPACE}/poddisruptionbudgets/{names.WEBHOOK}"
 NETWORK = f"/apis/networking.k8s.io/v1/namespaces/{names.NAMESPACE}/networkpolicies/{names.WEBHOOK}"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
 
 
-def deployment() -> dict[str, Any]:
-    """The chart's own, whose pods go to a new node too."""
+def deployment(node: str) -> dict[str, Any]:
+    """The chart's own, whose pods go to that node alone, new as it is."""
     rendered = harness.objects(harness.render(harness.programs()["helm"]))
     (found,) = [o for o in rendered if (o["kind"], o["metadata"]["name"]) == ("Deployment", names.WEBHOOK)]
-    found["spec"]["template"]["spec"]["tolerations"] += NEW_NODE
+    spec = found["spec"]["template"]["spec"]
+    spec["tolerations"] += NEW_NODE
+    spec["nodeSelector"] = {ONLY: node}
     return found
 
 
 async def test_of_two_replicas_one_may_be_evicted(plane: Plane, api: Api) -> None:
     node = plane.unique("node")
     await api.node(node, plane.unique("pool"), 0)
-    await api.create(DEPLOYMENTS, deployment())
+    await api.client.merge(NODE, node, {"metadata": {"labels": {ONLY: node}}}, manager="test")
+    await api.create(DEPLOYMENTS, deployment(node))
 
     async def counted() -> bool:
         status = (await api.get(POLICY)).get("status", {})
@@ -53,7 +57,7 @@ async def test_of_two_replicas_one_may_be_evicted(plane: Plane, api: Api) -> Non
 
     try:
         await until(counted, "the budget to know both replicas")
-        # As `kubectl drain` does: no new replica comes up here, and there is no other node.
+        # As `kubectl drain` does: no new replica comes up here, and none may go elsewhere.
         await api.client.merge(NODE, node, {"spec": {"unschedulable": True}}, manager="test")
         pods = (await api.get(f"{PODS}?labelSelector={names.LABEL_APP}%3D{names.WEBHOOK}"))["items"]
         assert len(pods) == 2, "other tests' pods, which no budget protects, are left out"
