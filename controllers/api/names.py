@@ -44,6 +44,11 @@ LABEL_APP: Final = "app"
 LABEL_HOSTNAME: Final = "kubernetes.io/hostname"
 RUNTIME_CLASS: Final = "nvidia"
 """RuntimeClass of pods that the container toolkit gives the driver's files and cards."""
+RUNTIME_CLASSES: Final = (RUNTIME_CLASS, "nvidia-cdi")
+"""RuntimeClasses and the handlers of the same names, which the toolkit tells the container runtime of.
+
+Both inject cards by CDI here; the second keeps its name for pods that were written for NVIDIA's GPU operator.
+"""
 NFD_NODE_NAME: Final = "nfd.node.kubernetes.io/node-name"
 GFD_PREFIX: Final = "nvidia.com/"
 """Before the labels that GPU feature discovery puts on a node."""

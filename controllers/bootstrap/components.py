@@ -12,6 +12,7 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, RUNTIMECLASS
 from controllers.bootstrap import operands
 from controllers.bootstrap.phases import PHASES
+from controllers.install.observed import is_ours
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
 from controllers.runtime.resting import rests
@@ -42,8 +43,7 @@ def plan(
             found = seen.runtime_classes.get(name)
             # Last: the programs above and the pools', which withdraw their cards first, run under them, and one that
             # ends on the way could not begin again. One without our label is the administrator's.
-            ours = found is not None and found.metadata.labels.get(names.LABEL_MODULE) == names.MODULE
-            if found is not None and ours and name not in seen.running:
+            if found is not None and is_ours(found) and name not in seen.running:
                 draft.add(Delete(ref(RUNTIMECLASS, found), found.metadata.resource_version))
         return draft.done()
     for name, body in operands.runtime_classes().items():

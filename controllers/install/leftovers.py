@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from controllers.api.meta import KubeObject
     from controllers.install.observed import Observed, Report
 
-RUNTIME_CLASSES = (names.RUNTIME_CLASS, f"{names.RUNTIME_CLASS}-cdi")
 AGENTS = (names.MANAGER_DISCOVER, names.MANAGER_VALIDATE)
 
 
@@ -43,7 +42,7 @@ def keeps_settings(seen: Observed) -> str | None:
 
 def left(seen: Observed, *, keep_records: bool) -> Iterator[str]:
     """What stays and why."""
-    for kind in RUNTIME_CLASSES:
+    for kind in names.RUNTIME_CLASSES:
         if any(one.name == kind and not is_ours(one) for one in seen.of(resources.RUNTIMECLASS)):
             yield f"RuntimeClass {kind} stays: it does not carry label {names.LABEL_MODULE}={names.MODULE}."
     hand_made = [one.name for one in seen.of(resources.NODEFEATURE) if not is_report(one) and _looks_ours(one)]

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
 
-HANDLERS: Final = (names.RUNTIME_CLASS, "nvidia-cdi")
-"""RuntimeClasses and the handlers of the same names, which the toolkit tells the container runtime of.
-
-Both inject cards by CDI here; the second keeps its name for pods that were written for NVIDIA's GPU operator.
-"""
 PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
     "driver-validator": validators.driver,
     "toolkit": toolkit.pod,
@@ -80,7 +75,7 @@ def labels(component: str) -> dict[str, str]:
 def runtime_classes() -> dict[str, Json]:
     """The RuntimeClasses under which containers see cards: the API server refuses pods that name an absent one."""
     meta = {"labels": {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}}
-    return {handler: {"metadata": meta, "handler": handler} for handler in HANDLERS}
+    return {handler: {"metadata": meta, "handler": handler} for handler in names.RUNTIME_CLASSES}
 
 
 def _daemonset(component: str, pod: Json) -> Json:
