@@ -70,7 +70,7 @@ images-tools: ## install what `make images BASE=debian` needs of Debian
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends docker.io debootstrap
 
 .PHONY: check
-check: venv ## style, types, layers, generated files
+check: venv ## style, types, layers, generated files, that every test can be collected
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
@@ -78,6 +78,7 @@ check: venv ## style, types, layers, generated files
 	@$(PY) -m controllers.api.crdgen --check
 	@$(PY) -m nodeagent.deviceplugin.wire.generate --check
 	@$(PY) -m sim.docs --check
+	@found=$$($(PY) -m pytest --collect-only --quiet 2>&1) || { tail -30 <<<"$$found"; exit 1; }
 	@$(PY) -m sim.images.lock --check
 	@$(PY) -m sim.monitoring --check
 

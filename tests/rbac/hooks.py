@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from controllers.api import names, resources
-from controllers.install.leftovers import RUNTIME_CLASSES
 from controllers.install.observed import CONTROLLERS, MODULE_CONFIGS, OURS
 from controllers.runtime.errors import NotFound
 from sim.module.identities import kubeconfig_for
@@ -91,7 +90,7 @@ def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
         (resources.DAEMONSET, "x", {"metadata": MARKS, "spec": APP}),
         (resources.CONFIGMAP, "x", {"metadata": MARKS}),
         (resources.NODE, "x", node),
-        *((resources.RUNTIMECLASS, name, {"metadata": MARKS, "handler": "x"}) for name in RUNTIME_CLASSES),
+        *((resources.RUNTIMECLASS, name, {"metadata": MARKS, "handler": "x"}) for name in names.RUNTIME_CLASSES),
         (resources.NODEFEATURE, names.agent_feature("x"), report),
         (resources.NODEFEATURERULE, names.NODE_FEATURE_RULE, {"spec": {"rules": []}}),
         (resources.GPUPOOL, "x", {"metadata": {"finalizers": [names.FINALIZER_POOL]}, "spec": {}}),
