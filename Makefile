@@ -48,9 +48,9 @@ e2e-tools: ## install what `make e2e` needs of Debian
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap
 
 .PHONY: faults
-faults: venv ## every fault at every place; goes on where it was; ONLY=regex for some (docs/reliability.md)
+faults: venv ## every crash and a share of the other faults (ALL=1: all); goes on where it was; ONLY=regex for some
 	@$(PY) -m sim.programs >/dev/null
-	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)')
+	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)') $(if $(ALL),--all)
 
 .PHONY: faults-smoke
 faults-smoke: venv ## a pruned campaign, a few minutes

@@ -2,7 +2,8 @@
 
 python -m tests.faults run pool/kill-before/gpupool.3      one plan, with its references where they are missing
 python -m tests.faults list [words…]                       plans that a campaign has (names that contain all words)
-python -m tests.faults campaign [--only REGEX] [--most N]  all of them, on all cores; goes on where it was
+python -m tests.faults campaign [--only REGEX] [--most N]  every crash and a share of the rest; goes on where it was
+python -m tests.faults campaign --all                      really all of them
 python -m tests.faults report                              what is known about this code
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from tests.faults import plans, report, worker
 from tests.faults.campaign import QUIET, ROOT, Campaign, all_workloads, workers_for_machine
 from tests.faults.plans import Plan
+from tests.faults.regressions import REGRESSIONS
 
 FOLDER = ROOT / ".run" / "faults"
 
@@ -48,7 +50,7 @@ def main() -> int:
         names = {str(plan) for plan in chosen} | {f"{plan.workload}/none/{n}" for plan in chosen for n in (1, 2)}
         return _said(made, names)
     if args.verb == "campaign":
-        asyncio.run(_campaign(made, args.only, args.most))
+        asyncio.run(_campaign(made, args.only, args.most, everything=args.all))
         return _said(made, set(made.results))
     if args.verb == "list":
         for plan in made.every_plan(all_workloads()):
@@ -64,10 +66,12 @@ async def _run(made: Campaign, chosen: list[Plan]) -> None:
     await made.dismiss()
 
 
-async def _campaign(made: Campaign, only: str, most: int) -> None:
+async def _campaign(made: Campaign, only: str, most: int, *, everything: bool) -> None:
     workloads = [w for w in all_workloads() if not only or re.search(only, w) or "/" in only]
     await made.refer(workloads, last=QUIET["long"])
-    every = [plan for plan in made.every_plan(workloads) if re.search(only, str(plan))]
+    kept = [plan for plan in REGRESSIONS if plan.workload in workloads]
+    found = dict.fromkeys([*made.every_plan(workloads, sampled=not everything), *kept])
+    every = [plan for plan in found if re.search(only, str(plan))]
     await made.run(plans.pruned(every, most))
     await made.dismiss()
 
@@ -102,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("plans", nargs="+", metavar="workload/fault/at")
     several = verbs.add_parser("campaign", help="run all plans")
     several.add_argument("--only", default="", help="plans whose names match this expression")
+    several.add_argument("--all", action="store_true", help="every place of every fault: several times as many")
     several.add_argument("--most", type=int, default=1_000_000, help="so many plans, evenly out of all")
     listed = verbs.add_parser("list", help="list plans")
     listed.add_argument("words", nargs="*")

@@ -20,7 +20,8 @@ REFERENCE: Final = "none"
 KILLS: Final = ("kill-before", "kill-after")
 ANSWERS: Final = ("409", "429", "500", "504", "reset-before", "reset-after", "hang")
 READS: Final = ("read-429", "read-500", "read-reset")
-EVENTS: Final = ("hold", "unseen", "twice", "late")
+EVENTS: Final = ("hold", "unseen", "twice", "late", "hold-one", "unseen-one")
+"""Of one kind; `-one`: of the object alone that the first of them is about, while its neighbours' arrive."""
 AT_PROCESS_STEP: Final = ("rbac", "clock-forth", "clock-back", "stopped", "half-open", "stale")
 AT_STEP: Final = (
     "webhook-down",
@@ -32,6 +33,16 @@ AT_STEP: Final = (
     "compacted",
 )
 FAULTS: Final = (REFERENCE, *KILLS, *ANSWERS, *READS, *EVENTS, *AT_PROCESS_STEP, *AT_STEP)
+GROUPS: Final = (
+    ("references", (REFERENCE,), 0),
+    ("crashes", KILLS, 0),
+    ("answers to writes", ANSWERS, 7),
+    ("answers to reads", READS, 3),
+    ("watch events", EVENTS, 8),
+    ("one process", AT_PROCESS_STEP, 6),
+    ("webhook and API server", AT_STEP, 4),
+)
+"""What belongs together, and how many of it a campaign takes of each workload: of crashes every one."""
 PROCESSES: Final = ("inventory", "bootstrap", "gpupool", "webhook")
 LEADERS: Final = PROCESSES[:3]
 
@@ -143,6 +154,16 @@ def _spread(count: int, shift: int, most: int) -> list[int]:
         return []
     pace = max(1, count // most)
     return sorted({(shift + pace * turn) % count + 1 for turn in range(min(most, count))})
+
+
+def sampled(workload: str, facts: Facts, turn: int) -> Iterator[Plan]:
+    """Of other faults than crashes so many of each group as `GROUPS` says, others for another `turn`."""
+    every = list(others(workload, facts))
+    for _, faults, most in GROUPS:
+        group = sorted(
+            (plan for plan in every if plan.fault in faults), key=lambda plan: (faults.index(plan.fault), plan)
+        )
+        yield from pruned([*group[turn % max(1, len(group)) :], *group[: turn % max(1, len(group))]], most)
 
 
 def pruned(plans: Iterable[Plan], most: int) -> list[Plan]:

@@ -11,15 +11,6 @@ from tests.faults.plans import Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-GROUPS = (
-    ("references", (plans.REFERENCE,)),
-    ("crashes", plans.KILLS),
-    ("answers to writes", plans.ANSWERS),
-    ("answers to reads", plans.READS),
-    ("watch events", plans.EVENTS),
-    ("one process", plans.AT_PROCESS_STEP),
-    ("webhook and API server", plans.AT_STEP),
-)
 OUTCOMES = ("passed", "failed", "not reached")
 
 
@@ -27,7 +18,7 @@ def text(results: Iterable[Mapping[str, Any]], code: str) -> str:
     """The whole report."""
     every = sorted(results, key=lambda r: r["plan"])
     lines = [f"Fault campaign over code {code}: {len(every)} runs", ""]
-    lines += _table("kind of fault", [name for name, _ in GROUPS], every, _group)
+    lines += _table("kind of fault", [name for name, *_ in plans.GROUPS], every, _group)
     lines += ["", *_table("workload", sorted({_workload(r) for r in every}), every, _workload)]
     lines += ["", *_recovery(every), ""]
     failed = [r for r in every if r["outcome"] == "failed"]
@@ -53,7 +44,7 @@ def _table(title: str, rows: list[str], every: list[Mapping[str, Any]], of: Any)
 
 def _recovery(every: list[Mapping[str, Any]]) -> list[str]:
     lines = [f"{'time to rest, seconds':24}{'median':>13}{'worst':>13}  of"]
-    for name, _ in GROUPS[1:]:
+    for name, *_ in plans.GROUPS[1:]:
         found = sorted(
             (r.get("recovery", 0.0), r["plan"]) for r in every if _group(r) == name and r["outcome"] == "passed"
         )
@@ -65,7 +56,7 @@ def _recovery(every: list[Mapping[str, Any]]) -> list[str]:
 
 def _group(result: Mapping[str, Any]) -> str:
     fault = Plan.parse(result["plan"]).fault
-    return next(name for name, faults in GROUPS if fault in faults)
+    return next(name for name, faults, _ in plans.GROUPS if fault in faults)
 
 
 def _workload(result: Mapping[str, Any]) -> str:

@@ -152,12 +152,16 @@ class _Bend:
     plan: Plan
     strike: Strike
     kept: list[tuple[Exchange, bytes]] = field(default_factory=list)
+    struck: tuple[str | None, str] | None = None
+    """Namespace and name of the object that the first event was about."""
 
     def line(self, exchange: Exchange, event: Event, line: bytes) -> bool:
         """One line of a watch; whether it is dealt with."""
-        tap, how = self.ground.taps[self.plan.process], self.plan.fault
-        if exchange.resource != self.plan.resource:
+        tap, (how, _, one) = self.ground.taps[self.plan.process], self.plan.fault.partition("-")
+        key = (event.namespace, event.name)
+        if exchange.resource != self.plan.resource or (one and self.struck not in (None, key)):
             return False
+        self.struck = self.struck or key
         if not self.strike.what:
             self.strike.at(f"{event.type} {event.kind} {event.name}")
             if how in ("hold", "unseen"):
@@ -176,7 +180,7 @@ class _Bend:
         tap = self.ground.taps[self.plan.process]
         await asyncio.sleep(HELD)
         tap.bend = None
-        if self.plan.fault == "unseen":
+        if self.plan.fault.startswith("unseen"):
             tap.expire(self.plan.resource)
         else:
             for exchange, line in self.kept:

@@ -65,3 +65,19 @@ def test_a_pruned_list_is_spread_over_the_whole() -> None:
     assert len(found) == 4
     assert len({plan.process for plan in found} | {plan.number for plan in found}) > 3
     assert plans.pruned(every, 100) == every
+
+
+def test_a_campaign_takes_of_each_group_so_many_and_others_for_another_workload() -> None:
+    first, second = list(plans.sampled("pool", FACTS, 0)), list(plans.sampled("pool", FACTS, 1))
+
+    for _, faults, most in plans.GROUPS:
+        there = sum(plan.fault in faults for plan in plans.others("pool", FACTS))
+        assert sum(plan.fault in faults for plan in first) == min(most, there)
+    assert len(set(first)) == len(first)
+    assert set(first) != set(second)
+
+
+def test_some_workloads_together_meet_every_fault() -> None:
+    found = {plan.fault for turn in range(15) for plan in plans.sampled("pool", FACTS, turn)}
+
+    assert found == {*plans.FAULTS} - {plans.REFERENCE, *plans.KILLS}
