@@ -22,7 +22,7 @@ from controllers.bootstrap import cards, judge, mig, phases, troubles
 from controllers.bootstrap.observe import EXPORTER
 from controllers.bootstrap.phases import PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation, needs
-from controllers.domain.clock import seconds, stamp, stamp_exact
+from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
@@ -230,7 +230,7 @@ def _since(
     MIG work is a stage of its own: its beginning and its end are changes, and nothing in between is.
     """
     last = old.bootstrap
-    if last is None or last.last_run is None or before is None or not _is_time(last.last_run):
+    if last is None or last.last_run is None or before is None or not _is_past(last.last_run, now):
         return stamp_exact(now)
     if resting or last.suspended:
         return last.last_run if resting and last.suspended else stamp_exact(now)
@@ -243,12 +243,12 @@ def _since(
     return last.last_run if same else stamp_exact(now)
 
 
-def _is_time(text: str) -> bool:
+def _is_past(text: str, now: float) -> bool:
+    """Whether it is a time that a right clock can have written: deadlines count from it."""
     try:
-        seconds(text)
+        return not lies_ahead(text, now)
     except ValueError:
         return False
-    return True
 
 
 def _driver(at: Situation) -> DriverInfo | None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
+
+SKEW: Final = 60.0
+"""Seconds by which the clocks of two machines may differ."""
 
 
 def stamp(now: float) -> str:
@@ -18,3 +22,8 @@ def stamp_exact(now: float) -> str:
 def seconds(value: str) -> float:
     """Seconds since the epoch; raises ValueError where the text is no RFC 3339 time."""
     return datetime.fromisoformat(value).timestamp()
+
+
+def lies_ahead(value: str, now: float) -> bool:
+    """Whether a clock was wrong when it was written: later than now by more than clocks differ. Raises ValueError."""
+    return seconds(value) > now + SKEW

@@ -13,7 +13,7 @@ from controllers.api.conditions import CONFIGURED, condition, find
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
-from controllers.domain.clock import seconds, stamp
+from controllers.domain.clock import lies_ahead, seconds, stamp
 from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
 from controllers.gpupool.select import claim, serves
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
@@ -87,6 +87,8 @@ def _mismatch(seen: ObservedNode, device: GPUDevice, now: float) -> Condition | 
     existing = device.status.conditions
     if found.reason == POOL_UNKNOWN:
         known = find(existing, CONFIGURED)
-        existing = existing if known is not None and known.message == found.message else ()
+        same = known is not None and known.message == found.message
+        # A time from a clock that was wrong by then would put the annotation's end off by as much.
+        existing = existing if known and same and not lies_ahead(known.last_transition_time, now) else ()
     status = None if found.reason == POOL_UNKNOWN else False
     return condition(existing, CONFIGURED, status=status, reason=found.reason, message=found.message, now=stamp(now))

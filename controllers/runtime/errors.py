@@ -11,6 +11,7 @@ RuntimeFault
 │   └── Busy            429, 503, 504: later, after `retry_after` seconds
 ├── Unreachable         no answer: refused, reset, timed out
 ├── LostLeadership      somebody else may lead now; no more writes
+├── ClockJumped         the wall clock was set; what was noted by it is wrong
 ├── Retry               the reconciler wants to be called again after `after` seconds
 ├── ConfigurationError  no usable kubeconfig or credentials
 └── Terminal            trying again will not help until an input changes
@@ -74,6 +75,13 @@ class Unreachable(RuntimeFault):
 
 class LostLeadership(RuntimeFault):
     """The lease could not be renewed in time."""
+
+
+class ClockJumped(RuntimeFault):
+    """The wall clock jumped by so many `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the wall clock jumped by {seconds:+.0f} s")
 
 
 class Retry(RuntimeFault):

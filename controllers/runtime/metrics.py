@@ -23,5 +23,6 @@ OBJECTS = Gauge("gpu_cached_objects", "Objects in the cache, by kind.", ["kind"]
 UNREADABLE = Gauge("gpu_unreadable_objects", "Objects that could not be decoded, by kind.", ["kind"])
 LEADER = Gauge("gpu_leader", "1 while this process leads.", ["lease"])
 LOOP_STALL = Gauge("gpu_event_loop_stall_seconds", "Longest stall of the event loop since the last scrape.")
+TASKS = Gauge("gpu_event_loop_tasks", "Tasks of the event loop, the one that answers the scrape included.")
 EVENTS_DROPPED = Counter("gpu_events_dropped_total", "Kubernetes Events not sent, by reason.", ["reason"])
 SETTINGS_INVALID = Gauge("gpu_settings_invalid", "1 while the ModuleConfig is invalid and older settings are used.")

@@ -3,8 +3,8 @@
 Start: the health server answers, reflectors fill the stores, the garbage collector is told
 to leave the filled caches alone, and then `work` runs: as leader where the process has a
 lease, at once where every replica works. SIGTERM: not ready any more, workers finish what
-they have in hand, events are sent, the lease is given back. Anything that ends unexpectedly
-ends the process with a status other than 0, and whoever supervises it starts it anew.
+they have in hand, events are sent, the lease is given back; so, too, where the wall clock jumps. Anything that ends
+unexpectedly ends the process with a status other than 0, and whoever supervises it starts it anew.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from uuid import uuid4
 import structlog
 
 from controllers.api.meta import KubeObject
-from controllers.runtime import logs
+from controllers.runtime import clockwatch, logs
 from controllers.runtime.client import Client
-from controllers.runtime.errors import ConfigurationError, LostLeadership
+from controllers.runtime.errors import ClockJumped, ConfigurationError, LostLeadership
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.health import Health
@@ -47,6 +47,7 @@ FREEZE_PERIOD, FREEZE_SHARE = 1.0, 0.05
 FREEZE_LEAST = 1000
 """Changes of objects, at least, between two freezes: each keeps for ever some of what is under way just then."""
 EXIT_LOST_LEADERSHIP = 3
+EXIT_CLOCK_JUMPED = 4
 
 
 def arguments(name: str, description: str) -> argparse.ArgumentParser:
@@ -126,7 +127,7 @@ class Process:
         self._background.append(task)
 
     async def run(self, work: Callable[[], Awaitable[None]], *, lease: str | None, namespace: str) -> None:
-        """Live until SIGTERM or SIGINT; raises what ended it otherwise."""
+        """Live until SIGTERM or SIGINT; raises what ended it otherwise, ClockJumped after an orderly end."""
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -142,14 +143,18 @@ class Process:
             background += [group.create_task(reflector.run()) for reflector in self._reflectors]
             living = group.create_task(self._live(work, leader), name="work")
             waiting = group.create_task(stop.wait(), name="signals")
-            await asyncio.wait((living, waiting), return_when=asyncio.FIRST_COMPLETED)
+            jumping = group.create_task(clockwatch.jump(), name="wall clock")
+            await asyncio.wait((living, waiting, jumping), return_when=asyncio.FIRST_COMPLETED)
             self._stopping = True
             log.info("stopping")
             living.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await living
-            for task in (*background, waiting):
+            jumped = jumping.result() if jumping.done() and not jumping.cancelled() else None
+            for task in (*background, waiting, jumping):
                 task.cancel()
+        if jumped is not None:
+            raise ClockJumped(jumped)
 
     def _leader(self, lease: str, namespace: str) -> Leader:
         """Nothing is written, and no event sent, before the lease is ours."""
@@ -253,6 +258,9 @@ def _exit_status(prog: str, error: BaseException) -> int:
     if isinstance(error, LostLeadership):
         log.error("lost the lease; ending, so that a fresh start begins without it", error=str(error))
         return EXIT_LOST_LEADERSHIP
+    if isinstance(error, ClockJumped):
+        log.warning("ending, so that a fresh start notes all times anew", error=str(error))
+        return EXIT_CLOCK_JUMPED
     if isinstance(error, (OSError, ConfigurationError)):
         # A wrong path or a port in use is a person's mistake: a sentence, no traceback.
         print(f"{prog}: {error}", file=sys.stderr)  # noqa: T201

@@ -276,6 +276,19 @@ def test_last_run_moves_only_when_something_changes(ready: Cluster) -> None:
     assert ready.status()["bootstrap"]["lastRun"] > before
 
 
+def test_a_time_that_was_noted_while_the_clock_was_ahead_puts_no_deadline_off(ready: Cluster) -> None:
+    ready.now += 900.0
+    ready.pod("toolkit", ready=False)
+    ready.step()
+    ready.now -= 900.0  # the clock is set right
+    ready.step()
+    assert ready.plan().writes == ()
+    ready.now += ready.settings.bootstrap.restart_grace
+    ready.step()
+
+    assert ready.pooling() == ("False", "ToolkitNotReady")
+
+
 def test_a_card_that_is_lost_is_faulted_and_returns(ready: Cluster) -> None:
     ready.device("Complete")
     assert ready.plan().writes == ()

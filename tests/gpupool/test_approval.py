@@ -273,6 +273,15 @@ def test_the_time_counts_from_when_this_pool_is_missing() -> None:
     assert node_plan(made).requeue_after == pytest.approx(600.0)
 
 
+def test_a_time_that_was_noted_while_the_clock_was_ahead_puts_nothing_off() -> None:
+    made = dangling()
+    made.now -= 900.0  # the clock is set right
+    made.settle()
+
+    assert node_plan(made).requeue_after == pytest.approx(600.0)
+    assert node_plan(made).actions == ()
+
+
 def test_it_stays_where_the_quorum_knows_the_pool() -> None:
     made = dangling()
     made.now += 601.0

@@ -18,6 +18,7 @@ import pytest
 
 from controllers.api.resources import LEASE
 from controllers.runtime.errors import NotFound
+from controllers.runtime.process import EXIT_CLOCK_JUMPED
 from tests.tools.apiserver import until
 from tests.tools.faultproxy import reads_of, writes_to
 
@@ -32,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 DURATION, DEADLINE, RETRY = 3.0, 2.0, 0.4
 TIMES = [f"--lease-duration={DURATION}", f"--renew-deadline={DEADLINE}", f"--retry-period={RETRY}"]
 LEASES = writes_to("leases")
+MOVABLE_CLOCK = ROOT / "tests" / "faults" / "clock"
 
 
 class Started:
@@ -82,14 +84,17 @@ async def start(space: Space, through_proxy: Path, tmp_path: Path) -> AsyncItera
     """Start workers; those that are left at the end are killed."""
     started: list[Started] = []
 
-    async def begin(name: str, *flags: str, kubeconfig: Path = through_proxy, lease: bool = True) -> Started:
+    async def begin(
+        name: str, *flags: str, kubeconfig: Path = through_proxy, lease: bool = True, clock: Path | None = None
+    ) -> Started:
         folder = tmp_path / name
         folder.mkdir()
         argv = [f"--kubeconfig={kubeconfig}", f"--namespace={space.name}", "--health-port=0", *TIMES, *flags]
         argv += ["--lease=leader"] if lease else []
+        env = {**os.environ, "PYTHONPATH": str(MOVABLE_CLOCK), "FAULTS_CLOCK": str(clock)} if clock else None
         with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.runtime.worker", name, *argv, stdout=out, stderr=err, cwd=ROOT
+                sys.executable, "-m", "tests.runtime.worker", name, *argv, stdout=out, stderr=err, cwd=ROOT, env=env
             )
         started.append(Started(name, process, folder))
         return started[-1]
@@ -256,6 +261,34 @@ async def test_sigterm_finishes_what_is_in_hand_and_hands_over_at_once(
     assert first.err == second.err == ""
 
 
+@pytest.mark.parametrize("by", [600, -600])
+async def test_a_wall_clock_that_jumps_ends_the_process_in_order(
+    start: Any, proxy: FaultProxy, admin: Client, space: Space, tmp_path: Path, by: int
+) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    one = await start("one", "--beat", clock=clock)
+    await leading(one, proxy)
+    clock.write_text(str(by))
+    assert await one.ended() == EXIT_CLOCK_JUMPED
+    (line,) = one.said("ending, so that a fresh start notes all times anew")
+    assert f"{by:+d} s" in line["error"]
+    assert await holder(admin, space) == ""
+    assert one.err == ""
+
+
+async def test_a_clock_that_is_steered_ends_nothing(start: Any, proxy: FaultProxy, tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    one = await start("one", "--beat", clock=clock)
+    await leading(one, proxy)
+    for off in range(1, 4):  # within more than one look of the watcher each, together less than a jump
+        clock.write_text(str(off))
+        known = len(one.wrote(proxy))
+        await until(lambda known=known: len(one.wrote(proxy)) > known + 20, "it to go on writing")
+    assert one.process.returncode is None
+
+
 async def test_sigterm_while_another_leads_or_while_starting(start: Any, proxy: FaultProxy) -> None:
     gate = proxy.gate(reads_of("configmaps", "list"))
     syncing = await start("syncing")
@@ -348,6 +381,7 @@ async def test_health_and_metrics(start: Any, space: Space, proxy: FaultProxy) -
     assert _value(text, 'gpu_cached_objects{kind="ConfigMap"}') >= 1
     assert _value(text, 'gpu_writes_total{kind="ConfigMap",verb="apply"}') >= 2
     assert _value(text, 'gpu_lists_total{kind="ConfigMap"}') == 1
+    assert _value(text, "gpu_event_loop_tasks") >= 5, "work, signals, events, health, and this answer"
     assert _value((await one.ask("/metrics"))[1], STALL) < 0.25, "since the last scrape"
 
 
