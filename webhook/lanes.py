@@ -53,6 +53,7 @@ class Lanes:
         self._write, self._current, self._refresh, self._has_room = write, current, refresh, has_room
         self._waiting: dict[str, list[Waiting]] = {}
         self._writers: set[asyncio.Task[None]] = set()
+        self._under_way: dict[str, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         """Cards that somebody writes."""
@@ -80,10 +81,26 @@ class Lanes:
                 queue.clear()
                 # Choices of one version go together, whoever made them: nothing is to be looked at again.
                 agree = len({entry.card.metadata.resource_version for entry in batch}) == 1
-                await self._together(name, batch, batch[0].card if batch and first and agree else None)
+                await self._one_write(name, batch, batch[0].card if batch and first and agree else None)
                 first = False
         finally:
             del self._waiting[name]
+
+    async def _one_write(self, name: str, batch: list[Waiting], device: GPUDevice | None) -> None:
+        under_way = self._under_way[name] = asyncio.get_running_loop().create_future()
+        try:
+            await self._together(name, batch, device)
+        finally:
+            del self._under_way[name]
+            under_way.set_result(None)
+
+    async def settled(self, name: str) -> None:
+        """Wait for the end of the write of a card that is under way, if there is one.
+
+        It goes on when a review in it gives up: who looks for its promise sooner does not find it, and it comes after.
+        """
+        if (write := self._under_way.get(name)) is not None:
+            await asyncio.shield(write)
 
     async def _together(self, name: str, batch: list[Waiting], device: GPUDevice | None) -> None:
         """Write a batch on the version that it was chosen on, or, where that is None, on the card as it is now."""
@@ -113,6 +130,8 @@ class Lanes:
         """Those that still fit on the card, first come first; the others end."""
         kept, taken = [], 0
         for entry in batch:
+            if entry.done.done():
+                continue  # its review has given up
             same = device is not None and device.metadata.uid == entry.card.metadata.uid
             if device is not None and same and self._has_room(device, entry.promise, taken):
                 kept.append(entry)

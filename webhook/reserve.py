@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 TAKE_BACK_TRIES = 5
+TAKE_BACK_PAUSE = 0.1
+"""Seconds before another try where the API server failed, doubled each time."""
 _device = adapter(GPUDevice)
 
 
@@ -119,9 +121,12 @@ class Reserver:
     async def _refresh(self, name: str) -> GPUDevice | None:
         """Learn what a card is now; the watch may be a moment behind."""
         try:
-            device: GPUDevice = _device.validate_json(await self._client.get(GPUDEVICE, name))
+            return await self._read(name)
         except (RuntimeFault, ValueError):
             return None
+
+    async def _read(self, name: str) -> GPUDevice:
+        device: GPUDevice = _device.validate_json(await self._client.get(GPUDEVICE, name))
         self._devices.offer(device)
         return device
 
@@ -140,19 +145,22 @@ class Reserver:
         await asyncio.gather(*(self._take_one_back(request_id, card) for card in cards))
 
     async def _take_one_back(self, request_id: str, card: str) -> None:
-        for _ in range(TAKE_BACK_TRIES):
-            device = await self._refresh(card)
-            if device is None:
-                break
-            rest = [item for item in device.status.reservations if item.request_id != request_id]
-            if len(rest) == len(device.status.reservations):
-                return
+        await self._lanes.settled(card)
+        for tries in range(TAKE_BACK_TRIES):
             try:
+                device = await self._read(card)
+                rest = [item for item in device.status.reservations if item.request_id != request_id]
+                if len(rest) == len(device.status.reservations):
+                    return
                 await self._executor.execute([_merge(device, status_with(device, rest, self._clock()))])
+            except NotFound:
+                return
             except Conflict:
                 continue
-            except RuntimeFault:
-                break
+            except (RuntimeFault, ValueError):
+                # Whether the write arrived is not known either: it is looked at again.
+                await asyncio.sleep(TAKE_BACK_PAUSE * 2**tries)
+                continue
             metrics.TAKEN_BACK.inc()
             return
         log.warning("a reservation could not be taken back; it ends by itself", device=card, request_id=request_id)
