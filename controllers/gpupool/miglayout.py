@@ -64,7 +64,7 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     made = layout(seen, now)
     body, found = configmap(node, made), around.config
     if body is None:
-        return [Delete(ref(CONFIGMAP, found))] if found is not None else []
+        return [Delete(ref(CONFIGMAP, found), found.metadata.resource_version)] if found is not None else []
     owners = [owner.uid for owner in found.metadata.owner_references] if found is not None else []
     if found is not None and is_as_written(found, body) and owners == [node.metadata.uid]:
         return []

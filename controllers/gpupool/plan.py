@@ -223,7 +223,11 @@ def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) ->
         for name, body in wanted.items()
         if name not in known or not is_as_written(known[name], body) or not _is_ours(known[name], seen)
     ]
-    actions += [Delete(ref(CONFIGMAP, config)) for name, config in known.items() if name not in wanted]
+    actions += [
+        Delete(ref(CONFIGMAP, config), config.metadata.resource_version)
+        for name, config in known.items()
+        if name not in wanted
+    ]
     listed = {card for config in seen.configs for card in operands.cards_in(config)}
     if actions and wait > 0 and listed <= {device.status.inventory_id for device in offered}:
         draft.look_again(wait)

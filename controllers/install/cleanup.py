@@ -115,7 +115,7 @@ def _forget(seen: Observed) -> tuple[list[Action], list[str]]:
 
 
 def _deletions(kind: Resource, objects: Iterable[KubeObject]) -> list[Action]:
-    return [Delete(ref(kind, one)) for one in objects if not is_leaving(one)]
+    return [Delete(ref(kind, one), one.metadata.resource_version) for one in objects if not is_leaving(one)]
 
 
 def _is_operand(obj: KubeObject) -> bool:

@@ -70,8 +70,8 @@ def taint_json(taint: object) -> dict[str, Any]:
 
 def operands(configs: Iterable[KubeObject], daemonsets: Iterable[KubeObject]) -> list[Action]:
     """Deletions of operands that are not being deleted already: the programs first, then what they read."""
-    gone: list[Action] = [Delete(ref(DAEMONSET, each)) for each in daemonsets if not is_leaving(each)]
-    return [*gone, *(Delete(ref(CONFIGMAP, each)) for each in configs if not is_leaving(each))]
+    there = [(DAEMONSET, each) for each in daemonsets] + [(CONFIGMAP, each) for each in configs]
+    return [Delete(ref(kind, one), one.metadata.resource_version) for kind, one in there if not is_leaving(one)]
 
 
 def is_leaving(obj: KubeObject) -> bool:
