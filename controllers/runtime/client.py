@@ -65,6 +65,8 @@ class Client:
         library.detach()
         self._server_name: str | None = configuration.tls_server_name or None
         self.fence: Callable[[], None] | None = None
+        self.timeout = REQUEST_TIMEOUT
+        """Seconds for a request; a watch is opened in as many."""
         self._token: Callable[[], Awaitable[str]] | None = None
 
     @classmethod
@@ -124,9 +126,12 @@ class Client:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
-        timeout: float = REQUEST_TIMEOUT,  # noqa: ASYNC109 - becomes the request's own deadline
+        timeout: float | None = None,  # noqa: ASYNC109 - becomes the request's own deadline
     ) -> bytes:
-        """Send one request and return the answer's body; raises ApiError or Unreachable."""
+        """Send one request and return the answer's body; raises ApiError or Unreachable.
+
+        `timeout`: seconds for all of it; None means `self.timeout`.
+        """
         fence = self.fence if method != "GET" else None
         if fence is not None:
             fence()
@@ -139,7 +144,7 @@ class Client:
                 self._url(path, query),
                 data=data,
                 headers=await self._headers(content_type if data is not None else None),
-                timeout=aiohttp.ClientTimeout(total=timeout),
+                timeout=aiohttp.ClientTimeout(total=timeout or self.timeout),
                 allow_redirects=False,
                 server_hostname=self._server_name,
             ) as answer:
@@ -164,7 +169,7 @@ class Client:
         `idle` seconds without a byte count as a dead connection (Unreachable): a half-open
         connection would otherwise look like a quiet cluster for ever.
         """
-        timeout = aiohttp.ClientTimeout(total=None, connect=REQUEST_TIMEOUT, sock_read=idle)
+        timeout = aiohttp.ClientTimeout(total=None, connect=self.timeout, sock_read=idle)
         try:
             async with self._session.get(
                 self._url(path, query),

@@ -27,7 +27,7 @@ import structlog
 
 from controllers.api.meta import KubeObject
 from controllers.runtime import clockwatch, logs
-from controllers.runtime.client import Client
+from controllers.runtime.client import REQUEST_TIMEOUT, Client
 from controllers.runtime.errors import ClockJumped, ConfigurationError, LostLeadership
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
@@ -67,6 +67,9 @@ def arguments(name: str, description: str) -> argparse.ArgumentParser:
         "--watch-idle", type=float, default=watch.idle_seconds, help="silence that means a dead connection"
     )
     group.add_argument(
+        "--request-timeout", type=float, default=REQUEST_TIMEOUT, help="a request without an answer is given up after"
+    )
+    group.add_argument(
         "--absent-retry", type=float, default=watch.absent_retry, help="a kind that is not served is asked for again"
     )
     return parser
@@ -93,6 +96,7 @@ class Process:
         """Connect; raises ConfigurationError."""
         client = await Client.connect(args.kubeconfig, user_agent=name)
         lease_client = await Client.connect(args.kubeconfig, user_agent=f"{name}/lease", connections=2)
+        client.timeout = args.request_timeout
         recorder = Recorder(client, manager, socket.gethostname())
         health = Health(args.health_host, args.health_port)
         return cls(name, manager, args, client, lease_client, recorder, Executor(client, manager, recorder), health)

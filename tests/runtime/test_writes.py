@@ -264,6 +264,18 @@ async def test_a_lost_answer_is_unreachable_and_the_write_is_there(
     assert "b" not in await space.all()
 
 
+async def test_a_request_without_an_answer_is_given_up(
+    executor: Executor, client: Client, space: Space, proxy: FaultProxy, refer: Any
+) -> None:
+    client.timeout = 0.3
+    opened = proxy.gate(WRITES, times=1)
+    with pytest.raises(Unreachable, match="TimeoutError"):
+        await executor.execute([Apply(refer("a"), {"data": {"v": "1"}})])
+    opened.set()
+    await executor.execute([Apply(refer("a"), {"data": {"v": "2"}})])
+    assert (await space.all())["a"] == {"v": "2"}
+
+
 async def test_our_writes_are_in_the_store_at_once(
     executor: Executor, client: Client, space: Space, refer: Any, proxy: FaultProxy
 ) -> None:
