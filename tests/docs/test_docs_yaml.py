@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.docs.site import PAGES, ROOT, text
 
 REAL = ("GPUPool",)
 """What others build on is applied for good, and removed with the page; the rest is a dry run of the server."""
+SECONDS = 60.0
+"""For what the module does about it."""
 RUSSIAN = ".ru.md"
 """The same blocks as in English: tests/docs/test_docs_pages.py."""
 WITH_YAML = [
@@ -83,11 +86,10 @@ class Reader:
         self._until(f"kubectl get gpupool {pool} -o jsonpath='<{{.status.capacity.available}}>'", f"<{count}>")
 
     def _until(self, command: str, words: str) -> str:
-        said = ""
-        for _ in range(100):
-            if words in (said := self.terminal.typed(command)):
-                return said
-        raise AssertionError(f"{command}: {words} is not in: {said}")
+        deadline = time.monotonic() + SECONDS
+        while words not in (said := self.terminal.typed(command)):
+            assert time.monotonic() < deadline, f"{command}: {words} is not in: {said}"
+        return said
 
     def clear(self) -> None:
         self.terminal.typed("kubectl annotate gpudevice --all gpu.deckhouse.io/assignment-")
