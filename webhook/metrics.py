@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from prometheus_client import Counter, Gauge, Histogram
 
 REVIEWS = Counter("gpu_webhook_reviews_total", "Reviews answered, by verdict and reason.", ["verdict", "reason"])
@@ -43,3 +45,9 @@ ACCESS_REVIEW_SECONDS = Histogram(
 CERTIFICATE_EXPIRES = Gauge(
     "gpu_webhook_certificate_expires_timestamp_seconds", "When the serving certificate expires."
 )
+
+
+def forget(pool: str) -> None:
+    """Drop the series of a pool that is gone, so that their number does not grow with every pool there ever was."""
+    with contextlib.suppress(KeyError):
+        RESERVATIONS.remove(pool)

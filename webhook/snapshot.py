@@ -20,6 +20,7 @@ from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import account
+from webhook import metrics
 from webhook.decide import View
 from webhook.place import shelf
 from webhook.waiting import WaitingPods
@@ -190,7 +191,12 @@ class Snapshot:
 
     def _mark(self, device: GPUDevice | None) -> None:
         if device is not None and device.status.pool_ref is not None and device.status.node_name is not None:
-            self._dirty[device.status.pool_ref.name].add(device.status.node_name)
+            self._mark_spot(device.status.pool_ref.name, device.status.node_name)
+
+    def _mark_spot(self, pool: str, node: str) -> None:
+        """Nothing is kept for a pool that is not there; when one comes, the nodes of all its cards are marked."""
+        if self._stores.pools.get(pool) is not None:
+            self._dirty[pool].add(node)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         self._mark(old)
@@ -200,7 +206,7 @@ class Snapshot:
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
             if pod is not None and pod.node is not None:
-                self._dirty[pod.metadata.labels.get(names.LABEL_POOL, "")].add(pod.node)
+                self._mark_spot(pod.metadata.labels.get(names.LABEL_POOL, ""), pod.node)
                 for device in self._stores.devices.by("request", pod.metadata.annotations.get(names.REQUEST_ID, "")):
                     self._mark(device)
 
@@ -217,6 +223,7 @@ class Snapshot:
         if new is None:
             for kept in (self._shelves, self._until, self._dirty):
                 kept.pop(pool.name, None)
+            metrics.forget(pool.name)
         for device in self._stores.devices.by("pool", pool.name):
             self._mark(device)
 

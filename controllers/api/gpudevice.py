@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from controllers.api.meta import Condition, KubeObject
+from controllers.api import names
+from controllers.api.meta import Condition, KubeObject, ObjectMeta, keeping
 from controllers.api.record import Atomic, Timestamp, map_list, record
 
 DeviceState = Literal["Unassigned", "Reserved", "Assigned", "Faulted"]
@@ -46,7 +47,7 @@ class Reservation:
 class Published:
     """What the node's plugin offers now: its acknowledgement. Absent means withdrawn."""
 
-    pool: str
+    pool: Annotated[str, Field(max_length=63)]
     """Pool under which the card is offered."""
     config_version: Annotated[str, Field(max_length=64)]
     """Hash of the settings that concern this card; changes only when this card's offer does."""
@@ -58,13 +59,13 @@ class Published:
 class Allocation:
     """What kubelet says that this card serves."""
 
-    pod_uid: str
+    pod_uid: Annotated[str, Field(max_length=128)]
     """UID of the pod."""
-    namespace: str
+    namespace: Annotated[str, Field(max_length=63)]
     """Namespace of the pod."""
-    pod: str
+    pod: Annotated[str, Field(max_length=253)]
     """Name of the pod."""
-    container: str
+    container: Annotated[str, Field(max_length=63)]
     """Name of the container."""
     slots: Annotated[int, Field(ge=1)]
     """Slots that the container holds."""
@@ -74,11 +75,11 @@ class Allocation:
 class MigApply:
     """Result of the node's last MIG work on this card."""
 
-    version: str
+    version: Annotated[str, Field(max_length=128)]
     """Version of the layout that was applied."""
     phase: Literal["Waiting", "Applying", "Done", "Failed"]
     """How far the work is."""
-    reason: str | None = None
+    reason: Annotated[str | None, Field(max_length=4096)] = None
     """Why it failed."""
 
 
@@ -220,9 +221,14 @@ class GPUDeviceStatus:
     """ManagedDisabled, InventoryIncomplete, Faulted, Ignored, Configured."""
 
 
+CardMeta = Annotated[ObjectMeta, keeping(frozenset({names.ASSIGNMENT, names.RETURN, names.LABEL_IGNORE}))]
+"""A card's metadata; of its annotations, what people tell the module."""
+
+
 @record
 class GPUDevice(KubeObject):
     """One GPU card: what it is, which pool it is in, and whom it serves."""
 
+    metadata: CardMeta = Field(default_factory=ObjectMeta)
     status: GPUDeviceStatus = Field(default_factory=GPUDeviceStatus)
     """Observed state; there is no spec."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -46,6 +46,22 @@ class ObjectMeta:
     annotations: Annotated[dict[str, str], AfterValidator(_without_last_applied)] = Field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
+
+
+def keeping(annotations: frozenset[str], labels: frozenset[str] | None = None) -> AfterValidator:
+    """Of an object's annotations, and labels where they are given, keep these alone.
+
+    Others may be a quarter of a megabyte for each object, in the words of whoever may write it: no cache holds that.
+    """
+
+    def kept(meta: ObjectMeta) -> ObjectMeta:
+        if meta.annotations.keys() <= annotations and (labels is None or meta.labels.keys() <= labels):
+            return meta
+        told = {key: value for key, value in meta.annotations.items() if key in annotations}
+        marked = {key: value for key, value in meta.labels.items() if labels is None or key in labels}
+        return replace(meta, annotations=told, labels=marked)
+
+    return AfterValidator(kept)
 
 
 @record

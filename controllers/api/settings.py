@@ -18,6 +18,8 @@ from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
 
 _DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+DURATION_MAX = 366 * 86_400.0
+"""Seconds: a year. Times that are counted from now on must be times that can be written."""
 FOUND_MAX = 80
 """Characters of a wrong value that a message repeats."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -41,7 +43,14 @@ def duration(default: str) -> Any:
     return Field(
         default=parse_duration(default),
         ge=0.05,
-        json_schema_extra={"type": "string", "pattern": _DURATION, "default": default, "minimum": None},
+        le=DURATION_MAX,
+        json_schema_extra={
+            "type": "string",
+            "pattern": _DURATION,
+            "default": default,
+            "minimum": None,
+            "maximum": None,
+        },
     )
 
 

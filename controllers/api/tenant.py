@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
+from controllers.api import names
 from controllers.api.kube import Pod, PodSpec
+from controllers.api.meta import ObjectMeta, keeping
 from controllers.api.record import record
 
 
@@ -80,8 +84,13 @@ class TenantSpec(PodSpec):
         return required.node_selector_terms if required else None
 
 
+TenantMeta = Annotated[ObjectMeta, keeping(frozenset({names.REQUEST_ID, names.DEVICES}), frozenset({names.LABEL_POOL}))]
+"""A pod's metadata; of what its author may write there, only what the webhook wrote."""
+
+
 @record
 class TenantPod(Pod):
     """A pod that asks for cards."""
 
+    metadata: TenantMeta = Field(default_factory=ObjectMeta)
     spec: TenantSpec = Field(default_factory=TenantSpec)

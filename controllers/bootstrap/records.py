@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from controllers.api.gpudevice import ComputeCapability, DeviceHealth, MigApply, Pci, PoolRef
+from controllers.api.gpudevice import CardMeta, ComputeCapability, DeviceHealth, MigApply, Pci, PoolRef
 from controllers.api.kube import DaemonSetStatus, PodSpec, PodStatus
 from controllers.api.kube import Pod as KubePod
-from controllers.api.meta import Condition, KubeObject
+from controllers.api.meta import Condition, KubeObject, ObjectMeta
 from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
 from controllers.api.record import record
 
@@ -82,6 +82,7 @@ class CardStatus:
 class Card(KubeObject):
     """A GPUDevice."""
 
+    metadata: CardMeta = Field(default_factory=ObjectMeta)
     status: CardStatus = Field(default_factory=CardStatus)
 
 

@@ -77,6 +77,10 @@ class Candidates:
                     del self._by_pool[pool]
         return changed
 
+    def forget(self, pool: str) -> None:
+        """A pool is gone: no list of it is kept, an empty one neither."""
+        self._listed.pop(pool, None)
+
     def of(self, pool: str) -> tuple[Candidate, ...] | None:
         """A pool's candidates by node and card, one more than a list may hold; None while not all are known."""
         if not self.complete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -17,6 +18,7 @@ from controllers.runtime.plan import Note, ref
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.meta import Condition
@@ -34,39 +36,38 @@ UNDECIDED: dict[str, PendingReason] = {
 
 def pending(seen: ObservedNode) -> tuple[PendingCard, ...]:
     """Cards in no pool, each with every pool that would take it, and why it waits."""
-    entries: list[PendingCard] = []
     taken = taking(seen)
-    for device in seen.free:
-        entries += _waits(seen, device, taken)
-    return tuple(entries[: names.LIST_MAX])
+    entries = chain.from_iterable(_waits(seen, device, taken) for device in seen.free)
+    # Made one by one: thousands of pools that mean every card would be a second's work, to be cut off.
+    return tuple(islice(entries, names.LIST_MAX))
 
 
-def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> list[PendingCard]:
+def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterator[PendingCard]:
     inventory_id, named = device.status.inventory_id, claim(device)
     if inventory_id is None:
-        return []
+        return
     if is_true(device.status.conditions, IGNORED):
-        return [PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")]
+        yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
+        return
     if unfit(device, seen.facts) is not None:
-        return []  # only cards that could be pooled now wait for a decision
+        return  # only cards that could be pooled now wait for a decision
     if named is not None:
         found = claims.obstacle(seen, device)
-        reason = UNDECIDED.get(found.reason) if found else None
-        return [PendingCard(pool=named, inventory_id=inventory_id, reason=reason)] if reason else []
+        if found and (reason := UNDECIDED.get(found.reason)):
+            yield PendingCard(pool=named, inventory_id=inventory_id, reason=reason)
+        return
     takers = [pool for pool in seen.takers.get(device.name, ()) if serves(pool)]
     if not takers:
-        return [PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")]
-    return [
-        PendingCard(
-            pool=pool.name,
-            inventory_id=inventory_id,
-            auto_approved=is_automatic(pool, device, seen.settings),
-            reason="AwaitingApproval",
-            annotation_hint=hint(pool.name),
-        )
-        for pool in takers
-        if has_room(pool, taken)  # a pool that has all it may of this node has nothing to decide
-    ]
+        yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
+    for pool in takers:
+        if has_room(pool, taken):  # a pool that has all it may of this node has nothing to decide
+            yield PendingCard(
+                pool=pool.name,
+                inventory_id=inventory_id,
+                auto_approved=is_automatic(pool, device, seen.settings),
+                reason="AwaitingApproval",
+                annotation_hint=hint(pool.name),
+            )
 
 
 def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> Condition:

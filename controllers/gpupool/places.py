@@ -58,6 +58,7 @@ class Places:
     def forget(self, pool: str) -> None:
         """The pool is gone."""
         self._due.pop(pool, None)
+        self._world.candidates.forget(pool)
 
     async def _reconcile(self, name: str) -> float | None:
         seen = self._world.node(name)

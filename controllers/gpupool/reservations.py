@@ -6,6 +6,9 @@ made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod 
 ended                 ended (GPUReservationExpired where the time ran out)
 
 A pod that outlives its reservation keeps waiting; `controllers.gpupool.waiting` reserves for it anew.
+
+The times are the writer's word. No promise of ours ends later than a TTL from now, so one that claims to, as a webhook
+in foreign hands may write it, is cut to that: it ends like the others.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 GRACE = 0.05
 """Seconds added to a deadline, so that it has passed when the key comes back."""
+FAR = 900.0
+"""Seconds by which clocks may differ, or TTLs have been longer a moment ago, before an end is not believed."""
 
 
 def plan(seen: ObservedCard, now: float) -> Plan:
@@ -43,7 +48,8 @@ def plan(seen: ObservedCard, now: float) -> Plan:
             if pod is None:
                 draft.add(_is_gone(seen, reservation))
             continue
-        current = _seen(reservation, seen.settings) if pod is not None else reservation
+        current = _seen(reservation, seen.settings, now) if pod is not None else reservation
+        current = _bounded(current, seen.settings, now)
         if live(current, now):
             kept.append(current)
             draft.look_again(max(GRACE, seconds(current.expires_at) - now + GRACE))
@@ -74,12 +80,31 @@ def _is_gone(seen: ObservedCard, reservation: Reservation) -> Expect:
     return Expect(POD, seen.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
 
 
-def _seen(reservation: Reservation, settings: Settings) -> Reservation:
+def _seen(reservation: Reservation, settings: Settings, now: float) -> Reservation:
     """The reservation of a pod that has appeared: from now on it has the whole time to be bound."""
     if reservation.seen:
         return reservation
-    expires = seconds(reservation.since) + settings.admission.reservation_ttl
+    expires = _since(reservation, now) + settings.admission.reservation_ttl
     return replace(reservation, seen=True, expires_at=stamp_exact(expires))
+
+
+def _since(reservation: Reservation, now: float) -> float:
+    """When the promise was made, as far as that can be: a year that Python does not know, or far ahead, is now."""
+    try:
+        since = seconds(reservation.since)
+    except ValueError:
+        return now
+    return since if since < now + FAR else now
+
+
+def _bounded(reservation: Reservation, settings: Settings, now: float) -> Reservation:
+    """The reservation with an end that one of ours can have."""
+    longest = max(settings.admission.reservation_ttl, settings.admission.unseen_ttl)
+    try:
+        believed = seconds(reservation.expires_at) <= now + longest + FAR
+    except ValueError:
+        return reservation  # is over anyway
+    return reservation if believed else replace(reservation, expires_at=stamp_exact(now + longest))
 
 
 def _state(device: GPUDevice, kept: list[Reservation], now: float) -> str:

@@ -114,11 +114,25 @@ def decide(seen: Observed) -> Decision:
                 wanted.append(kept)
             case removal:
                 removals.append(removal)
+    wanted, left_out = _within_limit(wanted)
     wanted.sort(key=lambda card: card.address)
     removals = [removal for removal in removals if removal.device.metadata.deletion_timestamp is None]
-    of_node = _of_node(seen, _incomplete(seen, reading, wanted, models))
+    of_node = _of_node(seen, _incomplete(seen, reading, wanted, models, left_out))
     unnamed = bool(reading.problems) if reading else seen.labelled
     return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
+
+
+def _within_limit(wanted: list[Wanted]) -> tuple[list[Wanted], int]:
+    """So many cards as a node may have on record, and how many new ones are left out.
+
+    A single report cannot have more; one after the other could, if none of them says that the cards before are gone.
+    """
+    room = names.CARDS_MAX - sum(card.device is not None for card in wanted)
+    new = [card for card in wanted if card.device is None]
+    if len(new) <= room:
+        return wanted, 0
+    taken = new[: max(0, room)]
+    return [*(card for card in wanted if card.device is not None), *taken], len(new) - len(taken)
 
 
 def _is_left_over(seen: Observed, models: Sequence[nfd.Model] | None) -> bool:
@@ -231,7 +245,11 @@ def _is_fresh(seen: Observed) -> bool:
 
 
 def _incomplete(
-    seen: Observed, reading: Reading | None, cards: Sequence[Wanted], models: Sequence[nfd.Model] | None
+    seen: Observed,
+    reading: Reading | None,
+    cards: Sequence[Wanted],
+    models: Sequence[nfd.Model] | None,
+    left_out: int,
 ) -> Finding:
     """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
     node, report = seen.node, seen.report
@@ -247,6 +265,9 @@ def _incomplete(
     problems = [card.problem for card in reading.cards if card.problem]
     problems += [f"{card.address} is on record and not reported" for card in gone]
     problems += nfd.unreported(models or (), reading.cards)
-    if not cards and not models and seen.labelled:
-        problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
+    if left_out:
+        problems.append(
+            f"{left_out} more reported than a node may have on record ({names.CARDS_MAX}), where cards that are not"
+            " reported any more count until they are gone"
+        )
     return findings.node(seen.name, [*reading.problems, *problems])

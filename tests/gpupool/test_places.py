@@ -122,3 +122,15 @@ async def test_a_cluster_without_nodes_has_complete_lists() -> None:
     bench.places.start()
 
     assert bench.world.candidates.of("a") == ()
+
+
+async def test_nothing_is_kept_of_a_pool_that_is_gone(bench: Bench) -> None:
+    for name in ("n1", "n2"):
+        await bench.node(name)
+    bench.places.start()
+    bench.world.candidates.complete = True
+    assert bench.world.candidates.of("a") is not None
+    assert bench.world.candidates.of("none so far") == ()
+    for pool in ("a", "none so far"):
+        bench.places.forget(pool)
+    assert bench.world.candidates._listed == {}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.webhook import world
+from webhook import metrics
 from webhook.place import Placement, Share, Shelf
 from webhook.snapshot import Snapshot, Stores
 
@@ -206,3 +207,16 @@ def test_labels_of_a_namespace_come_with_the_view() -> None:
     assert found is not None
     assert found.metadata.labels == {"gpu": "yes"}
     assert snapshot.view("a", "nobody", world.NOW).namespace is None
+
+
+def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
+    """Cards and pods that still bear its name go after it; pools come and go for as long as the process lives."""
+    stores, snapshot = ready()
+    stores.pods.saw(versioned(world.stored_pod("p", "n0"), 3))
+    metrics.RESERVATIONS.labels("a").inc()
+    assert free(snapshot) == 0
+    stores.pools.saw(versioned(world.pool(), 4), deleted=True)
+    stores.devices.saw(versioned(world.device("n0", 0, published=None), 5))
+    stores.pods.saw(versioned(world.stored_pod("p", "n0"), 6), deleted=True)
+    assert not any("a" in kept for kept in (snapshot._shelves, snapshot._until, snapshot._dirty))
+    assert {"pool": "a"} not in [one.labels for family in metrics.RESERVATIONS.collect() for one in family.samples]

@@ -1,0 +1,185 @@
+"""Objects in the number and size that somebody might make them: what they cost, and where they end."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpunodeinventory import GPUNodeInventory
+from controllers.api.gpupool import GPUPool
+from controllers.api.kube import Pod
+from controllers.api.nodefeature import NodeFeature
+from controllers.api.record import adapter
+from controllers.api.tenant import TenantPod
+from controllers.bootstrap.records import Card
+from controllers.gpupool import nodes
+from controllers.inventory.cards import read
+from tests.gpupool import world as pools
+from tests.inventory import world as inventory
+from tests.inventory.plane import card, report
+from tests.webhook import world
+from webhook import validate
+from webhook.verdict import Ask, Denied
+
+QUARTER_MIB = 256 * 1024
+"""What the API server lets the annotations of one object be together."""
+SENTENCE = 2000
+
+
+def addressed(first: int, count: int) -> list[dict[str, str]]:
+    """So many cards at places of their own."""
+    at = range(first, first + count)
+    return [
+        card(0, address=f"{n >> 8:04x}:{n & 0xFF:02x}:00.0", uuid=f"GPU-00000000-0000-0000-0000-{n:012d}") for n in at
+    ]
+
+
+def test_a_node_has_sixty_four_cards_however_many_its_agent_tells_of() -> None:
+    """In one report, and in one after the other, each of which says that it does not tell of all."""
+    made = inventory.Cluster()
+    made.node(**{names.LABEL_PRESENT: "true"})
+    made.report(addressed(0, 10_000))
+    made.settle()
+    assert len(made.devices()) == names.CARDS_MAX
+    for first in range(100, 1000, 100):
+        nameless = card(0, address="")
+        made.report([*addressed(first, 64), nameless])
+        made.settle()
+        assert len(made.devices()) == names.CARDS_MAX
+    assert inventory.condition(made.inventory(), "InventoryIncomplete")[0] == "True"
+
+
+def test_who_is_left_out_is_said() -> None:
+    made = inventory.Cluster()
+    made.node(**{names.LABEL_PRESENT: "true"})
+    made.report(addressed(0, 62))
+    made.settle()
+    made.report([*addressed(0, 62), *addressed(100, 2), card(0, address="")])
+    made.settle()
+    for number in range(2):
+        device = made.device(f"{inventory.NODE}-0000-{number:02x}-00-0")
+        device["status"]["poolRef"] = {"name": "a", "resource": names.resource_name("a")}
+        made._touch(("GPUDevice", device["metadata"]["name"]))
+    made.report([*addressed(2, 60), *addressed(100, 2), *addressed(200, 1)])
+    made.settle()
+    assert len(made.devices()) == names.CARDS_MAX
+    problem = inventory.message(made.inventory(), "InventoryIncomplete")
+    assert "1 more reported than a node may have on record (64)" in problem
+
+
+def test_room_comes_back_when_a_whole_report_says_who_is_gone() -> None:
+    made = inventory.Cluster()
+    made.node(**{names.LABEL_PRESENT: "true"})
+    made.report(addressed(0, 64))
+    made.settle()
+    made.report(addressed(100, 64))
+    made.settle()
+    assert {name.rpartition("-0000-")[2] for name in made.devices()} == {f"{n:02x}-00-0" for n in range(100, 164)}
+
+
+def test_a_report_of_thirty_thousand_elements_is_read_in_no_time() -> None:
+    """As many as an object of 1.5 MiB, etcd's limit, can hold."""
+    body = report("n", [{"address": f"{n:08x}:00:00.0"} for n in range(30_000)])
+    assert len(json.dumps(body)) > 1_000_000
+    feature = adapter(NodeFeature).validate_python(body)
+    began = time.process_time()
+    reading = read(feature)
+    assert time.process_time() - began < 2
+    assert reading is not None
+    assert len(reading.cards) == names.CARDS_MAX
+    assert not reading.all_named
+
+
+FLOOD = {f"example.com/{n}": "x" * 1000 for n in range(QUARTER_MIB // 1010)}
+WANTED = {names.ASSIGNMENT: "a", names.RETURN: "true", names.LABEL_IGNORE: "true"}
+OF_PODS = {names.REQUEST_ID: "r", names.DEVICES: "d"}
+
+
+@pytest.mark.parametrize(("record", "kept"), [(GPUDevice, WANTED), (Card, WANTED), (TenantPod, OF_PODS)])
+def test_caches_hold_of_annotations_what_is_read(record: Any, kept: dict[str, str]) -> None:
+    """Thousands of cards, or of pods that have ended and are not deleted, with a quarter of a megabyte each."""
+    meta = {"name": "x", "annotations": {**FLOOD, **kept}, "labels": {names.LABEL_POOL: "a"}}
+    body = json.dumps({"metadata": meta}).encode()
+    assert len(body) > QUARTER_MIB
+    decode = adapter(record).validate_json
+    found = decode(body)
+    assert found.metadata.annotations == kept
+    tracemalloc.start()
+    cached = [decode(body) for _ in range(100)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(cached) == 100
+    assert size < 100 * 10_000
+
+
+def test_of_a_pods_labels_only_ours_is_held() -> None:
+    labels = {**{f"example.com/{n}": "x" for n in range(1000)}, names.LABEL_POOL: "a"}
+    found = adapter(TenantPod).validate_python({"metadata": {"name": "p", "labels": labels}})
+    assert found.metadata.labels == {names.LABEL_POOL: "a"}
+
+
+def test_ten_thousand_pools_that_all_mean_a_card_are_listed_in_part() -> None:
+    made = pools.Cluster()
+    made.node("n1", 8)
+    for number in range(10_000):
+        made.pool(f"p{number}")
+    view = made.view()
+    began = time.process_time()
+    made.execute(nodes.plan(view.node("n1"), made.now).actions, names.MANAGER_POOL)
+    took = time.process_time() - began
+    (found,) = made.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
+    assert found.status.pools is not None
+    assert len(found.status.pools.pending) == names.LIST_MAX
+    assert len(json.dumps(made.objects["GPUNodeInventory", "n1"])) < 200_000
+    assert took < 2
+
+
+def test_a_wrong_name_among_ten_thousand_pools_is_one_sentence() -> None:
+    refusal = validate.pool_gives(Ask("typo", 1), None, (f"pool-{n:05d}" for n in range(10_000)))
+    assert refusal is not None
+    assert refusal.word == names.POOL_NOT_FOUND
+    assert len(refusal.message) < SENTENCE
+
+
+def test_a_pod_of_five_thousand_pools_is_refused_in_one_sentence() -> None:
+    limits = {names.resource_name(f"p{n}"): "1" for n in range(5000)}
+    pod = world.pod()
+    pod["spec"]["containers"] = [world.container(limits)]
+    refusal = judged(pod)
+    assert isinstance(refusal, Denied)
+    assert refusal.word == names.MIXED_POOL_REQUEST
+    assert "5000 pools" in refusal.message
+    assert len(refusal.message) < SENTENCE
+
+
+def test_a_pod_of_five_thousand_containers_is_counted() -> None:
+    pod = world.pod()
+    pod["spec"]["containers"] = [
+        {**world.container({names.resource_name(world.POOL): "1"}), "name": f"c{n}"} for n in range(5000)
+    ]
+    found = judged(pod)
+    assert isinstance(found, Ask)
+    assert found.units == 5000
+
+
+def judged(pod: dict[str, Any]) -> object:
+    """What the webhook makes of the request itself, and that it takes no time."""
+    began = time.process_time()
+    found = validate.asked(world.request_of(pod).pod.spec)
+    assert time.process_time() - began < 2
+    return found
+
+
+def test_pools_and_pods_are_what_they_were() -> None:
+    """The trimmed records are for what strangers write; the others keep every key."""
+    meta = {"name": "x", "annotations": {"example.com/a": "x"}, "labels": {"example.com/l": "x"}}
+    for record in (GPUPool, Pod):
+        found = adapter(record).validate_python({"metadata": meta})
+        assert found.metadata.annotations == meta["annotations"]
+        assert found.metadata.labels == meta["labels"]
