@@ -8,6 +8,7 @@ NODES ?= 4
 PROFILE ?=
 BENCH_NODES ?= 500
 BENCH_LARGE ?= 2000
+SOAK_MINUTES ?= 30
 T ?=
 
 .PHONY: help
@@ -108,6 +109,10 @@ status: venv ## what runs
 .PHONY: bench
 bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
 	@$(PY) -m sim bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
+
+.PHONY: soak
+soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/reliability.md)
+	@$(PY) -m sim soak --minutes $(SOAK_MINUTES)
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows

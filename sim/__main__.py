@@ -1,4 +1,4 @@
-"""The command line behind the Makefile: `python -m sim up|down|status|demo|bench`."""
+"""The command line behind the Makefile: `python -m sim up|down|status|demo|bench|soak`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,21 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         help="one theme, such as coldstart, webhook or burst (a wrong one lists them); may be given several times",
     )
+    soak = commands.add_parser("soak", help="churn for half an hour; slopes of memory, descriptors, tasks, requests")
+    soak.add_argument("--minutes", type=_minutes, default=30.0, help="of churn (default: 30); at least 3")
+    soak.add_argument("--seed", type=_count, default=1, help="another one lets pods come otherwise (default: 1)")
+    soak.add_argument("-o", "--output", choices=("text", "json"), default="text")
     return parser
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 3 <= minutes <= 24 * 60:  # noqa: PLR2004 - a warm-up and some cycles; a day
+        raise argparse.ArgumentTypeError(f"minutes of churn are 3 to 1440, got {text!r}")
+    return minutes
 
 
 def _count(text: str) -> int:
@@ -77,6 +91,11 @@ def _run(args: argparse.Namespace) -> int:
             from sim.demo import story
 
             return story.play(args.dir, keep=args.keep)
+        case "soak":
+            from sim.soak import run as soaking
+            from sim.soak.course import Length
+
+            return soaking.soak(args.dir, Length(60 * args.minutes), args.seed, args.output)
         case _:
             from sim.bench import run
             from sim.bench.rows import Sizes

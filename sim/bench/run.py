@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from sim import controlplane, programs
@@ -24,6 +20,7 @@ from sim.bench import admission, burst, change, coldstart, large, latency, monit
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
+from sim.ending import orderly_end
 from sim.errors import UserError
 from sim.programs import Progress
 
@@ -38,7 +35,6 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "pod": latency.measure,
 }
 USAGE = 2
-TERMINATED = 128 + signal.SIGTERM
 
 
 def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
@@ -62,7 +58,7 @@ def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
     progress, machine, started = programs.for_stream(), facts(), time.time()
     rows: list[tuple[str, Row]] = []
     raw: dict[str, Any] = {}
-    with _orderly_end():
+    with orderly_end():
         for name in chosen:
             result = THEMES[name](below, sizes, progress)
             rows += [(name, row) for row in result.rows]
@@ -86,20 +82,3 @@ def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-@contextmanager
-def _orderly_end() -> Iterator[None]:
-    """SIGTERM ends the benchmark as Ctrl-C does, so that nothing of it stays up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -84,9 +84,7 @@ class Subject:
     async def metrics(self) -> dict[str, float]:
         """Its metrics by name with labels; reading them resets the event loop's worst stall."""
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}/metrics") as answer:
-            lines = (await answer.text()).splitlines()
-        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, value in pairs}
+            return told(await answer.text())
 
     async def until_logged(self, event: str, within: float) -> float:
         """Wait until it has logged an event; returns when, in seconds since the epoch. Raises UserError."""
@@ -137,6 +135,12 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[_UTIME]) + int(fields[_STIME])) / os.sysconf("SC_CLK_TCK")
+
+
+def told(text: str) -> dict[str, float]:
+    """Metrics by name with labels, of what a process answers."""
+    pairs = (line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
 
 
 def total(metrics: dict[str, float], name: str) -> float:
