@@ -265,6 +265,8 @@ def _incomplete(
     problems = [card.problem for card in reading.cards if card.problem]
     problems += [f"{card.address} is on record and not reported" for card in gone]
     problems += nfd.unreported(models or (), reading.cards)
+    if not cards and not models and seen.labelled:
+        problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
     if left_out:
         problems.append(
             f"{left_out} more reported than a node may have on record ({names.CARDS_MAX}), where cards that are not"
