@@ -61,7 +61,7 @@ class Reconciler:
         self._listed: dict[str, float] = {}  # when the pools' lists were written, in monotonic seconds
         self.sayings = Sayings(process, world)
         self.pools = Controller("pools", self._pool, workers=POOL_WORKERS)
-        self.nodes = Places(process, world, self.sayings.controller.add_after)
+        self.nodes = Places(process, world, self.sayings.controller.add)
         self.cards = Controller("cards", self._card, workers=CARD_WORKERS)
         self.queues = Queues(process, world)
         self.tainting = Tainting(process, world)

@@ -7,6 +7,7 @@ after the other are one write of their node, and a state that passes is not writ
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,8 @@ CANDIDATES_PERIOD = 5.0
 class Places:
     """Reconciles nodes, and keeps the candidates of all pools."""
 
-    def __init__(self, process: Process, world: World, wake: Callable[[str, float], None]) -> None:
-        """Make the loop. `wake(pool, seconds)` has a pool looked at after a while."""
+    def __init__(self, process: Process, world: World, wake: Callable[[str], None]) -> None:
+        """Make the loop. `wake(pool)` has a pool looked at."""
         self._execute, self._world, self._wake = process.executor.execute, world, wake
         self._since: dict[str, float] = {}  # when a node that has something to say first had it
         self._due: dict[str, float] = {}  # when a pool was, or will be, woken for its candidates
@@ -52,8 +53,8 @@ class Places:
             self.controller.add_all(inventory.name for inventory in self._world.inventories)
         elif (now := time.monotonic()) >= self._all_due:  # else all are about to be looked at anyway
             self._all_due = now + after
-            for inventory in self._world.inventories:
-                self.controller.add_after(inventory.name, after)
+            # A timer of its own: of a key's times a queue keeps the earliest, and what changes after that one was lost.
+            asyncio.get_running_loop().call_later(after, self.everything)
 
     def forget(self, pool: str) -> None:
         """The pool is gone."""
@@ -91,4 +92,4 @@ class Places:
             due = self._due.get(pool, float("-inf"))
             if due <= now and self._world.pools.get(pool) is not None:
                 self._due[pool] = due = max(now + CANDIDATES_DELAY, due + CANDIDATES_PERIOD)
-                self._wake(pool, due - now)
+                asyncio.get_running_loop().call_later(due - now, self._wake, pool)  # a timer of its own, as above

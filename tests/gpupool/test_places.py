@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +13,13 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.gpupool import places
 from controllers.gpupool.places import Places
+from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Action
 from tests.gpupool.world import KINDS, Cluster
+from tests.tools.apiserver import until
 
 SETTLE = 0.15
+DELAY, PERIOD = 0.02, 0.3
 
 
 class Bench:
@@ -26,7 +30,7 @@ class Bench:
         self.written: list[str] = []
         self.woken: list[str] = []
         process: Any = SimpleNamespace(executor=SimpleNamespace(execute=self._execute))
-        self.places = Places(process, self.world, lambda pool, _: self.woken.append(pool))
+        self.places = Places(process, self.world, self.woken.append)
         self.world.candidates.complete = False
 
     async def _execute(self, actions: tuple[Action, ...]) -> None:
@@ -48,6 +52,8 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(places, "SETTLE", SETTLE)
+    monkeypatch.setattr(places, "CANDIDATES_DELAY", DELAY)
+    monkeypatch.setattr(places, "CANDIDATES_PERIOD", PERIOD)
     cluster = Cluster()
     cluster.node("n1", 4)
     cluster.node("n2", 1)
@@ -95,26 +101,70 @@ async def test_lists_are_complete_when_every_node_has_been_looked_at(bench: Benc
     found = bench.world.candidates.of("a")
     assert found is not None
     assert len(found) == 5
-    assert bench.woken == ["a"]
+    await until(lambda: bench.woken == ["a"], "pool a to be woken")
 
 
 async def test_candidates_wake_a_pool_at_a_pace_of_their_own(bench: Bench) -> None:
     bench.places.start()
     for node in ("n1", "n2"):
         await bench.node(node)
-    bench.woken.clear()
+    await until(lambda: bench.woken == ["a"], "pool a to be woken")
+    began = time.monotonic()
 
     for ready in (False, True) * 3:
         bench.cluster.unready("n1", ready=ready)
         bench.refresh()
         await bench.node("n1")
 
-    assert bench.woken == []  # it is to be woken already, and will see the last of them
+    assert bench.woken == ["a"]  # once more, in a while, and then it will see the last of them
+    await until(lambda: len(bench.woken) == 2, "pool a to be woken again")
+    assert time.monotonic() - began > PERIOD - 0.05
+
+
+async def test_a_pool_that_was_looked_at_for_another_reason_is_still_woken_for_its_candidates(bench: Bench) -> None:
+    """A queue keeps the earliest of a key's times; what changes between that one and a later one is not lost."""
+    looked: list[float] = []
+
+    async def look(_: str) -> None:
+        looked.append(time.monotonic())
+
+    sayings = Controller("sayings", look)
+    bench.places._wake = sayings.add
+    running = asyncio.create_task(sayings.run())
+    bench.places.start()
+    for node in ("n1", "n2"):
+        await bench.node(node)
+    await until(lambda: looked, "the pool to be looked at")
+
     bench.cluster.unready("n1")
     bench.refresh()
-    bench.places._due["a"] -= places.CANDIDATES_DELAY  # it has been
+    await bench.node("n1")  # the pool is to be woken after PERIOD
+    sayings.add_after("a", DELAY)  # something else has changed, and settles sooner
+    await until(lambda: len(looked) == 2, "the pool to be looked at for it")
+    bench.cluster.unready("n1", ready=True)
+    bench.refresh()
     await bench.node("n1")
-    assert bench.woken == ["a"]
+    changed = time.monotonic()
+    await until(lambda: looked[-1] > changed, "the last change to be seen")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_nodes_look_at_a_pool_that_changed_after_they_did(bench: Bench) -> None:
+    looked: list[str] = []
+
+    async def look(name: str) -> None:
+        looked.append(name)
+
+    nodes = bench.places.controller = Controller("nodes", look)
+    running = asyncio.create_task(nodes.run())
+    bench.places.everything(PERIOD)
+    nodes.add_after("n1", DELAY)  # it has something to say, which settles sooner
+    await until(lambda: looked == ["n1"], "n1 to be looked at")
+    bench.places.everything(PERIOD)  # another pool changes: all are to be looked at already
+    await until(lambda: sorted(looked) == ["n1", "n1", "n2"], "both nodes to be looked at after it")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_cluster_without_nodes_has_complete_lists() -> None:
