@@ -162,9 +162,9 @@ def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Ite
 def _obeyed(card: Card, made: Condition | None) -> Iterator[Action]:
     """A person's command is removed when nothing is left to write of what it did, or could not do."""
     about = ref(GPUDEVICE, card)
+    yield Merge(about, card.metadata.resource_version, {"metadata": {"annotations": {names.RETURN: None}}})
     if made is None or made.reason != judge.RETURNED:
         why = f"{made.reason}: {made.message}" if made is not None and made.status == "True" else "it is not faulted"
         text = sentence(f"{names.RETURN} changes nothing: {why}")
         see = f"What keeps the card out is in its conditions: kubectl describe gpudevice {card.name}"
         yield Note(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")
-    yield Merge(about, card.metadata.resource_version, {"metadata": {"annotations": {names.RETURN: None}}})

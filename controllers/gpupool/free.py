@@ -45,10 +45,9 @@ def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
     if wanted == known and automatic == bool(device.status.auto_attach):
         return []
     about = ref(GPUDEVICE, device)
-    actions: list[Action] = []
+    actions: list[Action] = [Apply(about, own_status(wanted, auto_attach=automatic or None), "status")]
     if wanted is not None and (known is None or known.message != wanted.message):
         actions.append(Note(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
-    actions.append(Apply(about, own_status(wanted, auto_attach=automatic or None), "status"))
     return actions
 
 

@@ -73,7 +73,7 @@ def _summary(seen: ObservedNode, members: list[GPUDevice], now: float) -> list[A
     if pools == inventory.status.pools and unassigned == find(inventory.status.conditions, UNASSIGNED_DEVICE):
         return []
     status = {"pools": to_json(pools), "conditions": [to_json(unassigned)]}
-    return [*undecided(seen, unassigned), Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status")]
+    return [Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status"), *undecided(seen, unassigned)]
 
 
 def _assigned(seen: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:

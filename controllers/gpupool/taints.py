@@ -80,7 +80,7 @@ def plan(seen: ObservedTaints) -> Plan:
     left = [taint for taint in node.spec.taints if not _goes(taint, wanted, known)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
-    taints = [_json(taint) for taint in left]
+    taints, withheld = [_json(taint) for taint in left], list[Note]()
     for place, (taint, pool) in wanted.items():
         if place in there:
             if place in ours:
@@ -88,7 +88,7 @@ def plan(seen: ObservedTaints) -> Plan:
             continue
         if (pod := _hurt(seen, taint)) is not None:
             draft.look_again(LOOK_AGAIN)
-            draft.add(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, _sentence(taint, pool, pod)))
+            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, _sentence(taint, pool, pod)))
             continue
         ours[place] = pool
         taints.append(_json(taint))
@@ -97,6 +97,7 @@ def plan(seen: ObservedTaints) -> Plan:
     if not same or record != node.metadata.annotations.get(names.POOL_TAINTS):
         body = {"metadata": {"annotations": {names.POOL_TAINTS: record}}, "spec": {"taints": taints or None}}
         draft.add(Merge(ref(NODE, node), node.metadata.resource_version, body))
+    draft.add(*withheld)
     return draft.done()
 
 

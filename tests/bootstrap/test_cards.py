@@ -253,7 +253,7 @@ def test_a_command_that_changes_nothing_is_told_and_removed(ready: Cluster) -> N
     ask_back(ready)
     ready.hear("silent")
     made = ready.step()
-    assert [type(action) for action in made.actions] == [Note, Merge]
+    assert [type(action) for action in made.actions] == [Merge, Note]
     assert notes(made) == [(DEVICE, names.EVENT_RETURN_IGNORED)]
     assert "it is not faulted" in next(action.message for action in made.actions if isinstance(action, Note))
     assert names.RETURN not in ready.annotations()

@@ -58,12 +58,18 @@ class Model:
         """Carry actions out, or only the first `stop_after` writes of them."""
         done = 0
         uids: dict[tuple[str, str], str] = {}
+        told: set[tuple[str, str]] = set()
+        written: set[tuple[str, str]] = set()
         for action in actions:
             if isinstance(action, Note):
+                told |= {(action.about.resource.kind, action.about.name)} - written
                 continue
             if isinstance(action, Expect):
                 self._expect(action)
                 continue
+            about = (action.ref.resource.kind, action.ref.name)
+            assert about not in told, f"{about} is told of before it is written: again with each try"
+            written.add(about)
             if stop_after is not None and done >= stop_after:
                 return
             self._one(action, manager, uids)
@@ -77,6 +83,8 @@ class Model:
         found = self.objects.get(key)
         if isinstance(action, Delete):
             if found is not None and found["metadata"]["uid"] == ref.uid:
+                if action.resource_version not in (None, found["metadata"]["resourceVersion"]):
+                    raise ConflictError(key)
                 del self.objects[key]
             return
         uid = ref.uid or uids.get(key)
