@@ -7,8 +7,9 @@ ended                 ended (GPUReservationExpired where the time ran out)
 
 A pod that outlives its reservation keeps waiting; `controllers.gpupool.waiting` reserves for it anew.
 
-The times are the writer's word. No promise of ours ends later than a TTL from now, so one that claims to, as a webhook
-in foreign hands may write it, is cut to that: it ends like the others.
+The times are the writer's word. No promise of ours ends later than a TTL from now, so one that claims to end long after
+that (`FAR`), as a webhook in foreign hands may write it, is cut to it. What a clock that is wrong by less has written
+is believed: cutting it by a clock that is wrong itself would give a promised card to somebody else.
 """
 
 from __future__ import annotations

@@ -63,16 +63,21 @@ class Writes:
     async def card(
         self, node: Node, device: GPUDevice, offered: Published | None, served: tuple[Allocation, ...]
     ) -> None:
-        """Write what the plugin says of a card, where it differs: both fields, since one apply owns both."""
+        """Write what the plugin says of a card, where it differs and if nobody has changed the card since.
+
+        Both fields, since one apply owns both. What was decided on an older card may not be so any more: it is decided
+        again on the present one.
+        """
         if (device.status.published, device.status.allocations) == (offered, served):
             return
+        meta = device.metadata
         status: dict[str, Any] = {"allocations": [to_json(entry) for entry in served]} if served else {}
         if offered is not None:
             status["published"] = to_json(offered)
         body = {
             "apiVersion": GPUDEVICE.api_version,
             "kind": GPUDEVICE.kind,
-            "metadata": {"name": device.name, "uid": device.metadata.uid},
+            "metadata": {"name": device.name, "uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": status,
         }
         client = self.as_agent(api.MANAGER_PLUGIN, node)

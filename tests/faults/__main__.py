@@ -1,6 +1,6 @@
 """`python -m tests.faults`: run one plan, list plans, or run a campaign.
 
-python -m tests.faults run pool/kill-before/gpupool.3      one plan, with its references where they are missing
+python -m tests.faults run pool/rbac/gpupool@2             one plan, with its references where they are missing
 python -m tests.faults list [words…]                       plans that a campaign has (names that contain all words)
 python -m tests.faults campaign [--only REGEX] [--most N]  every crash and a share of the rest; goes on where it was
 python -m tests.faults campaign --all                      really all of them
@@ -17,8 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.faults import plans, report, worker
-from tests.faults.campaign import QUIET, ROOT, Campaign, all_workloads, workers_for_machine
+from tests.faults import outcomes, plans, report, worker
+from tests.faults.campaign import QUIET, Campaign, all_workloads, workers_for_machine
+from tests.faults.crew import ROOT
 from tests.faults.plans import Plan
 from tests.faults.regressions import REGRESSIONS
 
@@ -26,38 +27,47 @@ FOLDER = ROOT / ".run" / "faults"
 
 
 def main() -> int:
-    """Do what the arguments say; 1 where a plan failed."""
+    """Do what the arguments say; the status is `outcomes.status`."""
     args = _parser().parse_args()
     if args.verb == "worker":
         worker.main(args.folder, tuple(args.wrap))
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers take their control planes down
     args.folder.mkdir(parents=True, exist_ok=True)
-    made = Campaign(
-        args.folder,
-        args.workers,
-        args.quiet or QUIET["campaign" if args.verb == "campaign" else "smoke"],
-        args.wrap,
-        tell=_tell,
-    )
-    made.deadline = time.monotonic() + 60 * args.minutes
+    made = _campaign_of(args)
     made.load()
     if args.verb == "run":
         chosen = [Plan.parse(name) for name in args.plans]
         for plan in chosen:
             made.results.pop(str(plan), None)
         asyncio.run(_run(made, chosen))
-        names = {str(plan) for plan in chosen} | {f"{plan.workload}/none/{n}" for plan in chosen for n in (1, 2)}
-        return _said(made, names)
+        workloads = {plan.workload for plan in chosen}
+        references = {name for name in made.results if Plan.parse(name).fault == plans.REFERENCE}
+        names = {str(plan) for plan in chosen} | {n for n in references if Plan.parse(n).workload in workloads}
+        return _said(made, names, [str(plan) for plan in chosen if plan.fault != plans.REFERENCE])
     if args.verb == "campaign":
         asyncio.run(_campaign(made, args.only, args.most, everything=args.all))
-        return _said(made, set(made.results))
     if args.verb == "list":
         for plan in made.every_plan(all_workloads()):
             if all(word in str(plan) for word in args.words):
                 _tell(str(plan))
         return 0
-    return _said(made, set(made.results))
+    return _said(made, set(made.results), made.planned)
+
+
+def _campaign_of(args: argparse.Namespace) -> Campaign:
+    """Results of single plans are asked otherwise than a campaign's: they count for themselves."""
+    single = args.verb == "run" or (args.verb == "list" and args.single)
+    made = Campaign(
+        args.folder,
+        args.workers,
+        args.quiet or QUIET["smoke" if single else "campaign"],
+        args.wrap,
+        tell=_tell,
+        last=0.0 if single else QUIET["long"],
+    )
+    made.deadline = time.monotonic() + 60 * args.minutes
+    return made
 
 
 async def _run(made: Campaign, chosen: list[Plan]) -> None:
@@ -68,20 +78,23 @@ async def _run(made: Campaign, chosen: list[Plan]) -> None:
 
 async def _campaign(made: Campaign, only: str, most: int, *, everything: bool) -> None:
     workloads = [w for w in all_workloads() if not only or re.search(only, w) or "/" in only]
-    await made.refer(workloads, last=QUIET["long"])
+    await made.refer(workloads)
     kept = [plan for plan in REGRESSIONS if plan.workload in workloads]
     found = dict.fromkeys([*made.every_plan(workloads, sampled=not everything), *kept])
     every = [plan for plan in found if re.search(only, str(plan))]
-    await made.run(plans.pruned(every, most))
+    chosen = plans.pruned(every, most)
+    made.planned = [str(plan) for plan in chosen]
+    await made.run(chosen)
     await made.dismiss()
 
 
-def _said(made: Campaign, names: set[str]) -> int:
+def _said(made: Campaign, names: set[str], planned: list[str]) -> int:
     chosen = [result for name, result in made.results.items() if name in names]
-    text = report.text(chosen, made.code)
+    masked = made.masked({Plan.parse(result["plan"]).workload for result in chosen})
+    text = report.text(chosen, made.code, planned, masked)
     (made.folder / "report.txt").write_text(text + "\n")
     _tell(text)
-    return 1 if any(result["outcome"] == "failed" for result in chosen) else 0
+    return outcomes.status(chosen, planned)
 
 
 def _tell(line: str) -> None:
@@ -110,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     several.add_argument("--most", type=int, default=1_000_000, help="so many plans, evenly out of all")
     listed = verbs.add_parser("list", help="list plans")
     listed.add_argument("words", nargs="*")
+    listed.add_argument("--single", action="store_true", help="over references that `run` made")
     verbs.add_parser("report", help="what is known about this code")
     inner = verbs.add_parser("worker")
     inner.add_argument("--folder", type=Path, required=True)

@@ -1,7 +1,8 @@
-"""Many plans on several grounds at once: references first, then every plan that has no result for this code yet.
+"""Many plans on several grounds at once: references first, then every plan that has no result of its kind yet.
 
-Results are appended to a file, a line of JSON each, with a hash of the code that they are about: a campaign that was
-cut short goes on where it was, and one over other code begins anew.
+Results are appended to a file, a line of JSON each, with a key: a hash of the code that they are about, and of all that
+decides how it was asked. A campaign that was cut short goes on where it was, and one over other code begins anew. What
+failed and could be chance is run once more (`outcomes`).
 """
 
 from __future__ import annotations
@@ -15,27 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.faults import plans, runner
-from tests.faults.crew import ROOT, Helper
+from tests.faults import outcomes, plans, runner
+from tests.faults.crew import Helper
+from tests.faults.fingerprint import code_hash
 from tests.faults.plans import Facts, Plan
+from tests.faults.processes import PACE
 from tests.faults.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-CODE: Final = ("controllers", "webhook", "sim", "templates", "crds", "tests/faults")
 GB_EACH: Final = 2.5
 """Memory of one control plane with everything."""
-
-
-def code_hash() -> str:
-    """Of everything that decides what a plan does."""
-    digest = hashlib.sha256()
-    for folder in CODE:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and path.suffix in (".py", ".yaml", ".tpl", ".toml") and "__pycache__" not in path.parts:
-                digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def workers_for_machine() -> int:
@@ -54,31 +46,59 @@ class Campaign:
     wrapped: Sequence[str] = ()
     tell: Callable[[str], None] = print
     code: str = field(default_factory=code_hash)
+    last: float = 0.0
+    """How long the last reference of each workload is to be quiet, at least."""
     deadline: float = float("inf")
     """No plan is begun after this, monotonic."""
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     _crew: list[Helper] = field(default_factory=list)
 
     @property
+    def key(self) -> str:
+        """What a result is about: the code, and how it is asked."""
+        asked = [self.code, self.quiet, self.last, PACE, *self.wrapped]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]
+
+    @property
     def file(self) -> Path:
         """Where results are appended."""
         return self.folder / "results.jsonl"
 
+    @property
+    def _plan_file(self) -> Path:
+        return self.folder / "planned" / f"{self.key}.json"
+
+    @property
+    def planned(self) -> list[str]:
+        """The plans that the last campaign of this kind was to run; none before it."""
+        found: list[str] = json.loads(self._plan_file.read_text()) if self._plan_file.exists() else []
+        return found
+
+    @planned.setter
+    def planned(self, chosen: Sequence[str]) -> None:
+        self._plan_file.parent.mkdir(parents=True, exist_ok=True)
+        self._plan_file.write_text(json.dumps(list(chosen)))
+
     def reference_file(self, workload: str) -> Path:
         """Where a workload's reference is."""
-        return self.folder / "references" / f"{self.code}-{workload}.json"
+        return self.folder / "references" / f"{self.key}-{workload}.json"
 
     def load(self) -> None:
-        """Take over what was found about this code before."""
+        """Take over what was found before and has the same key."""
         if self.file.exists():
             for line in self.file.read_text().splitlines():
                 result = json.loads(line)
-                if result.get("code") == self.code:
+                if result.get("key") == self.key:
                     self.results[result["plan"]] = result
 
     def facts(self, workload: str) -> Facts:
         """Where faults can strike, once there is a reference."""
         return Facts(**json.loads(self.reference_file(workload).read_text())["facts"])
+
+    def masked(self, workloads: Collection[str]) -> dict[str, list[str]]:
+        """The paths that are not compared, by workload, of those that have a reference."""
+        there = [name for name in workloads if self.reference_file(name).exists()]
+        return {name: json.loads(self.reference_file(name).read_text())["masked"] for name in there}
 
     def every_plan(self, workloads: Collection[str], *, sampled: bool = False) -> list[Plan]:
         """All plans of workloads that have a reference: crashes and others; `sampled`: of these a share."""
@@ -91,31 +111,55 @@ class Campaign:
                 found += plans.sampled(workload, facts, turn) if sampled else plans.others(workload, facts)
         return found
 
-    async def refer(self, workloads: Sequence[str], runs: int = 2, last: float = 0.0) -> None:
-        """Make the references that are missing; `last`: how long the last run of each is to be quiet, at least."""
-        missing = [w for w in workloads if not self.reference_file(w).exists()]
+    async def refer(self, workloads: Sequence[str], runs: int = 2) -> None:
+        """Make the references that are missing; one that fails is made once more."""
         self.reference_file("x").parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(2):
+            missing = [w for w in workloads if not self.reference_file(w).exists()]
+            tasks = [{"refer": name, "runs": runs, "quiet": self.quiet, "last": self.last} for name in missing]
+            await self._work(tasks, self._keep_reference)
 
-        def keep(answer: dict[str, Any]) -> None:
-            for result in answer.get("results", [answer]):
-                self._keep(result)
-            if answer.get("reference") and all(r["outcome"] == "passed" for r in answer["results"]):
-                workload = Plan.parse(answer["results"][0]["plan"]).workload
-                self.reference_file(workload).write_text(json.dumps(answer["reference"]))
-
-        await self._work([{"refer": name, "runs": runs, "quiet": self.quiet, "last": last} for name in missing], keep)
+    def _keep_reference(self, answer: dict[str, Any]) -> None:
+        results = answer.get("results", [answer])
+        for result in results:
+            self._keep(result)
+        if answer.get("reference") and all(r["outcome"] == outcomes.PASSED for r in results):
+            workload = Plan.parse(results[0]["plan"]).workload
+            self.reference_file(workload).write_text(json.dumps(answer["reference"]))
 
     async def run(self, chosen: Sequence[Plan]) -> None:
-        """Run the plans that have no result yet and whose workload has a reference."""
-        tasks = [
+        """Run the plans that have no result yet and whose workload has a reference; once more those in doubt."""
+        able = [plan for plan in chosen if self.reference_file(plan.workload).exists()]
+        await self._work(self._tasks([plan for plan in able if str(plan) not in self.results]), self._keep)
+        await self._finish()
+        again = [plan for plan in able if outcomes.is_doubtful(self.results.get(str(plan), {"outcome": ""}))]
+        await self._work(self._tasks(again), self._keep)
+        await self._finish()
+
+    def _tasks(self, chosen: Sequence[Plan]) -> list[dict[str, Any]]:
+        return [
             {"plan": str(plan), "reference": str(self.reference_file(plan.workload)), "quiet": self.quiet}
             for plan in chosen
-            if str(plan) not in self.results and self.reference_file(plan.workload).exists()
         ]
-        await self._work(tasks, self._keep)
+
+    async def _finish(self) -> None:
+        """What the last plan of each ground left is wiped away, too."""
+        for answer in await asyncio.gather(*(helper.ask({"finish": True}) for helper in self._crew)):
+            self._later(answer)
 
     def _keep(self, result: dict[str, Any]) -> None:
-        result["code"] = self.code
+        before = self.results.get(result["plan"])
+        self._write(outcomes.together(before, result) if before and outcomes.is_doubtful(before) else result)
+
+    def _later(self, answer: dict[str, Any]) -> None:
+        """What showed of plans after they had their result."""
+        for name, sentences, certain in answer.pop("later", ()):
+            if name in self.results:
+                self._write(outcomes.amended(self.results[name], sentences, certain=certain))
+                self.tell(f"afterwards, of {name}: {sentences[0][:160]}")
+
+    def _write(self, result: dict[str, Any]) -> None:
+        result = {**result, "code": self.code, "key": self.key}
         self.results[result["plan"]] = result
         with self.file.open("a") as file:
             file.write(json.dumps(result) + "\n")
@@ -129,6 +173,7 @@ class Campaign:
         async def one(helper: Helper) -> None:
             while waiting and time.monotonic() < self.deadline:
                 answer = await helper.ask(waiting.pop())
+                self._later(answer)
                 keep(answer)
                 done[0] += 1
                 self._progress(answer, done[0], len(tasks), began)

@@ -8,11 +8,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.faults.processes import PACE
+from tests.faults.worker import failed
+
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+REFER_SECONDS: Final = 3600.0 * PACE
+PLAN_SECONDS: Final = 1200.0 * PACE
+"""After which a worker that has not answered is taken for hung: grounds are tried twice, and each of a plan's parts has
+a limit of its own that is much shorter."""
+END_SECONDS: Final = 120.0
+"""For taking a control plane down."""
 LINE_MAX: Final = 64 << 20
 """Bytes of an answer: a reference has every leaf of a cluster."""
 
@@ -30,7 +39,7 @@ class Helper:
         return self._folder.with_suffix(".log")
 
     async def ask(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Its answer to a task; a failed one where it died over it."""
+        """Its answer to a task; a failed one where it died over it, or hangs: then it is ended."""
         if self._process is None or self._process.returncode is not None:
             self._process = await self._start()
         process = self._process
@@ -38,12 +47,17 @@ class Helper:
         assert process.stdout is not None
         process.stdin.write(json.dumps(task).encode() + b"\n")
         await process.stdin.drain()
-        if line := await process.stdout.readline():
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+        limit = REFER_SECONDS if "refer" in task else PLAN_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                if line := await process.stdout.readline():
+                    answer: dict[str, Any] = json.loads(line)
+                    return answer
+        except TimeoutError:
+            await self.end(now=True)
+            return failed(task, f"the worker did not answer within {limit:.0f} s; see {self.log}")
         await process.wait()
-        name = task.get("plan") or f"{task['refer']}/none/1"
-        return {"plan": name, "outcome": "failed", "failures": [f"the worker ended; see {self.log}"]}
+        return failed(task, f"the worker ended; see {self.log}")
 
     async def end(self, *, now: bool = False) -> None:
         """End it in order: it takes its control plane down. `now`: in the middle of a plan, too."""
@@ -54,7 +68,12 @@ class Helper:
         if now:
             process.terminate()
         process.stdin.close()
-        await process.wait()
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()  # what it leaves is taken down by the next worker in its folder
+            await process.wait()
 
     async def _start(self) -> Process:
         argv = [sys.executable, "-m", "tests.faults", "worker", "--folder", str(self._folder)]

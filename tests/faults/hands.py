@@ -7,9 +7,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find
-from controllers.runtime.errors import AlreadyExists, NotFound
+from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
 from sim.nodes.names import FAULT
 from tests.faults.ground import MANAGER, PACE, SETTINGS, TEAM
 from tests.slice.people import gpu_pod, gpupool
@@ -33,12 +35,25 @@ class Hands:
     async def _act(self, call: Callable[[], Awaitable[Any]]) -> None:
         ground = self._ground
         ground.step += 1
+        step = ground.step
         if ground.before_step is not None:
-            await ground.before_step(ground.step)
+            await ground.before_step(step)
+        before = await ground.reviews() if ground.counts_reviews else 0.0
         try:
-            await ground.eventually(call, PATIENCE)
+            await ground.eventually(lambda: self._told(call), PATIENCE)
         except (AlreadyExists, NotFound):
             return
+        finally:
+            if ground.counts_reviews and await ground.reviews() > before:
+                ground.reviewed.add(step)
+
+    async def _told(self, call: Callable[[], Awaitable[Any]]) -> None:
+        """One try; a refusal is noted."""
+        try:
+            await call()
+        except RuntimeFault as error:
+            self._ground.refused.append((time.monotonic(), str(error)))
+            raise
 
     async def _once(self, call: Awaitable[Any]) -> None:
         """One try; what is there already, or gone already, is well."""
@@ -74,6 +89,37 @@ class Hands:
         body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
         await self._act(lambda: self._client.merge(resources.GPUDEVICE, card, body, manager=MANAGER))
 
+    async def assigned(self, card: str, pool: str) -> None:
+        """Confirm a card for a pool until it is there, however often the card is another object by then."""
+
+        async def confirm() -> None:
+            body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
+            await self._client.merge(resources.GPUDEVICE, card, body, manager=MANAGER)
+            if self._pool_of(card) != pool:
+                raise RuntimeFault(f"{card} is not in {pool} yet")
+
+        await self._act(confirm)
+
+    async def mark(self, card: str, mark: str, value: str | None) -> None:
+        """Annotate a card, or take that back."""
+        body = {"metadata": {"annotations": {mark: value}}}
+        await self._act(lambda: self._client.merge(resources.GPUDEVICE, card, body, manager=MANAGER))
+
+    async def pool_anew(self, name: str) -> None:
+        """Delete a pool, and make it again as soon as its name is free."""
+        old = self._view.pools.get(name)
+        await self.delete_pool(name)
+
+        async def make() -> None:
+            try:
+                await self._client.create(resources.GPUPOOL, gpupool(name), manager=MANAGER)
+            except AlreadyExists:
+                there = orjson.loads(await self._client.get(resources.GPUPOOL, name))["metadata"]
+                if old is None or there["uid"] == old.metadata.uid:
+                    raise
+
+        await self._act(make)
+
     async def pod(self, name: str, pool: str, units: int = 1, **spec: Any) -> None:
         """Create a pod that asks for cards."""
         body = gpu_pod(name, pool, units, **spec)
@@ -105,7 +151,7 @@ class Hands:
 
     async def until(self, true: Callable[[], bool], found: Callable[[], Any]) -> None:
         """Wait for something."""
-        await self._view.until(true, PATIENCE, lambda: str(found()))
+        await self._ground.until(true, PATIENCE, lambda: str(found()))
 
     def cards(self, node: str) -> list[str]:
         """The names of a node's cards: the one that can be divided is the last."""
@@ -127,7 +173,8 @@ class Hands:
             return found.status.capacity.total if found and found.status.capacity else None
 
         await self.until(
-            lambda: (allocatable(), counted()) == (count, count), lambda: (pool, allocatable(), counted(), self._told())
+            lambda: (allocatable(), counted()) == (count, count),
+            lambda: (pool, allocatable(), counted(), self._summary()),
         )
 
     async def runs(self, *pods: str) -> None:
@@ -139,7 +186,7 @@ class Hands:
         def served() -> set[str]:
             return {a.pod for d in self._view.devices for a in d.status.allocations}
 
-        await self.until(lambda: set(pods) <= ready() & served(), lambda: (pods, ready(), served(), self._told()))
+        await self.until(lambda: set(pods) <= ready() & served(), lambda: (pods, ready(), served(), self._summary()))
 
     async def capacity(self, pool: str, total: int, used: int, reserved: int) -> None:
         """What the pool's status counts."""
@@ -149,7 +196,7 @@ class Hands:
             c = found.status.capacity if found else None
             return (c.total, c.used, c.reserved) if c else None
 
-        await self.until(lambda: counted() == (total, used, reserved), lambda: (pool, counted(), self._told()))
+        await self.until(lambda: counted() == (total, used, reserved), lambda: (pool, counted(), self._summary()))
 
     async def released(self, card: str) -> None:
         """A card was reserved once, and is not any more."""
@@ -158,16 +205,16 @@ class Hands:
             seen = [r.object for r in self._ground.recorder.history if r.key == ("GPUDevice", card)]
             return [len(obj.get("status", {}).get("reservations", ())) for obj in seen]
 
-        await self.until(lambda: any(promises()) and not promises()[-1], lambda: (card, promises(), self._told()))
+        await self.until(lambda: any(promises()) and not promises()[-1], lambda: (card, promises(), self._summary()))
 
     async def in_pool(self, card: str, pool: str | None) -> None:
         """A card is in a pool, or in none and at rest."""
 
-        def found() -> str | None:
-            device = self.card(card)
-            return device.status.pool_ref.name if device and device.status.pool_ref else None
+        await self.until(lambda: self._pool_of(card) == pool, lambda: (card, self._pool_of(card), self._summary()))
 
-        await self.until(lambda: found() == pool, lambda: (card, found(), self._told()))
+    def _pool_of(self, card: str) -> str | None:
+        device = self.card(card)
+        return device.status.pool_ref.name if device and device.status.pool_ref else None
 
     async def ready(self, *nodes: str) -> None:
         """Nodes' cards may be pooled."""
@@ -194,7 +241,7 @@ class Hands:
                 self._view.pools.get(name) is None
                 and not any(d.status.pool_ref and d.status.pool_ref.name == name for d in self._view.devices)
             ),
-            self._told,
+            self._summary,
         )
 
     async def maintenance(self, pool: str, status: str, reason: str = "", kind: str = MAINTENANCE) -> None:
@@ -206,14 +253,14 @@ class Hands:
             return (made.status, made.reason) if made else ("", "")
 
         await self.until(
-            lambda: found()[0] == status and reason in ("", found()[1]), lambda: (pool, kind, found(), self._told())
+            lambda: found()[0] == status and reason in ("", found()[1]), lambda: (pool, kind, found(), self._summary())
         )
 
     async def misconfigured(self, pool: str, status: str) -> None:
         """A pool's condition Misconfigured."""
         await self.maintenance(pool, status, kind=MISCONFIGURED)
 
-    def _told(self) -> str:
+    def _summary(self) -> str:
         """Pools and cards in short."""
         pools = {p.name: [f"{c.type}={c.status} {c.reason}" for c in p.status.conditions] for p in self._view.pools}
         cards = {

@@ -1,7 +1,8 @@
 """What a cluster looks like at the end, flat and without what is new each time: what two runs can be compared by.
 
-`flatten` makes one entry for each leaf, `path: value`. Times, uids and versions are no part of it. What else differs
-between two runs in which nothing went wrong differs by nature: `mask` learns it.
+`flatten` makes one entry for each leaf, `path: value`. Times, versions and ports are no part of it, and an object's uid
+is told by who bears it now, or that nobody does. What else differs between two runs in which nothing went wrong differs
+by nature: `mask` learns it. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tests.faults.trace import Objects
 
@@ -20,20 +21,52 @@ Picture = dict[str, Any]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _EPOCH = re.compile(r"\b1[0-9]{9}\b")
 """Seconds since 1970, as GPU feature discovery writes them into a label."""
-_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UID = re.compile(r"(?<!GPU-)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_PORT = re.compile(r"127\.0\.0\.1:\d+")
 _DROPPED = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"}
 _OURS = ("gpu.deckhouse.io/", "nvidia.com/", "feature.node.kubernetes.io/")
+_NOT_SHOWN = ("ModuleConfig", "Event")
+"""People's own; and what only grows."""
 ABSENT = "<absent>"
+GONE = "<gone>"
 
 
 def picture(objects: Objects) -> Picture:
     """All objects."""
     found: Picture = {}
+    bearers = _bearers(objects)
     for (kind, name), obj in objects.items():
-        shown = _shown(kind, obj)
+        shown = _shown(kind, obj, bearers)
         if shown is not None:
-            found.update(_leaves(f"{kind} {_name(kind, name, obj)}", shown))
+            found.update(_leaves(f"{kind} {_name(kind, name, obj)}", shown, bearers))
     return found
+
+
+def _bearers(objects: Objects) -> dict[str, str]:
+    """Who bears a uid now; a reservation's request is known by its pod."""
+    found = {}
+    for (kind, name), obj in objects.items():
+        found[str(obj["metadata"].get("uid"))] = what = f"<{kind} {_name(kind, name, obj)}>"
+        if kind == "Pod" and (request := obj["metadata"].get("annotations", {}).get(names.REQUEST_ID)):
+            found[request] = f"<request of {what[1:]}"
+    return found
+
+
+def alike(shown: Mapping[str, Any], patterns: Sequence[tuple[str, str]]) -> Picture:
+    """With what stands for all that match a pattern; what falls together is kept as a sorted list of its values."""
+    if not patterns:
+        return dict(shown)
+    found: dict[str, list[Any]] = {}
+    several = set[str]()
+    for path, value in shown.items():
+        place, what = path, value
+        for pattern, stands in patterns:
+            place = re.sub(pattern, stands, place)
+            what = re.sub(pattern, stands, what) if isinstance(what, str) else what
+        found.setdefault(place, []).append(what)
+        if place != path:
+            several.add(place)
+    return {place: sorted(values, key=repr) if place in several else values[0] for place, values in found.items()}
 
 
 def mask(pictures: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -73,9 +106,12 @@ def _node_of(pod: Mapping[str, Any]) -> str:
     )
 
 
-def _shown(kind: str, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _shown(kind: str, obj: Mapping[str, Any], bearers: Mapping[str, str]) -> Mapping[str, Any] | None:
     """The part of an object that the module, or whoever asks it for something, answers for."""
+    if kind in _NOT_SHOWN or obj["metadata"]["name"] == "kube-root-ca.crt":  # each cluster's own
+        return None
     meta = {key: value for key, value in obj["metadata"].items() if key in ("labels", "annotations", "finalizers")}
+    owners = sorted(bearers.get(o.get("uid", ""), f"<{o['kind']} {o['name']}> {GONE}") for o in _owners(obj))
     if "deletionTimestamp" in obj["metadata"]:
         meta["deleted"] = True
     if kind == "Node":
@@ -88,32 +124,48 @@ def _shown(kind: str, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
         ready = [c["status"] for c in obj.get("status", {}).get("conditions", ()) if c["type"] == "Ready"]
         kept = {"labels": {k: v for k, v in meta.get("labels", {}).items() if k.startswith(_OURS)}}
         marks = {k: v for k, v in meta.get("annotations", {}).items() if k.startswith(_OURS) and k != names.REQUEST_ID}
-        return {**kept, "annotations": marks, "node": _node_of(obj), "ready": ready}
-    if kind == "ModuleConfig" or obj["metadata"]["name"] == "kube-root-ca.crt":
-        return None  # people's own, and each cluster's own
+        return {**kept, "annotations": marks, "owners": owners, "node": _node_of(obj), "ready": ready}
+    meta["owners"] = owners
+    if kind == "Secret":
+        return {"metadata": meta, "keys": sorted(obj.get("data", {}))}  # what is in it: `trust`
+    if kind.endswith("WebhookConfiguration"):
+        return {"metadata": {}, "webhooks": [_without_bundle(webhook) for webhook in obj.get("webhooks", ())]}
     parts = (
         ("spec", "data") if kind == "DaemonSet" else ("spec", "status", "data")
     )  # Kubernetes counts a DaemonSet's pods
     return {"metadata": meta, **{key: value for key, value in obj.items() if key in parts}}
 
 
-def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _owners(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = obj["metadata"].get("ownerReferences", ())
+    return found
+
+
+def _without_bundle(webhook: Mapping[str, Any]) -> Mapping[str, Any]:
+    client = {key: value for key, value in webhook.get("clientConfig", {}).items() if key != "caBundle"}
+    return {**webhook, "clientConfig": client, "trusts": "caBundle" in webhook.get("clientConfig", {})}
+
+
+def _leaves(path: str, value: Any, bearers: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in _DROPPED:
-                yield from _leaves(f"{path}.{key}", inner)
+                yield from _leaves(f"{path}.{key}", inner, bearers)
         if not value:
             yield path, {}
     elif isinstance(value, list):
         for place, inner in enumerate(value):
-            key = (
-                next((inner[k] for k in ("type", "name", "inventoryID", "key") if k in inner), place)
-                if isinstance(inner, dict)
-                else place
-            )
-            yield from _leaves(f"{path}[{key}]", inner)
+            yield from _leaves(f"{path}[{_key(inner, place)}]", inner, bearers)
     else:
-        yield (
-            path,
-            _UID.sub("<uid>", _EPOCH.sub("<time>", _TIME.sub("<time>", value))) if isinstance(value, str) else value,
-        )
+        yield path, _plain(value, bearers) if isinstance(value, str) else value
+
+
+def _key(inner: Any, place: int) -> Any:
+    """What an entry of a list is known by."""
+    named = (inner[k] for k in ("type", "name", "inventoryID", "key") if k in inner) if isinstance(inner, dict) else ()
+    return next(iter(named), place)
+
+
+def _plain(text: str, bearers: Mapping[str, str]) -> str:
+    text = _PORT.sub("<address>", _EPOCH.sub("<time>", _TIME.sub("<time>", text)))
+    return _UID.sub(lambda found: bearers.get(found[0], GONE), text)

@@ -2,32 +2,74 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tests.faults import plans
+from tests.faults import outcomes, plans
+from tests.faults.outcomes import OUTCOMES
 from tests.faults.plans import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-OUTCOMES = ("passed", "failed", "not reached")
+MASKED_SHOWN = 5
+MISSED_SHOWN = 30
+"""Plans of which it is said by name that they found nothing to strike."""
 
 
-def text(results: Iterable[Mapping[str, Any]], code: str) -> str:
-    """The whole report."""
+def text(
+    results: Iterable[Mapping[str, Any]],
+    code: str,
+    planned: Sequence[str] = (),
+    masked: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """The whole report; `planned`: the plans that were to be run, references aside; `masked`: paths by workload."""
     every = sorted(results, key=lambda r: r["plan"])
-    lines = [f"Fault campaign over code {code}: {len(every)} runs", ""]
+    wanted, run, missed = outcomes.counts(every, planned or [str(r["plan"]) for r in every if not _is_reference(r)])
+    lines = [f"Fault campaign over code {code}: {wanted} plans, {run} run, {missed} not reached", ""]
     lines += _table("kind of fault", [name for name, *_ in plans.GROUPS], every, _group)
     lines += ["", *_table("workload", sorted({_workload(r) for r in every}), every, _workload)]
     lines += ["", *_recovery(every), ""]
-    failed = [r for r in every if r["outcome"] == "failed"]
-    for result in failed:
-        lines.append(f"FAILED {result['plan']}" + (f" (struck: {result['struck']})" if result.get("struck") else ""))
-        lines += [f"    {sentence}" for sentence in result["failures"]]
-        lines += [f"    replay: python -m tests.faults run {result['plan']}", ""]
-    lines.append(f"{len(failed)} failures")
+    for outcome, said in (
+        (outcomes.FAILED, "FAILED"),
+        (outcomes.ONCE, "FAILED ONE RUN OF TWO, not counted:"),
+    ):
+        for result in every:
+            if result["outcome"] == outcome:
+                lines += _told(result, said)
+    lines += _missed(every) + _masked(masked or {})
+    numbers = Counter(result["outcome"] for result in every)
+    if run < wanted:
+        lines.append(f"incomplete: {wanted - run} plans were not run")
+    if missed > outcomes.NOT_REACHED_MOST * max(run, 1):
+        lines.append(f"too many plans struck nothing: {missed} of {run}, {outcomes.NOT_REACHED_MOST:.0%} are allowed")
+    lines.append(f"{numbers[outcomes.ONCE]} failed one run of two and passed the other")
+    lines.append(f"{numbers[outcomes.FAILED]} failures")
     return "\n".join(lines)
+
+
+def _told(result: Mapping[str, Any], said: str) -> Iterator[str]:
+    yield f"{said} {result['plan']}" + (f" (struck: {result['struck']})" if result.get("struck") else "")
+    yield from (f"    {sentence}" for sentence in result["failures"])
+    yield f"    {_why(result)}"
+    yield f"    replay: python -m tests.faults run {shlex.quote(result['plan'])}"
+    yield ""
+
+
+def _why(result: Mapping[str, Any]) -> str:
+    """How it came to count as it does."""
+    if result.get("certain"):
+        return "an invariant or an exception: certain, in whichever run"
+    if "attempts" not in result:
+        return "not run again: what fails without breaking an invariant is to fail twice"
+    return "failed in both runs" if result["outcome"] == outcomes.FAILED else "a difference that did not come again"
+
+
+def _missed(every: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = [result["plan"] for result in every if result["outcome"] == outcomes.NOT_REACHED]
+    more = [f"    … and {len(names) - MISSED_SHOWN} more"] if len(names) > MISSED_SHOWN else []
+    return ["not reached:", *(f"    {name}" for name in names[:MISSED_SHOWN]), *more, ""] if names else []
 
 
 def _table(title: str, rows: list[str], every: list[Mapping[str, Any]], of: Any) -> list[str]:
@@ -43,7 +85,7 @@ def _table(title: str, rows: list[str], every: list[Mapping[str, Any]], of: Any)
 
 
 def _recovery(every: list[Mapping[str, Any]]) -> list[str]:
-    lines = [f"{'time to rest, seconds':24}{'median':>13}{'worst':>13}  of"]
+    lines = [f"{'seconds that it cost':24}{'median':>13}{'worst':>13}  of"]
     for name, *_ in plans.GROUPS[1:]:
         found = sorted(
             (r.get("recovery", 0.0), r["plan"]) for r in every if _group(r) == name and r["outcome"] == "passed"
@@ -61,3 +103,18 @@ def _group(result: Mapping[str, Any]) -> str:
 
 def _workload(result: Mapping[str, Any]) -> str:
     return Plan.parse(result["plan"]).workload
+
+
+def _masked(found: Mapping[str, Sequence[str]]) -> list[str]:
+    """What nobody compares, for a person to judge: runs without a fault that end differently may be a bug, too."""
+    lines = []
+    for workload, paths in sorted(found.items()):
+        if paths:
+            more = [f"    … and {len(paths) - MASKED_SHOWN} more"] if len(paths) > MASKED_SHOWN else []
+            lines += [f"not compared in {workload}, since its references differ in it:"]
+            lines += [*(f"    {path}" for path in paths[:MASKED_SHOWN]), *more]
+    return [*lines, ""] if lines else []
+
+
+def _is_reference(result: Mapping[str, Any]) -> bool:
+    return Plan.parse(result["plan"]).fault == plans.REFERENCE

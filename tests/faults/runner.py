@@ -1,36 +1,41 @@
-"""One plan on one ground, from a wiped state to a verdict."""
+"""Plans on one ground, each from a wiped state to a verdict; what shows only later is told of the plan before."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from controllers.runtime.errors import RuntimeFault
 from sim.view import LateError
-from tests.faults import oracles, plans, strikes
-from tests.faults.ground import PACE
+from tests.faults import oracles, plans, sight, strikes
+from tests.faults.dues import due
+from tests.faults.evidence import Run, Verdict
 from tests.faults.hands import Hands
-from tests.faults.oracles import Run
 from tests.faults.picture import Picture, differences, picture
+from tests.faults.processes import PACE
+from tests.faults.sight import Seen
+from tests.faults.wiping import Dirty
 from tests.faults.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.faults.evidence import Reference
     from tests.faults.ground import Ground
-    from tests.faults.oracles import Reference
     from tests.faults.plans import Plan
+    from tests.faults.strikes import Strike
 
 QUIET: dict[str, float] = {"smoke": 3.0, "campaign": 12.0, "long": 30.0}
 """Seconds without a write in the end: campaign, twice the scaled reservation TTL; long, once for each workload."""
-SETTLED = 6.0
-"""Seconds after which a reference has written what it writes at most every five seconds (a pool's candidates)."""
 CONVERGE = 40.0 * PACE
 STORY = 150.0 * PACE
 """Seconds for a workload, whatever its own patience adds up to."""
+HEAL = 120.0 * PACE
+"""Seconds for taking a fault back."""
+SAME = 10.0 * PACE
+"""Seconds after a wipe in which the ground must look as it did when it was new."""
 
 
 @dataclass
@@ -41,161 +46,157 @@ class Result:
     outcome: str
     """passed, failed, or `not reached` where the fault found nothing to strike."""
     failures: Sequence[str] = ()
+    certain: int = 0
+    """So many of the failures, the first, cannot be chance."""
     struck: str = ""
     seconds: float = 0.0
     recovery: float = 0.0
-    """From the fault's end to rest."""
-    code: str = ""
+    """By which the story and its rest took longer than in the reference."""
 
     def as_dict(self) -> dict[str, Any]:
         """For a line of JSON."""
         return asdict(self)
 
 
-@dataclass
-class Seen:
-    """A run as it was, for references."""
-
-    run: Run
-    facts: plans.Facts
-    order: dict[str, list[str]] = field(default_factory=dict)
-    """Each process's writes, in order."""
+Later = tuple[str, list[str], bool]
+"""Of a plan that has its result already: what showed when it was wiped away, and whether that cannot be chance."""
 
 
-async def run(
-    ground: Ground, plan: Plan, reference: Reference | None, *, quiet: float = QUIET["smoke"]
-) -> tuple[Result, Seen]:
-    """Wipe, arm, tell the workload, heal, wait for rest, judge; raises Dirty where the ground cannot be wiped."""
-    await ground.wipe()
-    ground.begin()
-    began, workload = time.monotonic(), WORKLOADS[plan.workload]
-    strike, due, trouble = strikes.arm(ground, plan), strikes.due(plan), list[str]()
-    try:
-        async with asyncio.timeout(STORY):
-            await workload.tell(Hands(ground))
-    except (LateError, RuntimeFault, TimeoutError) as error:
-        trouble.append(f"the workload does not come to its end: {error or 'it takes too long'}")
-    told = time.monotonic()
-    await strike.heal()
-    if plan.fault != plans.REFERENCE and not trouble and not strike.what:
+class Bench:
+    """A ground, and what was done on it last."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.later: list[Later] = []
+        self._last = ""
+        self._judged: dict[str, int] = {}
+        """Lines of each log that have been judged, from where it began to be read."""
+        self._new: Picture | None = None
+        """The ground when it was wiped first."""
+
+    async def run(
+        self, plan: Plan, reference: Reference | None, *, quiet: float = QUIET["smoke"]
+    ) -> tuple[Result, Seen]:
+        """Wipe, arm, tell the workload, heal, wait for rest, judge; raises Dirty where the ground cannot be wiped."""
+        await self._prepare()
+        ground, began = self.ground, time.monotonic()
+        self._last = str(plan)
+        strike, started = strikes.arm(ground, plan), sight.starts(ground)
+        held, trouble = _held_up(ground), await self._story(plan)
+        told = time.monotonic()
+        await _heal(strike, plan)
+        healed = time.monotonic()
+        if plan.fault != plans.REFERENCE and not trouble and not strike.what:
+            await ground.end()
+            self._judged = {short: len(lines) for short, lines in ground.logs().items()}
+            missed = Result(str(plan), "not reached", seconds=round(time.monotonic() - began, 1))
+            return missed, Seen(Run(), sight.facts(ground))
+        rested = await self._settle(plan, reference, quiet)
         await ground.end()
-        return Result(str(plan), "not reached", seconds=time.monotonic() - began), _seen(ground, plan, Run())
-    rested = await _settle(ground, plan, reference, quiet)
-    await ground.end()
-    found = Run(
-        end=_picture(ground, plan),
-        initial=ground.recorder.initial,
-        history=list(ground.recorder.history),
-        sent=[sent for tap in ground.taps.values() for sent in tap.sent()],
-        ended={short: list(tap.marks) for short, tap in ground.taps.items()},
-        logs=ground.logs(),
-        plain=list(ground.plain),
-        until=time.time(),
-        recovery=max(0.0, max(ground.active_at(), told) - max(strike.ended, 0.0)) if strike.ended else 0.0,
-        rested=rested,
-        trouble=trouble,
-    )
-    failures = oracles.verdict(found, reference, due)
-    if plan.fault in (*plans.EVENTS, *plans.AT_PROCESS_STEP) and plan.process:
-        ground.suspect.add(plan.process)  # its caches went through something: the next run begins with fresh ones
-    if failures:
-        ground.suspect.update(ground.taps)
-    result = Result(
-        str(plan),
-        "failed" if failures else "passed",
-        failures,
-        strike.what,
-        round(time.monotonic() - began, 1),
-        round(found.recovery, 1),
-    )
-    return result, _seen(ground, plan, found)
+        ground.recorder.check()
+        found = sight.run(ground, plan, began, started, rested=rested)
+        found.trouble = trouble
+        found.story, found.after = told - began - held[0], max(0.0, ground.active_at() - healed)
+        self._judged = {short: len(lines) for short, lines in found.logs.items()}
+        verdict = oracles.verdict(found, reference, due(plan))
+        self._suspect(plan, verdict)
+        result = Result(
+            str(plan),
+            "failed" if verdict.failures else "passed",
+            verdict.failures,
+            len(verdict.certain),
+            strike.what,
+            round(time.monotonic() - began, 1),
+            round(oracles.recovery(found, reference), 1) if reference else 0.0,
+        )
+        return result, Seen(found, sight.facts(ground))
+
+    async def _story(self, plan: Plan) -> list[str]:
+        """What people do; what they do not get done."""
+        try:
+            async with asyncio.timeout(STORY):
+                await WORKLOADS[plan.workload].tell(Hands(self.ground))
+        except (LateError, RuntimeFault, TimeoutError) as error:
+            return [f"the workload does not come to its end: {error or 'it takes too long'}"]
+        return []
+
+    async def _prepare(self) -> None:
+        """A clean ground from which a run begins, or Dirty."""
+        await self.finish()
+        self.ground.begin()
+        self._judged = {}
+
+    async def finish(self) -> None:
+        """Wipe the last plan away, or raise Dirty; whatever is found on the way there is that plan's."""
+        try:
+            await self.ground.wipe()
+            self.ground.recorder.check()
+            await self._looks_new()
+        except Dirty as error:
+            self._tell([f"afterwards: {error}"], certain=False)
+            raise
+        if not self._last:
+            return
+        since = {short: lines[self._judged.get(short, 0) :] for short, lines in self.ground.logs().items()}
+        self._tell([f"while it was wiped away: {line}" for line in oracles.unhandled(since)], certain=True)
+        self._last = ""
+
+    def _tell(self, sentences: list[str], *, certain: bool) -> None:
+        if self._last and sentences:
+            self.later.append((self._last, sentences, certain))
+
+    async def _looks_new(self) -> None:
+        if self._new is None:
+            self._new = picture(self.ground.recorder.now)
+        deadline = time.monotonic() + SAME
+        while left := differences(self._new, picture(self.ground.recorder.now)):
+            if time.monotonic() > deadline:
+                first = [f"{path} is {now!r} and was {then!r}" for path, (then, now) in list(left.items())[:5]]
+                raise Dirty(f"the ground is not as it was when it was new: {'; '.join(first)}")
+            await asyncio.sleep(0.2)
+
+    def _suspect(self, plan: Plan, verdict: Verdict) -> None:
+        """Whose caches went through something: the next run begins with fresh ones."""
+        if plan.process and plan.fault in (*plans.EVENTS, *plans.ONE, *plans.WATCHES, *plans.AT_PROCESS_STEP):
+            self.ground.suspect.add(plan.process)
+        if verdict.failures:
+            self.ground.suspect.update(self.ground.taps)
+
+    async def _settle(self, plan: Plan, reference: Reference | None, quiet: float) -> bool:
+        """Wait until nothing moves any more and the end is the reference's; False where something moves on and on.
+
+        An end that differs is given the time in which a sweep may mend it, but no longer.
+        """
+        ground, deadline = self.ground, time.monotonic() + CONVERGE + quiet
+        while True:
+            if not await ground.rest(quiet, max(quiet + 1.0, deadline - time.monotonic())):
+                return False
+            if reference is None or not differences(reference.end, sight.shown(ground, plan), reference.masked):
+                return True
+            if time.monotonic() > deadline:
+                return True
+            await ground.stirs(deadline)
 
 
-async def _settle(ground: Ground, plan: Plan, reference: Reference | None, quiet: float) -> bool:
-    """Wait until nothing moves any more and the end is the reference's; False where something moves on and on.
+def _held_up(ground: Ground) -> list[float]:
+    """Seconds for which a fault's own preparation keeps people waiting, as they add up."""
+    spent, inner = [0.0], ground.before_step
+    if inner is not None:
 
-    An end that differs is given the time in which a sweep may mend it, but no longer.
-    """
-    deadline = time.monotonic() + CONVERGE + quiet
-    while True:
-        if not await ground.rest(quiet, max(quiet + 1.0, deadline - time.monotonic())):
-            return False
-        if reference is None or not differences(reference.end, _picture(ground, plan), reference.masked):
-            return True
-        if time.monotonic() > deadline:
-            return True
-        await ground.stirs(deadline)
+        async def before(step: int) -> None:
+            began = time.monotonic()
+            try:
+                await inner(step)
+            finally:
+                spent[0] += time.monotonic() - began
 
-
-def _picture(ground: Ground, plan: Plan) -> Picture:
-    made = picture(ground.recorder.now)
-    for pattern, stands in WORKLOADS[plan.workload].alike:
-        made = {
-            re.sub(pattern, stands, path): re.sub(pattern, stands, value) if isinstance(value, str) else value
-            for path, value in made.items()
-        }
-    return made
+        ground.before_step = before
+    return spent
 
 
-def _seen(ground: Ground, plan: Plan, found: Run) -> Seen:
-    taps = ground.taps
-    facts = plans.Facts(
-        writes={short: tap.number for short, tap in taps.items() if tap.number},
-        reads={short: tap.reads for short, tap in taps.items() if tap.reads},
-        watched={short: sorted(tap.seen_events) for short, tap in taps.items() if tap.seen_events},
-        steps=ground.step,
-    )
-    order = {
-        short: [f"{s.verb} {s.about}" for s in tap.sent() if s.resource != "leases"] for short, tap in taps.items()
-    }
-    return Seen(found, facts, order)
-
-
-async def refer(
-    ground: Ground, workload: str, *, runs: int = 2, quiet: float = QUIET["smoke"], last: float = 0.0
-) -> tuple[list[Result], dict[str, Any]]:
-    """Runs without a fault: their results, and what they have in common, for `reference_of`.
-
-    `last`: how long the last of them is to be quiet, where that is longer.
-    """
-    results, seen = [], list[Seen]()
-    for number in range(1, runs + 1):
-        plan = plans.Plan(workload, plans.REFERENCE, str(number))
-        rest = max(quiet, SETTLED, last if number == runs else 0.0)
-        result, one = await run(ground, plan, None, quiet=rest)
-        results.append(result)
-        seen.append(one)
-    return results, common(seen)
-
-
-def common(seen: Sequence[Seen]) -> dict[str, Any]:
-    """What runs without a fault have in common, as JSON can hold it."""
-    from tests.faults.picture import mask
-
-    most: dict[str, int] = {}
-    for one in seen:
-        for key, count in oracles.tally(one.run.sent).items():
-            most[key] = max(most.get(key, 0), count)
-    first = seen[0]
-    return {
-        "end": first.run.end,
-        "masked": sorted(mask([one.run.end for one in seen])),
-        "made": [dict(oracles.counted(one.run.history)) for one in seen],
-        "writes": most,
-        "facts": {
-            "writes": {p: min(s.facts.writes.get(p, 0) for s in seen) for p in first.facts.writes},
-            "reads": {p: min(s.facts.reads.get(p, 0) for s in seen) for p in first.facts.reads},
-            "watched": {p: sorted(kinds) for p, kinds in first.facts.watched.items()},
-            "steps": first.facts.steps,
-        },
-        "order": first.order,
-    }
-
-
-def reference_of(found: dict[str, Any]) -> Reference:
-    """What plans are compared with."""
-    from collections import Counter
-
-    return oracles.Reference(
-        found["end"], set(found["masked"]), [Counter(one) for one in found["made"]], Counter(found["writes"])
-    )
+async def _heal(strike: Strike, plan: Plan) -> None:
+    try:
+        async with asyncio.timeout(HEAL):
+            await strike.heal()
+    except TimeoutError as error:
+        raise RuntimeError(f"the fault of {plan} does not end within {HEAL:.0f} s") from error

@@ -1,7 +1,8 @@
 """A second API server whose etcd falls silent: what it says is old, and it says so to one process only.
 
 etcd is reached through a balancer of ours that can hold what travels. While it is held, that API server goes on
-serving watches out of its cache, which knows nothing new; writes and single reads go to the real one.
+serving watches out of its cache, which knows nothing new, and what is to be read from the quorum waits; writes go to
+the real one. It is there for one run: nothing else is to share the machine with it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ if TYPE_CHECKING:
     from tests.faults.ground import Ground
 
 NAME: Final = "kube-apiserver-stale"
-FROZEN: Final = 3.0
 START_SECONDS: Final = 60.0
 
 
 class Stale:
-    """The second API server; one for a ground, started when first asked for."""
+    """The second API server."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -47,22 +47,17 @@ class Stale:
         await asyncio.to_thread(controlplane.wait_ready, plane.dir, NAME, START_SECONDS)
         self.url = f"https://127.0.0.1:{port}"
 
+    async def stop(self, ground: Ground) -> None:
+        """Take it down."""
+        if self._etcd is not None:
+            self.freeze(hold=False)
+        if self.url:
+            await asyncio.to_thread(controlplane.remove_process, ground.plane.dir, NAME)
+        if self._balancer is not None:
+            await self._balancer.stop()
+        self.url, self._etcd, self._balancer = "", None, None
+
     def freeze(self, *, hold: bool) -> None:
         """Let nothing travel between it and etcd."""
         assert self._etcd is not None
         self._etcd.hold(hold=hold)
-
-
-async def stale(ground: Ground, process: str) -> None:
-    """The process's watches are served by an API server that hears nothing for a while."""
-    server, tap = ground.stale, ground.taps[process]
-    await server.start(ground)
-    tap.other = server.url
-    tap.cut()
-    await asyncio.sleep(0.5)  # it watches there now
-    server.freeze(hold=True)
-    await asyncio.sleep(FROZEN)
-    server.freeze(hold=False)
-    await asyncio.sleep(0.5)
-    tap.other = ""
-    tap.cut()

@@ -1,8 +1,13 @@
-"""The fault proxy before one process of the module: numbers its writes and reads, and bends what it watches."""
+"""The fault proxy before one process of the module: names its writes, reads and events, and bends what it watches.
+
+A request is spelled `verb:resource:namespace:name:subresource#n` (what it has of these; n-th alike, from 1), an event
+`resource:TYPE:namespace:name#n`: who plans a fault names it so.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,12 +24,15 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from tests.tools.apiserver import Server
-    from tests.tools.faultproxy import Event, Exchange, When
+    from tests.tools.faultproxy import Event, Exchange, Match, Rule, When
 
 ASIDE = {"leases", "events", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"}
 """Requests to these change nothing that the module is about."""
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired"}}\n'
 BODY_MAX = 100_000
+RESENT = 0.5
+"""Seconds within which a client's library sends a request again by itself whose connection was reset."""
+FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class Sent:
     body: Any = None
     orphan: bool = False
     """Sent by a process that was killed before it arrived: its connection is older than that."""
+    replica: int = 1
+    """Which of the processes of that name."""
 
     @property
     def about(self) -> str:
@@ -74,33 +84,73 @@ class _Upstream:
 
 
 class Tap(FaultProxy):
-    """See the module's text. `process` is its short name."""
+    """See the module's text. `process` is its short name, `replica` which of those that bear it."""
 
-    def __init__(self, server: Server, process: str) -> None:
+    def __init__(self, server: Server, process: str, replica: int = 1) -> None:
         super().__init__(_Upstream(server))  # type: ignore[arg-type]
-        self.process = process
-        self.number = self.reads = 0
-        self.bend: Callable[[Exchange, Event, bytes], bool] | None = None
-        """Called with each line of a watch; True where it has dealt with it."""
+        self.process, self.replica = process, replica
+        self.bend: Callable[[Exchange, Event, bytes, str], bool] | None = None
+        """Called with each line of a watch and the event's spelling; True where it has dealt with it."""
+        self.made: list[str] = []
+        """Writes as they are spelled, in order."""
+        self.read: list[str] = []
+        self.heard: list[str] = []
+        """Events, likewise."""
         self.seen_events: Counter[str] = Counter()
+        """Events by kind."""
+        self.lost = 0
+        """Events that streams which are half-open did not pass on."""
         self.marks: list[float] = []
         """When the process was ended, or woke up again, monotonic."""
         self.kills: list[float] = []
         self._opened: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        self._known: Counter[str] = Counter()
         self.other = ""
         """Another server's URL, from which watches come."""
+        self.other_reads = False
+        """Whether gets and lists come from there, too."""
         self.wrote_at = 0.0
         """When it last tried to change something, monotonic."""
 
     def begin(self) -> None:
         """Forget what was seen, and every fault."""
         self.heal()
-        self.trace.clear()
-        self.number = self.reads = 0
-        self.bend, self.other = None, ""
+        for seen in (self.trace, self.made, self.read, self.heard, self.marks, self.kills):
+            seen.clear()
+        self.bend, self.other, self.other_reads, self.lost = None, "", False, 0
         self.seen_events.clear()
-        self.marks.clear()
-        self.kills.clear()
+        self._known.clear()
+
+    # --- faults -------------------------------------------------------------------------
+
+    def lose(self, match: Match, when: When) -> None:
+        """Reset the connection of one request, and that of its resend, which the client's library makes by itself.
+
+        It sends what was to read, replace or delete once more where a connection that was used before ends: without
+        this the process would never hear of the fault.
+        """
+        lost: list[tuple[Exchange, float]] = []
+
+        def first(exchange: Exchange) -> bool:
+            if found := match(exchange):
+                lost.append((exchange, time.monotonic()))
+            return found
+
+        def again(exchange: Exchange) -> bool:
+            return any(
+                exchange is not one and time.monotonic() < at + RESENT and _same(exchange, one) for one, at in lost
+            )
+
+        self.reset(first, when, times=1)
+        self.reset(again, "before", times=1)
+
+    def on_request(self, spelling: str, when: When, hook: Callable[[Exchange], None]) -> Rule:
+        """Call a hook before a request is passed on, or after it was carried out and is not yet answered."""
+
+        async def act(exchange: Exchange, _: When) -> None:
+            hook(exchange)
+
+        return self._rule(when, lambda e: spelled(e) == spelling, act, 1)
 
     def expire(self, resource: str | None = None) -> int:
         """Tell open watches (of one kind) that their version is too old, so that all is listed anew."""
@@ -116,41 +166,94 @@ class Tap(FaultProxy):
         else:
             exchange.queue.put_nowait(line)
 
+    def is_open(self, exchange: Exchange) -> bool:
+        """Whether a watch still gets lines."""
+        return exchange in self._open
+
+    # --- what was seen --------------------------------------------------------------------
+
     def sent(self) -> list[Sent]:
         """Writes, and what was done to leases, in the order of arrival."""
         return [self._sent(e) for e in self.trace if e.method != "GET" and (e.write or e.resource == "leases")]
 
+    def forbidden(self, since: float) -> bool:
+        """Whether it was told since then (monotonic) that it may not do something."""
+        return any(e.status == FORBIDDEN and e.at > since for e in self.trace)
+
     def _sent(self, e: Exchange) -> Sent:
-        name, body = e.name, orjson.loads(e.body) if 0 < len(e.body) < BODY_MAX else None
-        if name is None and isinstance(body, dict):
-            name = body.get("metadata", {}).get("name")
         orphan = any(getattr(e, "opened", e.at) <= killed < e.at for killed in self.kills)
-        return Sent(self.process, e.verb, e.resource, e.namespace, name, e.subresource, e.at, e.status, body, orphan)
+        return Sent(
+            self.process,
+            e.verb,
+            e.resource,
+            e.namespace,
+            _name(e),
+            e.subresource,
+            e.at,
+            e.status,
+            _body(e),
+            orphan,
+            self.replica,
+        )
+
+    def _number(self, spelling: str) -> str:
+        self._known[spelling] += 1
+        return f"{spelling}#{self._known[spelling]}"
 
     async def _pass_on(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         exchange.opened = self._opened.setdefault(request.transport, exchange.at)  # type: ignore[attr-defined]
-        chosen = self.other if exchange.verb == "watch" and exchange.resource not in ASIDE else ""
-        token = _URL.set(chosen)
+        self._spell(exchange)
+        wanted = exchange.verb == "watch" or (self.other_reads and exchange.method == "GET")
+        token = _URL.set(self.other if wanted and exchange.resource not in ASIDE else "")
         try:
             return await super()._pass_on(request, exchange)
         finally:
             _URL.reset(token)
 
-    async def _apply(self, when: When, exchange: Exchange) -> web.StreamResponse | None:
-        if when == "before":
-            exchange.write = None
-            if exchange.method != "GET" and exchange.resource not in ASIDE:
-                self.number += 1
-                exchange.write, self.wrote_at = self.number, exchange.at
-            elif exchange.verb in ("get", "list") and exchange.resource not in ASIDE:
-                self.reads += 1
-                exchange.read = self.reads  # type: ignore[attr-defined]
-        return await super()._apply(when, exchange)
+    def _spell(self, exchange: Exchange) -> None:
+        """Name a write or a read, and count it."""
+        exchange.write = None
+        if exchange.resource in ASIDE or exchange.verb == "watch":
+            return
+        parts = (exchange.verb, exchange.resource, exchange.namespace, _name(exchange), exchange.subresource)
+        spelling = self._number(":".join(filter(None, parts)))
+        exchange.spelling = spelling  # type: ignore[attr-defined]
+        if exchange.method == "GET":
+            self.read.append(spelling)
+        else:
+            self.made.append(spelling)
+            exchange.write, self.wrote_at = len(self.made), exchange.at
 
     def _keep(self, exchange: Exchange, line: bytes) -> bool:
         event = _event(line)
+        spelling = ""
         if event.name:
             self.seen_events[exchange.resource] += 1
-            if self.bend is not None and self.bend(exchange, event, line):
-                return True
+            self.lost += exchange.frozen
+            parts = (exchange.resource, event.type, event.namespace, event.name)
+            spelling = self._number(":".join(filter(None, parts)))
+            self.heard.append(spelling)
+        if self.bend is not None and self.bend(exchange, event, line, spelling):
+            return True
         return super()._keep(exchange, line)
+
+
+def spelled(exchange: Exchange) -> str:
+    """A request's name; empty for those that are not counted."""
+    return str(getattr(exchange, "spelling", ""))
+
+
+def _same(one: Exchange, other: Exchange) -> bool:
+    return (one.method, one.path, one.query, one.body) == (other.method, other.path, other.query, other.body)
+
+
+def _body(e: Exchange) -> Any:
+    return orjson.loads(e.body) if 0 < len(e.body) < BODY_MAX else None
+
+
+def _name(e: Exchange) -> str | None:
+    """The object's name; of one that is created it is in the body."""
+    if e.name is None and e.method == "POST" and isinstance(body := _body(e), dict):
+        meta = body.get("metadata", {})
+        return meta.get("name") or (f"{meta['generateName']}*" if "generateName" in meta else None)
+    return e.name

@@ -1,61 +1,162 @@
-"""A campaign goes on where it was, over the same code only."""
+"""A campaign goes on where it was, over the same code and asked alike only; what was not run is not called well."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.faults import campaign as campaigns
+from tests.faults import crew, fingerprint
 from tests.faults.campaign import Campaign
+from tests.faults.crew import Helper
 from tests.faults.plans import Plan
 
-FACTS = {"writes": {"gpupool": 2}, "reads": {}, "watched": {}, "steps": 1}
-FIRST, SECOND = Plan.parse("pool/kill-before/gpupool.1"), Plan.parse("pool/kill-before/gpupool.2")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITES = {"gpupool": ["create:x#1", "create:y#1"]}
+FACTS = {"writes": WRITES, "reads": {}, "watched": {}, "steps": 1, "events": {}, "reviewed": []}
+FIRST, SECOND = (Plan.parse(f"pool/kill-before/gpupool:create:{name}#1") for name in "xy")
+
+
+class Crew:
+    """What workers would be asked; each answers at once, as it was told to, or that the plan passed."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers: dict[str, list[dict[str, Any]]] = {}
+
+    async def work(self, made: Campaign, tasks: list[dict[str, Any]], keep: Any) -> None:
+        for task in tasks:
+            name = task["plan"]
+            self.asked.append(name)
+            told = self.answers[name].pop(0) if self.answers.get(name) else {}
+            answer = {"plan": name, "outcome": "passed", "failures": [], "certain": 0} | told
+            made._later(answer)
+            keep(answer)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What workers would be asked; each answers at once that the plan passed."""
-    seen: list[dict[str, Any]] = []
+def workers(monkeypatch: pytest.MonkeyPatch) -> Crew:
+    """Instead of control planes."""
+    made = Crew()
 
     async def work(self: Campaign, tasks: list[dict[str, Any]], keep: Any) -> None:
-        for task in tasks:
-            seen.append(task)
-            keep({"plan": task["plan"], "outcome": "passed", "failures": []})
+        await made.work(self, tasks, keep)
 
     monkeypatch.setattr(Campaign, "_work", work)
-    return seen
+    return made
 
 
-def campaign(folder: Path, code: str) -> Campaign:
-    made = Campaign(folder, 1, 3.0, code=code)
+def campaign(folder: Path, code: str, **asked: Any) -> Campaign:
+    made = Campaign(folder, 1, **{"quiet": 3.0, "code": code, "tell": lambda _: None} | asked)
     made.reference_file("pool").parent.mkdir(parents=True, exist_ok=True)
     made.reference_file("pool").write_text(json.dumps({"facts": FACTS}))
     made.load()
     return made
 
 
-def test_a_plan_that_has_a_result_is_not_run_again(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
+def test_a_plan_that_has_a_result_is_not_run_again(tmp_path: Path, workers: Crew) -> None:
     asyncio.run(campaign(tmp_path, "a").run([FIRST]))
     asyncio.run(campaign(tmp_path, "a").run([FIRST, SECOND]))
 
-    assert [task["plan"] for task in asked] == [str(FIRST), str(SECOND)]
+    assert workers.asked == [str(FIRST), str(SECOND)]
 
 
-def test_results_about_other_code_count_for_nothing(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("other", [{"code": "b"}, {"quiet": 12.0}, {"last": 30.0}, {"wrapped": ["-m", "seeded"]}])
+def test_results_about_other_code_or_asked_otherwise_count_for_nothing(
+    tmp_path: Path, workers: Crew, other: dict[str, Any]
+) -> None:
     asyncio.run(campaign(tmp_path, "a").run([FIRST]))
-    asyncio.run(campaign(tmp_path, "b").run([FIRST]))
+    asyncio.run(campaign(tmp_path, **{"code": "a"} | other).run([FIRST]))
 
-    assert len(asked) == 2
+    assert len(workers.asked) == 2
 
 
-def test_a_plan_without_a_reference_is_not_run(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
+def test_results_at_another_pace_count_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    was = campaign(tmp_path, "a").key
+    monkeypatch.setattr(campaigns, "PACE", 7.0)
+
+    assert campaign(tmp_path, "a").key != was
+
+
+def test_everything_that_decides_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    hashes = set()
+    for name in ("controllers/a.py", "nodeagent/a.py", "tests/tools/a.py", "tests/slice/a.py", "requirements.lock"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+        hashes.add(fingerprint.code_hash())
+
+    assert len(hashes) == 5
+
+
+def test_a_plan_without_a_reference_is_not_run(tmp_path: Path, workers: Crew) -> None:
     made = campaign(tmp_path, "a")
 
-    asyncio.run(made.run([Plan.parse("join/kill-before/inventory.1")]))
+    asyncio.run(made.run([Plan.parse("join/kill-before/inventory:create:x#1")]))
 
-    assert not asked
+    assert not workers.asked
     assert [plan for plan in made.every_plan(["pool", "join"]) if plan.workload == "join"] == []
+
+
+def test_a_doubtful_failure_is_run_once_more_and_both_are_kept(tmp_path: Path, workers: Crew) -> None:
+    failure = {"outcome": "failed", "failures": ["the end differs"]}
+    workers.answers = {str(FIRST): [failure], str(SECOND): [failure, failure]}
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST, SECOND]))
+
+    assert workers.asked == [str(FIRST), str(SECOND)] * 2
+    assert {name: made.results[name]["outcome"] for name in made.results} == {
+        str(FIRST): "1 of 2",
+        str(SECOND): "failed",
+    }
+    assert campaign(tmp_path, "a").results[str(FIRST)]["failures"] == ["1st run: the end differs"]
+
+
+def test_a_certain_failure_is_not_run_again(tmp_path: Path, workers: Crew) -> None:
+    workers.answers = {str(FIRST): [{"outcome": "failed", "failures": ["two pools"], "certain": 1}]}
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST]))
+
+    assert workers.asked == [str(FIRST)]
+    assert made.results[str(FIRST)]["outcome"] == "failed"
+
+
+def test_what_shows_when_a_plan_is_wiped_away_fails_that_plan(tmp_path: Path, workers: Crew) -> None:
+    workers.answers = {str(SECOND): [{"later": [[str(FIRST), ["afterwards: a finalizer stays"], False]]}]}
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST, SECOND]))
+
+    assert workers.asked == [str(FIRST), str(SECOND), str(FIRST)]
+    assert made.results[str(FIRST)]["outcome"] == "1 of 2"
+    assert made.results[str(SECOND)]["outcome"] == "passed"
+
+
+def test_what_was_planned_is_known_to_a_report_of_the_same_kind(tmp_path: Path) -> None:
+    campaign(tmp_path, "a").planned = [str(FIRST)]
+
+    assert campaign(tmp_path, "a").planned == [str(FIRST)]
+    assert campaign(tmp_path, "b").planned == []
+
+
+def test_a_worker_that_hangs_is_ended_and_its_plan_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "PLAN_SECONDS", 0.1)
+    helper = Helper(tmp_path / "worker", ())
+
+    async def deaf() -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec("sleep", "60", stdin=pipe, stdout=pipe)
+
+    monkeypatch.setattr(helper, "_start", deaf)
+
+    answer = asyncio.run(helper.ask({"plan": str(FIRST)}))
+
+    assert answer["outcome"] == "failed"
+    assert "did not answer within" in answer["failures"][0]

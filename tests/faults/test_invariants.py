@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from controllers.api import names
-from controllers.domain.clock import stamp
 from tests.faults import invariants
 from tests.faults.tap import Sent
 from tests.faults.trace import Objects, Revision, key_of
@@ -33,26 +31,23 @@ def allowed(pool: str, *cards: str) -> dict[str, Any]:
     return {"metadata": meta, "data": {names.ALLOWED_DEVICES: "\n".join(cards)}}
 
 
-def reservation(request: str, expires: float, slots: int = 1) -> dict[str, Any]:
-    return {"requestID": request, "slots": slots, "expiresAt": stamp(expires), "pod": "x"}
-
-
-def allocation(uid: str, slots: int = 1) -> dict[str, Any]:
-    return {"podUID": uid, "slots": slots}
-
-
 IN_POOL = {"poolRef": {"name": "p"}, "published": {"pool": "p", "slots": 1}}
 
 
-def told(*steps: tuple[str, dict[str, Any], float], until: float = NOW, kinds: str = "") -> list[str]:
+def told(
+    *steps: tuple[str, dict[str, Any], float],
+    until: float = NOW,
+    away: tuple[tuple[float, float], ...] = (),
+    initial: tuple[tuple[str, dict[str, Any]], ...] = (),
+) -> list[str]:
     """What replay says of revisions: (kind, object, seconds after NOW); a kind that begins with - is a deletion."""
     history = []
     for version, (kind, obj, after) in enumerate(steps, 1):
-        gone = kind.startswith("-")
         key = key_of(kind.removeprefix("-"), obj)
-        history.append(Revision(version, NOW + after, "DELETED" if gone else "MODIFIED", key, obj))
-    start: Objects = {}
-    return invariants.replay(start, history, until=until, slack=SLACK)
+        type_ = "DELETED" if kind.startswith("-") else "MODIFIED"
+        history.append(Revision(version, NOW + after, type_, key, obj))
+    start: Objects = {key_of(kind, obj): obj for kind, obj in initial}
+    return invariants.replay(start, history, until=until, slack=SLACK, away=away)
 
 
 def test_a_card_that_another_pools_plugin_publishes_is_told() -> None:
@@ -90,28 +85,6 @@ def test_a_capacity_that_does_not_add_up_is_told() -> None:
     assert not counted(1, 1, 1, 0, 0)
 
 
-def test_a_reservation_without_a_pod_outlives_its_time_by_no_more_than_a_sweep() -> None:
-    held = device(**IN_POOL, reservations=[reservation("r", NOW)])
-
-    assert "reservation r has no pod" in told(("GPUDevice", held, 0), until=NOW + SLACK + 1)[0]
-    assert not told(("GPUDevice", held, 0), until=NOW + SLACK - 1)
-    assert not told(("Pod", pod("x", "r"), 0), ("GPUDevice", held, 0), until=NOW + SLACK + 1)
-
-
-def test_more_given_than_there_is_has_to_end_within_a_sweep() -> None:
-    taken = device(**IN_POOL, allocations=[allocation("u-x")], reservations=[reservation("late", NOW + 99)])
-    freed = device(**IN_POOL, allocations=[allocation("u-x")])
-
-    assert "pool p gives 2 of 1 slots" in told(("GPUDevice", taken, 0), until=NOW + SLACK + 1)[0]
-    assert not told(("GPUDevice", taken, 0), ("GPUDevice", freed, SLACK - 1), until=NOW + SLACK + 1)
-
-
-def test_the_reservation_of_a_pod_that_has_its_card_counts_once() -> None:
-    both = device(**IN_POOL, allocations=[allocation("u-x")], reservations=[reservation("r", NOW + 99)])
-
-    assert not told(("Pod", pod("x", "r"), 0), ("GPUDevice", both, 0), until=NOW + SLACK + 1)
-
-
 def test_an_observed_generation_never_falls_and_never_runs_ahead() -> None:
     def seen(number: int) -> tuple[str, dict[str, Any], float]:
         return "GPUPool", pool(conditions=[{"type": "Available", "observedGeneration": number}]), 0
@@ -141,20 +114,3 @@ def test_a_write_that_could_meet_another_object_of_that_name_is_told() -> None:
         sent("patch", "gpudevices", subresource="status", body={"metadata": {"resourceVersion": "5"}}),
     ]
     assert not invariants.conditional(good)
-
-
-def lease(holder: str, at: float, status: int = 200) -> Sent:
-    return sent(
-        "update", "leases", at=at, name=names.POOL_CONTROLLER, status=status, body={"spec": {"holderIdentity": holder}}
-    )
-
-
-def test_who_does_not_lead_does_not_write() -> None:
-    write = sent("apply", "configmaps", at=5)
-
-    assert not invariants.one_leader([lease("a", 1), write], {})
-    assert "does not lead" in invariants.one_leader([lease("a", 1), write], {"gpupool": [3]})[0]
-    assert "does not lead" in invariants.one_leader([lease("a", 1), lease("b", 4, 409), write], {"gpupool": [3]})[0]
-    assert not invariants.one_leader([lease("a", 1), lease("b", 4), write], {"gpupool": [3]})
-    assert not invariants.one_leader([lease("a", 1), replace(write, orphan=True)], {"gpupool": [3]})
-    assert "gave the lease back" in invariants.one_leader([lease("a", 1), lease("", 4), write], {})[0]

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from tests.faults import oracles, report
-from tests.faults.oracles import Due, Reference, Run
-from tests.faults.picture import ABSENT, differences, mask, picture
+from controllers.api import names
+from tests.faults import oracles, plans
+from tests.faults.dues import BY_FAULT, due
+from tests.faults.evidence import Due, Reference, Run
+from tests.faults.picture import ABSENT
 from tests.faults.plans import Plan
-from tests.faults.strikes import due
 from tests.faults.tap import Sent
 from tests.faults.trace import Revision
 
@@ -38,7 +39,7 @@ GOOD = Run(end={"GPUDevice a.status.state": "Assigned"}, history=[made("a")], se
 
 
 def failures(**changes: Any) -> list[str]:
-    return oracles.verdict(replace(GOOD, **changes), REFERENCE, Due())
+    return oracles.verdict(replace(GOOD, **changes), REFERENCE, Due()).failures
 
 
 def test_a_run_as_the_reference_passes() -> None:
@@ -49,6 +50,15 @@ def test_another_end_fails_with_the_path_and_both_values() -> None:
     (said,) = failures(end={"GPUDevice a.status.state": "Reserved"})
 
     assert "GPUDevice a.status.state is 'Reserved', the reference's 'Assigned'" in said
+
+
+def test_where_people_do_not_wait_an_object_may_be_made_once_more_and_no_oftener() -> None:
+    def told(times: int) -> list[str]:
+        run = replace(GOOD, history=[made("a")] * times)
+        return oracles.made(run, replace(REFERENCE, hasty=True))
+
+    assert (told(0), told(2)) == ([], [])
+    assert "ADDED GPUDevice a: 3 times" in told(3)[0]
 
 
 def test_something_left_behind_or_missing_fails() -> None:
@@ -63,8 +73,29 @@ def test_an_object_made_twice_or_deleted_on_the_way_fails() -> None:
 
 
 def test_a_hot_loop_fails() -> None:
-    assert not failures(sent=[write("x")] * 10)
-    assert "written 11 times, 3 in the reference" in failures(sent=[write("x")] * 11)[0]
+    assert not failures(sent=[write("x")] * 3)
+    assert "written 4 times, 3 in the reference, 0 more are due" in failures(sent=[write("x")] * 4)[0]
+    assert "written 1 times, 0 in the reference" in failures(sent=[*GOOD.sent, write("new")])[0]
+
+
+def test_how_much_more_may_be_written_is_the_faults_and_what_references_differed_in() -> None:
+    run, wide = (
+        replace(GOOD, sent=[write("x")] * 5),
+        replace(REFERENCE, spread=Counter({"gpupool apply configmaps/x": 2})),
+    )
+
+    assert not oracles.verdict(run, REFERENCE, due(Plan.parse("pool/kill-after/gpupool:create:x#1"))).failures
+    assert oracles.verdict(run, REFERENCE, due(Plan.parse("pool/twice/gpupool:pods#1"))).failures
+    assert not oracles.verdict(run, wide, Due()).failures
+
+
+def test_a_storm_of_events_fails() -> None:
+    def events(count: int) -> list[Revision]:
+        said = {"metadata": {"name": "e", "uid": "u"}, "reportingController": names.MANAGER_POOL}
+        return [Revision(n, 0.0, "ADDED", ("Event", f"default/{n}"), said) for n in range(count)]
+
+    assert not failures(history=[*GOOD.history, *events(4)])
+    assert "Events of gpupool: written 9 times" in failures(history=[*GOOD.history, *events(9)])[0]
 
 
 def test_what_goes_on_writing_fails() -> None:
@@ -75,7 +106,7 @@ def test_a_refused_or_late_bystander_fails_unless_the_api_server_was_away() -> N
     assert "was refused: 500" in failures(plain=[(0.1, "500 Internal")])[0]
     assert "after 9.0 s" in failures(plain=[(9.0, "")])[0]
     run = replace(GOOD, plain=[(9.0, "gone")])
-    assert not oracles.verdict(run, REFERENCE, Due(plain=False))
+    assert not oracles.verdict(run, REFERENCE, Due(plain=False)).failures
 
 
 def test_an_unhandled_exception_in_a_log_fails() -> None:
@@ -88,53 +119,51 @@ def test_an_unhandled_exception_in_a_log_fails() -> None:
     assert not failures(logs={"gpupool": ['{"event":"cannot list","level":"warning"}']})
 
 
+def test_recovery_is_what_a_run_took_longer_than_the_reference() -> None:
+    reference = replace(REFERENCE, story=20.0, after=5.0)
+
+    def lost(story: float, after: float) -> float:
+        return oracles.recovery(replace(GOOD, story=story, after=after), reference)
+
+    assert lost(20.0, 5.0) == lost(18.0, 1.0) == 0.0
+    assert lost(24.0, 2.0) == 4.0
+    assert lost(24.0, 8.0) == 7.0
+
+
 def test_recovery_has_a_limit_that_depends_on_the_fault() -> None:
-    assert "to come to rest" in failures(recovery=46.0)[0]
-    assert due(Plan.parse("pool/compacted/@1")).recovery > due(Plan.parse("pool/409/gpupool.1")).recovery
+    assert "longer than the reference" in failures(story=6.0)[0]
+    assert not failures(story=4.0)
+    assert due(Plan.parse("pool/compacted/@1")).recovery > due(Plan.parse("pool/409/gpupool:create:x#1")).recovery
+
+
+def test_what_cannot_be_chance_is_told_apart() -> None:
+    chance = oracles.verdict(replace(GOOD, end={}, plain=[(9.0, "")], rested=False), REFERENCE, Due())
+    assert chance.doubtful
+    assert not chance.certain
+    bad = replace(GOOD, plain=[(0.1, "500")], logs={"gpupool": ["Traceback (most recent call last):"]})
+    assert len(oracles.verdict(bad, REFERENCE, Due()).certain) == 2
+
+
+def test_a_process_that_ends_by_itself_fails_unless_it_may_lose_its_lease() -> None:
+    assert failures(restarts={"gpupool": 1}) == ["gpupool ended by itself 1 times"]
+    assert not failures(restarts={"gpupool": 0, "webhook": -1})
+    run = replace(GOOD, restarts={"gpupool": 1})
+    assert not oracles.verdict(run, REFERENCE, due(Plan.parse("pool/rbac/gpupool@1"))).failures
+
+
+def test_each_fault_has_its_due() -> None:
+    assert set(BY_FAULT) == {*plans.FAULTS} - {plans.REFERENCE}
+    assert all(found.slack == Due().slack for found in BY_FAULT.values())
+
+
+def test_nobody_is_there_to_sweep_from_a_kill_to_the_next_renewal() -> None:
+    def renewal(at: float) -> Sent:
+        return Sent("gpupool", "update", "leases", None, "x", None, at, 200, {"spec": {"holderIdentity": "a"}})
+
+    acts = [renewal(at) for at in (10.4, 10.8, 15.0, 15.4)]
+
+    assert oracles.away(acts, (10.0, 16.0), 1.2, 1000.0) == [(1010.8, 1015.0)]
 
 
 def test_people_who_do_not_get_to_the_end_fail() -> None:
     assert failures(trouble=["the workload does not come to its end: x"])
-
-
-def test_a_picture_leaves_out_what_is_new_each_time_and_nothing_else() -> None:
-    one, other = card("a"), card("a")
-    other["metadata"] |= {"uid": "6b3f2b1e-0000-4000-8000-000000000000", "resourceVersion": "8"}
-    other["status"]["lastUpdated"] = "2026-09-09T09:09:09Z"
-
-    assert picture({("GPUDevice", "a"): one}) == picture({("GPUDevice", "a"): other})
-    other["status"]["state"] = "Faulted"
-    found = differences(picture({("GPUDevice", "a"): one}), picture({("GPUDevice", "a"): other}))
-    assert list(found) == ["GPUDevice a.status.state"]
-
-
-def test_a_daemonsets_pods_are_known_by_node() -> None:
-    def pod(name: str) -> dict[str, Any]:
-        meta = {"name": name, "namespace": "d8", "ownerReferences": [{"kind": "DaemonSet", "name": "plugin"}]}
-        return {"metadata": meta, "spec": {"nodeName": "n"}, "status": {}}
-
-    assert picture({("Pod", "d8/a"): pod("a")}) == picture({("Pod", "d8/b"): pod("b")})
-
-
-def test_a_mask_hides_only_what_differed_between_references() -> None:
-    one, other, third = {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2, "c": 1}, {"a": 1, "b": 1}
-    hidden = mask([one, other, third])
-
-    assert hidden == {"b", "c"}
-    assert list(differences(one, {"a": 9, "b": 9}, hidden)) == ["a"]
-
-
-def test_the_report_says_how_to_replay_a_failure_and_counts_the_rest() -> None:
-    results = [
-        {"plan": "pool/none/1", "outcome": "passed", "failures": []},
-        {"plan": "pool/kill-before/gpupool.1", "outcome": "passed", "failures": [], "recovery": 4.5},
-        {"plan": "pool/hold/gpupool.pods", "outcome": "failed", "failures": ["left behind"], "struck": "ADDED Pod x"},
-    ]
-
-    text = report.text(results, "abc")
-
-    assert "replay: python -m tests.faults run pool/hold/gpupool.pods" in text
-    assert "left behind" in text
-    assert text.endswith("1 failures")
-    crashes = next(line for line in text.splitlines() if line.startswith("crashes"))
-    assert crashes.split()[1:4] == ["1", "0", "0"]

@@ -2,54 +2,101 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.faults import plans
 from tests.faults.plans import Facts, Plan
 
+STATUS = "patch:gpudevices:base-1-0000-3b-00-0:status"
 FACTS = Facts(
-    writes={"gpupool": 5, "webhook": 1},
-    reads={"gpupool": 9},
-    watched={"gpupool": ["gpudevices", "pods"]},
+    writes={
+        "gpupool": [f"{STATUS}#1", f"{STATUS}#2", "create:configmaps:d8-gpu-operator:gpu-device-plugin-train#1"],
+        "webhook": [f"{STATUS}#1"],
+    },
+    reads={"gpupool": ["list:pods#1", "get:nodes:a.b-c#1"]},
+    watched={"gpupool": {"gpudevices": 9, "pods": 2}},
     steps=4,
+    events={"gpupool": ["pods:ADDED:team:one#1", "pods:DELETED:team:one#1"]},
+    reviewed=[2, 3],
 )
 
 
-def test_every_plan_that_is_enumerated_can_be_read_from_its_name() -> None:
-    every = [*plans.crashes("pool", FACTS), *plans.others("pool", FACTS)]
+def every() -> list[Plan]:
+    return [*plans.crashes("pool", FACTS), *plans.others("pool", FACTS)]
 
-    assert [Plan.parse(str(plan)) for plan in every] == every
-    assert len({str(plan) for plan in every}) == len(every)
+
+def test_every_plan_that_is_enumerated_can_be_read_from_its_name() -> None:
+    assert [Plan.parse(str(plan)) for plan in every()] == every()
+    assert len({str(plan) for plan in every()}) == len(every())
+
+
+def test_a_name_tells_the_process_the_request_and_which_of_those_alike() -> None:
+    plan = Plan.parse(f"pool/kill-before/gpupool:{STATUS}#2")
+
+    assert (plan.process, plan.thing, plan.number) == ("gpupool", f"{STATUS}#2", 2)
+
+
+def test_a_name_tells_the_kind_of_events() -> None:
+    kind, one = Plan.parse("pool/hold/gpupool:pods#3"), Plan.parse("pool/unseen-one/gpupool:pods:DELETED:team:one#1")
+
+    assert (kind.process, kind.resource, kind.number) == ("gpupool", "pods", 3)
+    assert (one.process, one.resource, one.thing) == ("gpupool", "pods", "pods:DELETED:team:one#1")
 
 
 def test_each_write_is_struck_before_and_after() -> None:
     found = {str(plan) for plan in plans.crashes("pool", FACTS)}
 
-    assert found == {
-        f"pool/{kill}/{at}" for kill in plans.KILLS for at in (*(f"gpupool.{n}" for n in range(1, 6)), "webhook.1")
-    }
+    writes = [f"{process}:{write}" for process, names in FACTS.writes.items() for write in names]
+    assert found == {f"pool/{kill}/{write}" for kill in plans.KILLS for write in writes}
 
 
 def test_every_kind_of_fault_is_in_the_enumeration() -> None:
-    found = {plan.fault for plan in [*plans.crashes("pool", FACTS), *plans.others("pool", FACTS)]}
-
-    assert found == {*plans.FAULTS} - {plans.REFERENCE}
+    assert {plan.fault for plan in every()} == {*plans.FAULTS} - {plans.REFERENCE}
 
 
-def test_numbers_and_steps_stay_within_what_the_reference_had() -> None:
-    for plan in plans.others("pool", FACTS):
-        assert 0 <= plan.step <= FACTS.steps
-        most = FACTS.reads if plan.fault in plans.READS else FACTS.writes
-        assert plan.number <= most.get(plan.process, 0)
+def test_steps_stay_within_what_the_reference_had() -> None:
+    assert {plan.step for plan in every()} <= set(range(FACTS.steps + 1))
+
+
+def test_the_webhook_is_struck_only_where_it_is_asked() -> None:
+    asked = {plan.step for plan in every() if plan.fault in plans.REVIEWED or plan.at.startswith("webhook@")}
+    never = list(plans.others("join", replace(FACTS, reviewed=())))
+
+    assert asked <= set(FACTS.reviewed)
+    assert not [plan for plan in never if plan.fault in plans.REVIEWED or plan.at.startswith("webhook@")]
+
+
+def test_leases_are_taken_from_leaders_only() -> None:
+    assert {plan.process for plan in every() if plan.fault in plans.LEASES} == set(plans.LEADERS)
+
+
+def test_what_only_one_run_did_is_no_place_for_a_fault() -> None:
+    less = replace(
+        FACTS,
+        writes={"gpupool": [f"{STATUS}#1"]},
+        watched={"gpupool": {"gpudevices": 5}},
+        events={"gpupool": ["pods:ADDED:team:one#1"]},
+        reviewed=[3, 4],
+    )
+
+    found = plans.shared([FACTS, less])
+
+    assert found.writes == {"gpupool": [f"{STATUS}#1"]}
+    assert found.watched == {"gpupool": {"gpudevices": 5}}
+    assert found.events == {"gpupool": ["pods:ADDED:team:one#1"]}
+    assert list(found.reviewed) == [3]
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
     [
         ("pool/kill-before", "workload/fault/at"),
-        ("pool/earthquake/gpupool.1", "no fault 'earthquake'"),
-        ("pool/kill-before/kubelet.1", "no process 'kubelet'"),
-        ("pool/kill-before/gpupool.x", "invalid literal"),
+        ("pool/earthquake/gpupool:x#1", "no fault 'earthquake'"),
+        ("pool/kill-before/kubelet:create:pods:one#1", "no process 'kubelet'"),
+        ("pool/kill-before/gpupool:create:pods:one", "invalid literal"),
+        ("pool/rbac/gpupool@x", "invalid literal"),
     ],
 )
 def test_a_name_that_is_none_is_refused_with_what_is_wrong(text: str, word: str) -> None:
@@ -58,13 +105,13 @@ def test_a_name_that_is_none_is_refused_with_what_is_wrong(text: str, word: str)
 
 
 def test_a_pruned_list_is_spread_over_the_whole() -> None:
-    every = [*plans.crashes("pool", FACTS)]
+    crashes = [*plans.crashes("pool", FACTS)]
 
-    found = plans.pruned(every, 4)
+    found = plans.pruned(crashes, 4)
 
     assert len(found) == 4
-    assert len({plan.process for plan in found} | {plan.number for plan in found}) > 3
-    assert plans.pruned(every, 100) == every
+    assert {plan.process for plan in found} == {"gpupool", "webhook"}
+    assert plans.pruned(crashes, 100) == crashes
 
 
 def test_a_campaign_takes_of_each_group_so_many_and_others_for_another_workload() -> None:

@@ -1,4 +1,4 @@
-"""A pruned campaign: some plans of each kind over four workloads, on three control planes at once: they mostly wait."""
+"""A pruned campaign: some plans of each kind over five workloads, on three control planes at once: they mostly wait."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     from tests.faults.plans import Plan
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults]
-WORKLOADS = ("join", "pool", "expiry", "maintenance")
-CRASHES, OTHERS = 24, 18
+WORKLOADS = ("join", "pool", "expiry", "maintenance", "hasty-assign")
+CRASHES, OTHERS = 5, 4
+"""Of each workload."""
+LONG = ("hang", "hang-after", "stale", "stale-start")
+"""Faults that take long by nature."""
 LEAST = 40
 
 
 def chosen(campaign: Campaign) -> list[Plan]:
-    """Out of every plan of these workloads, evenly, and every plan that found a bug there."""
-    every = campaign.every_plan(WORKLOADS)
-    crashes = [plan for plan in every if plan.fault in plans.KILLS]
-    others = [plan for plan in every if plan.fault not in (*plans.KILLS, "hang")]
-    kept = [plan for plan in REGRESSIONS if plan.workload in WORKLOADS]
-    return list(dict.fromkeys([*plans.pruned(crashes, CRASHES), *plans.pruned(others, OTHERS), *kept]))
+    """Some of each workload, evenly over its writes and over the kinds of other faults; and plans that found a bug."""
+    found: list[Plan] = []
+    for turn, workload in enumerate(WORKLOADS):
+        facts = campaign.facts(workload)
+        crashes = list(plans.crashes(workload, facts))
+        for kill, most in zip(plans.KILLS, (CRASHES // 2, CRASHES - CRASHES // 2), strict=True):
+            found += plans.pruned([plan for plan in crashes if plan.fault == kill], most)
+        others = [plan for plan in plans.sampled(workload, facts, turn) if plan.fault not in LONG]
+        found += plans.pruned([*others[2 * turn :], *others[: 2 * turn]], OTHERS)
+    return list(dict.fromkeys([*found, *(plan for plan in REGRESSIONS if plan.workload in WORKLOADS)]))
 
 
 @pytest.fixture(scope="module")

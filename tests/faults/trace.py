@@ -32,7 +32,19 @@ KINDS: tuple[tuple[Resource, str | None], ...] = (
     (resources.NODEFEATURERULE, None),
     (resources.RUNTIMECLASS, None),
     (resources.MODULECONFIG, None),
+    (resources.SECRET, names.NAMESPACE),
+    (resources.MUTATING_WEBHOOK, None),
+    (resources.VALIDATING_WEBHOOK, None),
+    (resources.EVENT, None),
 )
+ONLY: dict[str, str] = {
+    "Secret": names.WEBHOOK_SECRET,
+    "MutatingWebhookConfiguration": names.WEBHOOK_CONFIGURATION,
+    "ValidatingWebhookConfiguration": names.WEBHOOK_CONFIGURATION,
+}
+"""Kinds of which one object alone is the module's."""
+REPORTERS = (names.MANAGER_INVENTORY, names.MANAGER_BOOTSTRAP, names.MANAGER_POOL, names.MANAGER_ADMISSION)
+"""As Events name the processes."""
 Key = tuple[str, str]
 """Kind, and name or namespace/name."""
 Objects = dict[Key, dict[str, Any]]
@@ -61,6 +73,15 @@ def key_of(kind: str, obj: Mapping[str, Any]) -> Key:
     return kind, f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else meta["name"]
 
 
+def is_ours(kind: str, obj: Mapping[str, Any]) -> bool:
+    """Whether the oracles look at it: the bystanders, others' Secrets and other reporters' Events are nobody's news."""
+    if kind == "Event":
+        return obj.get("reportingController") in REPORTERS
+    if kind == "Pod":
+        return obj["metadata"].get("namespace") != PLAIN
+    return ONLY.get(kind) in (None, obj["metadata"]["name"])
+
+
 class Recorder:
     """One watch for each kind, straight from the API server; `now` is the present, `history` how it came."""
 
@@ -71,13 +92,16 @@ class Recorder:
         self.initial: Objects = {}
         self.changed_at = time.monotonic()
         """When anything last changed but a Node's or a bystander's own affairs."""
+        self._seen: dict[str, str] = {}
+        """By kind, the version up to which it has been told; empty where it is to be listed."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin; returns when all kinds have been listed."""
         ready = [asyncio.Event() for _ in KINDS]
         self._tasks = [
-            asyncio.create_task(self._follow(*kind, event)) for kind, event in zip(KINDS, ready, strict=True)
+            asyncio.create_task(self._follow(*kind, event), name=f"the watch of {kind[0].plural}")
+            for kind, event in zip(KINDS, ready, strict=True)
         ]
         await asyncio.wait_for(asyncio.gather(*(event.wait() for event in ready)), 60)
 
@@ -87,20 +111,28 @@ class Recorder:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def check(self) -> None:
+        """Raise what one of the watches ended in: what it would have told is missing."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+                raise RuntimeError(f"{task.get_name()} ended")
+
     def begin(self) -> None:
         """What is now is where a run begins."""
+        self.check()
         self.initial, self.history = dict(self.now), []
 
     async def _follow(self, resource: Resource, namespace: str | None, ready: asyncio.Event) -> None:
-        version = ""
+        kind = resource.kind
         while True:
             try:
-                if not version:
-                    version = await self._list(resource, namespace)
+                if not self._seen.get(kind):
+                    self._seen[kind] = await self._list(resource, namespace)
                     ready.set()
-                version = await self._watch(resource, namespace, version)
+                await self._watch(resource, namespace)
             except ApiError as error:
-                version = "" if error.status == 410 else version
+                self._seen[kind] = "" if error.status == 410 else self._seen.get(kind, "")
                 await asyncio.sleep(0.1)
             except RuntimeFault:
                 await asyncio.sleep(0.1)
@@ -118,8 +150,10 @@ class Recorder:
                 self._take(Revision(at, time.time(), "MODIFIED" if known else "ADDED", key, item))
         return str(version)
 
-    async def _watch(self, resource: Resource, namespace: str | None, version: str) -> str:
-        query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
+    async def _watch(self, resource: Resource, namespace: str | None) -> None:
+        """Until the stream ends; how far it came is kept also where it breaks, or all of it would come twice."""
+        kind = resource.kind
+        query = {"watch": "1", "resourceVersion": self._seen[kind], "allowWatchBookmarks": "true"}
         async with self._client.stream(resource.path(namespace), query=query, idle=90) as batches:
             async for lines in batches:
                 for line in lines:
@@ -127,17 +161,16 @@ class Recorder:
                     obj = event["object"]
                     if event["type"] == "ERROR":
                         if obj.get("code") == 410:
-                            return ""
+                            self._seen[kind] = ""
+                            return
                         continue
-                    version = obj["metadata"]["resourceVersion"]
+                    self._seen[kind] = version = obj["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
-                        key = key_of(resource.kind, obj)
-                        self._take(Revision(int(version), time.time(), event["type"], key, obj))
-        return version
+                        self._take(Revision(int(version), time.time(), event["type"], key_of(kind, obj), obj))
 
     def _take(self, revision: Revision) -> None:
-        kind, name = revision.key
-        if kind == "Pod" and name.startswith(f"{PLAIN}/"):
+        kind = revision.key[0]
+        if not is_ours(kind, revision.object):
             return
         if revision.type == "DELETED":
             self.now.pop(revision.key, None)

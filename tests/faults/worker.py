@@ -1,7 +1,8 @@
 """A worker of a campaign: one ground, plans by standard input, results by standard output, a line of JSON each.
 
-`{"refer": workload, …}` answers `{"reference": …, "results": […]}`; `{"plan": name, "reference": file}`
-answers a result. It ends when its input does, and takes its control plane down.
+`{"refer": workload, …}` answers `{"reference": …, "results": […]}`; `{"plan": name, "reference": file}` answers a
+result; `{"finish": true}` wipes the last plan away. Each may have `later`: what showed of plans before, when they were
+wiped away (name, sentences, whether that is certain). It ends when its input does, and takes its control plane down.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Any
 
 from sim import controlplane
 from sim.errors import UserError
-from tests.faults import runner
 from tests.faults.ground import Dirty, Ground
 from tests.faults.plans import Plan
+from tests.faults.references import refer, reference_of
+from tests.faults.runner import Bench, Later
 
 FRESH = 2
 """Grounds that are tried for a plan before it counts as failed."""
@@ -31,33 +33,41 @@ class Worker:
 
     def __init__(self, folder: Path, wrapped: tuple[str, ...]) -> None:
         self._folder, self._wrapped = folder, wrapped
-        self._ground: Ground | None = None
+        self._bench: Bench | None = None
         self._number = 0
 
-    async def ground(self) -> Ground:
+    async def bench(self) -> Bench:
         """The ground, up."""
-        if self._ground is None:
+        if self._bench is None:
             self._number += 1
-            self._ground = Ground(self._folder / f"{os.getpid()}-{self._number}", self._wrapped)
+            ground = Ground(self._folder / f"{os.getpid()}-{self._number}", self._wrapped)
+            self._bench = Bench(ground)
             try:
-                await self._ground.open()
+                await ground.open()
             except BaseException:
                 await self.close()
                 raise
-        return self._ground
+        return self._bench
 
     async def close(self) -> None:
         """Take the ground down."""
-        ground, self._ground = self._ground, None
-        if ground is not None:
-            await ground.close()
+        bench, self._bench = self._bench, None
+        if bench is not None:
+            await bench.ground.close()
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Do what a line asks for."""
-        why = ""
+        why, later = "", list[Later]()
         for _ in range(FRESH):
+            if asked.get("finish") and self._bench is None:
+                break  # there is nothing to wipe any more
             try:
-                return await self._answer(await self.ground(), asked)
+                bench = await self.bench()
+                try:
+                    return await self._answer(bench, asked) | {"later": later}
+                finally:
+                    later += bench.later
+                    bench.later.clear()
             except (Dirty, UserError) as error:
                 why = str(error)
                 sys.stderr.write(f"a new ground is made: {why}\n")
@@ -66,18 +76,27 @@ class Worker:
                 why = traceback.format_exc()
                 sys.stderr.write(why)
                 await self.close()
-        return {"plan": asked.get("plan") or f"{asked['refer']}/none/1", "outcome": "failed", "failures": [why]}
+        return failed(asked, why) | {"later": later}
 
-    async def _answer(self, ground: Ground, asked: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, bench: Bench, asked: dict[str, Any]) -> dict[str, Any]:
+        if asked.get("finish"):
+            await bench.finish()
+            return {"results": []}
         quiet = float(asked["quiet"])
         if workload := asked.get("refer"):
-            results, reference = await runner.refer(
-                ground, workload, runs=asked["runs"], quiet=quiet, last=asked["last"]
-            )
+            results, reference = await refer(bench, workload, runs=asked["runs"], quiet=quiet, last=asked["last"])
             return {"results": [result.as_dict() for result in results], "reference": reference}
-        reference = runner.reference_of(read(Path(asked["reference"])))
-        result, _ = await runner.run(ground, Plan.parse(asked["plan"]), reference, quiet=quiet)
+        reference = reference_of(read(Path(asked["reference"])))
+        result, _ = await bench.run(Plan.parse(asked["plan"]), reference, quiet=quiet)
         return result.as_dict()
+
+
+def failed(asked: dict[str, Any], why: str) -> dict[str, Any]:
+    """The answer where there is none: the harness's trouble is no certain failure of the module."""
+    if asked.get("finish"):
+        return {"results": []}
+    name = asked.get("plan") or f"{asked['refer']}/none/1"
+    return {"plan": name, "outcome": "failed", "failures": [why], "certain": 0}
 
 
 def read(path: Path) -> Any:

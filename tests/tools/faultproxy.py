@@ -223,8 +223,16 @@ class FaultProxy:
 
     # --- faults -------------------------------------------------------------------------
 
-    def fail(self, match: Match, status: int, *, times: int | None = None, retry_after: int | None = None) -> Rule:
-        """Answer in place of the API server."""
+    def fail(
+        self,
+        match: Match,
+        status: int,
+        when: When = "before",
+        *,
+        times: int | None = None,
+        retry_after: int | None = None,
+    ) -> Rule:
+        """Answer in place of the API server; "after": it has carried the request out, and its answer is kept back."""
         reason = REASONS.get(status, "InternalError")
         body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason}
         text = orjson.dumps(body | {"message": f"{status} by the fault proxy"})
@@ -233,7 +241,7 @@ class FaultProxy:
         async def act(_: Exchange, __: When) -> web.StreamResponse:
             return web.Response(status=status, body=text, headers=headers, content_type="application/json")
 
-        return self._rule("before", match, act, times)
+        return self._rule(when, match, act, times)
 
     def answer(self, match: Match, body: bytes, *, times: int | None = None) -> Rule:
         """Answer 200 with a body in place of the API server."""

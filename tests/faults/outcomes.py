@@ -1,0 +1,57 @@
+"""What becomes of a plan that failed: what cannot be chance is failed, the rest is run once more. Pure.
+
+Results are mappings as they are written to a file; `certain` says how many of the failures, the first ones, cannot be
+chance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PASSED, FAILED, ONCE, NOT_REACHED = "passed", "failed", "1 of 2", "not reached"
+OUTCOMES = (PASSED, ONCE, FAILED, NOT_REACHED)
+NOT_REACHED_MOST = 0.02
+"""Share of the plans that were run that may find nothing to strike."""
+
+
+def is_doubtful(result: Mapping[str, Any]) -> bool:
+    """Whether it is to be run once more."""
+    return result["outcome"] == FAILED and not result.get("certain") and "attempts" not in result
+
+
+def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """One result out of two of a plan: `1 of 2` where the first failure was doubtful and did not come again."""
+    certain = int(first.get("certain", 0)) + int(second.get("certain", 0))
+    outcome = ONCE if second["outcome"] == PASSED and not certain else FAILED
+    failures = [
+        f"{which} run: {sentence}" for which, one in (("1st", first), ("2nd", second)) for sentence in one["failures"]
+    ]
+    attempts = [{key: one.get(key) for key in ("outcome", "failures", "struck", "seconds")} for one in (first, second)]
+    return {**second, "outcome": outcome, "failures": failures, "certain": certain, "attempts": attempts}
+
+
+def amended(result: Mapping[str, Any], sentences: Iterable[str], *, certain: bool) -> dict[str, Any]:
+    """With what showed of it later, when it was wiped away."""
+    told = list(sentences)
+    failures = [*told, *result["failures"]] if certain else [*result["failures"], *told]
+    more = len(told) if certain else 0
+    return {**result, "outcome": FAILED, "failures": failures, "certain": int(result.get("certain", 0)) + more}
+
+
+def counts(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> tuple[int, int, int]:
+    """How many plans were planned, run, and not reached by their fault: references are no plans."""
+    names, by_name = set(planned), {str(result["plan"]): result for result in results}
+    run = [by_name[name] for name in names if name in by_name]
+    return len(names), len(run), sum(result["outcome"] == NOT_REACHED for result in run)
+
+
+def status(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> int:
+    """Of the program: 1 where a plan failed or too many found nothing to strike, 3 where some were not run, else 0."""
+    every = list(results)
+    wanted, run, missed = counts(every, planned)
+    if any(result["outcome"] == FAILED for result in every) or missed > NOT_REACHED_MOST * max(run, 1):
+        return 1
+    return 3 if run < wanted else 0

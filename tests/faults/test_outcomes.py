@@ -1,0 +1,102 @@
+"""What failed once is run once more, nothing is dropped, and what was not run is no success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.faults import outcomes, report
+
+PLAN = "pool/hold/gpupool:pods#1"
+
+
+def result(outcome: str, *failures: str, plan: str = PLAN, **more: Any) -> dict[str, Any]:
+    return {"plan": plan, "outcome": outcome, "failures": list(failures), "certain": 0, "struck": "", **more}
+
+
+def test_a_failure_that_does_not_come_again_is_told_and_not_counted() -> None:
+    both = outcomes.together(result("failed", "the end differs"), result("passed"))
+
+    assert both["outcome"] == "1 of 2"
+    assert both["failures"] == ["1st run: the end differs"]
+    assert [one["outcome"] for one in both["attempts"]] == ["failed", "passed"]
+    text = report.text([both], "abc")
+    assert "FAILED ONE RUN OF TWO, not counted: " + PLAN in text
+    assert "1st run: the end differs" in text
+    assert text.endswith("1 failed one run of two and passed the other\n0 failures")
+    assert outcomes.status([both], [PLAN]) == 0
+
+
+def test_a_failure_that_comes_twice_is_one() -> None:
+    both = outcomes.together(result("failed", "x"), result("failed", "y"))
+
+    assert both["outcome"] == "failed"
+    assert both["failures"] == ["1st run: x", "2nd run: y"]
+    assert "failed in both runs" in report.text([both], "abc")
+    assert outcomes.status([both], [PLAN]) == 1
+
+
+def test_a_second_run_that_strikes_nothing_clears_nobody() -> None:
+    assert outcomes.together(result("failed", "x"), result("not reached"))["outcome"] == "failed"
+
+
+def test_what_is_certain_is_not_run_again_and_counts_in_whichever_run() -> None:
+    certain = result("failed", "a card is in two pools", certain=1)
+
+    assert not outcomes.is_doubtful(certain)
+    assert outcomes.is_doubtful(result("failed", "x"))
+    assert not outcomes.is_doubtful(outcomes.together(result("failed", "x"), result("failed", "y")))
+    assert outcomes.together(result("failed", "x"), certain)["outcome"] == "failed"
+
+
+def test_what_shows_when_a_plan_is_wiped_away_is_that_plans() -> None:
+    dirty = outcomes.amended(result("passed"), ["afterwards: a finalizer stays"], certain=False)
+
+    assert (dirty["outcome"], dirty["failures"]) == ("failed", ["afterwards: a finalizer stays"])
+    assert outcomes.is_doubtful(dirty)
+    assert not outcomes.is_doubtful(outcomes.amended(result("passed"), ["logged: Traceback"], certain=True))
+
+
+def test_more_than_two_in_a_hundred_that_strike_nothing_fail() -> None:
+    names = [f"pool/hold/gpupool:pods#{n}" for n in range(100)]
+    every = [result("passed", plan=name) for name in names]
+    every[:2] = [result("not reached", plan=name) for name in names[:2]]
+    assert outcomes.status(every, names) == 0
+    every[2] = result("not reached", plan=names[2])
+
+    assert outcomes.status(every, names) == 1
+    text = report.text(every, "abc", names)
+    assert "100 plans, 100 run, 3 not reached" in text
+    assert "too many plans struck nothing: 3 of 100, 2% are allowed" in text
+
+
+def test_plans_that_were_not_run_are_no_success() -> None:
+    names = [PLAN, "pool/hold/gpupool:pods#2"]
+
+    assert outcomes.status([result("passed")], names) == 3
+    assert outcomes.status([], names) == 3
+    text = report.text([result("passed")], "abc", names)
+    assert "2 plans, 1 run, 0 not reached" in text
+    assert "incomplete: 1 plans were not run" in text
+
+
+def test_the_report_says_how_to_replay_a_failure_and_counts_the_rest() -> None:
+    results = [
+        result("passed", plan="pool/none/1"),
+        result("passed", plan="pool/kill-before/gpupool:create:x#1", recovery=4.5),
+        result("failed", "left behind", struck="ADDED Pod x"),
+    ]
+
+    text = report.text(results, "abc")
+
+    assert f"replay: python -m tests.faults run '{PLAN}'" in text
+    assert "left behind" in text
+    assert text.endswith("1 failures")
+    crashes = next(line for line in text.splitlines() if line.startswith("crashes"))
+    assert crashes.split()[1:5] == ["1", "0", "0", "0"]
+
+
+def test_the_report_shows_what_is_not_compared() -> None:
+    text = report.text([result("passed")], "abc", [PLAN], {"pool": ["GPUPool p.status.candidates[a].name"], "join": []})
+
+    assert "not compared in pool, since its references differ in it:\n    GPUPool p.status.candidates[a].name" in text
+    assert "not compared in join" not in text

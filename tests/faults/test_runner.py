@@ -1,0 +1,113 @@
+"""What a ground shows only when it is wiped is the last plan's; references differ in what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from tests.faults import references, runner
+from tests.faults.evidence import Run
+from tests.faults.plans import Facts
+from tests.faults.runner import Bench
+from tests.faults.sight import Seen
+from tests.faults.trace import Recorder, Revision
+from tests.faults.wiping import Dirty
+
+if TYPE_CHECKING:
+    from tests.faults.ground import Ground
+
+BAD = "Traceback (most recent call last):"
+
+
+class Cluster:
+    """As much of a ground as is wiped."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder(cast("Any", None))
+        self.lines: dict[str, list[str]] = {"gpupool": []}
+        self.dirty = ""
+
+    async def wipe(self) -> None:
+        if self.dirty:
+            raise Dirty(self.dirty)
+
+    def logs(self) -> dict[str, list[str]]:
+        return self.lines
+
+
+def bench(cluster: Cluster, last: str = "the last plan") -> Bench:
+    made = Bench(cast("Ground", cluster))
+    made._last = last
+    return made
+
+
+def test_a_ground_that_cannot_be_wiped_is_told_of_the_plan_before() -> None:
+    cluster = Cluster()
+    cluster.dirty = "a finalizer stays"
+    made = bench(cluster)
+
+    with pytest.raises(Dirty):
+        asyncio.run(made.finish())
+
+    assert made.later == [("the last plan", ["afterwards: a finalizer stays"], False)]
+
+
+def test_a_ground_that_is_not_as_it_was_when_it_was_new_is_dirty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "SAME", 0.0)
+    cluster = Cluster()
+    made = bench(cluster)
+    asyncio.run(made.finish())
+    made._last = "the plan that left something"
+    cluster.recorder.now["ConfigMap", "d8/gpu-mig-layout-n"] = {"metadata": {"name": "gpu-mig-layout-n"}, "data": {}}
+
+    with pytest.raises(Dirty, match="gpu-mig-layout-n"):
+        asyncio.run(made.finish())
+
+    assert made.later[0][0] == "the plan that left something"
+
+
+def test_what_is_logged_while_a_plan_is_wiped_away_is_that_plans_and_certain() -> None:
+    cluster = Cluster()
+    cluster.lines["gpupool"] = [BAD, "told in the verdict", BAD]
+    made = bench(cluster)
+    made._judged = {"gpupool": 2}
+
+    asyncio.run(made.finish())
+    asyncio.run(made.finish())
+
+    assert made.later == [("the last plan", [f"while it was wiped away: gpupool logged: {BAD}"], True)]
+
+
+def seen(made: int, writes: int, story: float) -> Seen:
+    card = {"metadata": {"name": "a"}}
+    history = [Revision(n, 0.0, "ADDED", ("GPUDevice", "a"), card) for n in range(made)]
+    from tests.faults.test_oracles import write
+
+    run = Run(end={"x": 1}, history=history, sent=[write("x")] * writes, story=story)
+    return Seen(run, Facts({}, {}, {}, 1, {}))
+
+
+def test_references_keep_the_most_and_how_far_they_differ() -> None:
+    found = references.reference_of(references.common([seen(1, 3, 5.0), seen(1, 5, 4.0)]))
+
+    assert found.writes == Counter({"gpupool apply configmaps/x": 5})
+    assert found.spread == Counter({"gpupool apply configmaps/x": 2})
+    assert found.story == 5.0
+
+
+def test_references_that_differ_are_made_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(*made: int) -> int:
+        left = list(made)
+
+        async def run(_: Bench, plan: Any, *__: Any, **___: Any) -> Any:
+            return runner.Result(str(plan), "passed"), seen(left.pop(0), 1, 1.0)
+
+        monkeypatch.setattr(Bench, "run", run)
+        results, _ = asyncio.run(references.refer(bench(Cluster()), "pool"))
+        return len(results)
+
+    assert runs(1, 1) == 2
+    assert runs(1, 2, 1, 1) == references.MOST

@@ -1,0 +1,221 @@
+"""What a tap calls requests and events, and that its faults reach the process."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import pytest
+from aiohttp import web
+
+from tests.faults import plans
+from tests.faults.strikes import events, requests
+from tests.faults.strikes.strike import Strike
+from tests.faults.tap import Tap, spelled
+from tests.tools.faultproxy import Exchange
+from webhook import pki
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from tests.tools.faultproxy import When
+
+
+def tap_alone() -> Tap:
+    """A tap that passes nothing on."""
+    return Tap(SimpleNamespace(url=""), "gpupool")  # type: ignore[arg-type]
+
+
+def watch(resource: str = "pods") -> Exchange:
+    """An open watch."""
+    return Exchange("GET", f"/api/v1/{resource}", {"watch": "1"}, b"", "test", time.monotonic(), resource=resource)
+
+
+def event(name: str, kind: str = "MODIFIED", namespace: str = "team") -> bytes:
+    """A line of a watch; a bookmark without a name."""
+    meta = {"name": name, "namespace": namespace} if name else {"resourceVersion": "7"}
+    return orjson.dumps({"type": kind, "object": {"kind": "Pod", "metadata": meta}}) + b"\n"
+
+
+def armed(tap: Tap, fault: str, at: str) -> Strike:
+    """A fault of events, armed."""
+    strike, ground = Strike(), SimpleNamespace(taps={"gpupool": tap})
+    events.bend(ground, plans.Plan("pool", fault, at), strike)  # type: ignore[arg-type]
+    return strike
+
+
+async def settled(strike: Strike) -> None:
+    """End what goes on beside."""
+    for task in strike.tasks:
+        task.cancel()
+    await asyncio.gather(*strike.tasks, return_exceptions=True)
+
+
+async def test_the_nth_event_of_an_object_is_called_so() -> None:
+    tap, stream = tap_alone(), watch()
+
+    for line in (event("a"), event("b"), event("a"), event("a", "DELETED"), event("")):
+        tap._keep(stream, line)
+
+    names = ("MODIFIED:team:a#1", "MODIFIED:team:b#1", "MODIFIED:team:a#2", "DELETED:team:a#1")
+    assert tap.heard == [f"pods:{name}" for name in names]
+    assert tap.seen_events == {"pods": 4}
+
+
+async def test_from_the_nth_event_on_a_kind_is_held_with_its_bookmarks() -> None:
+    tap, stream = tap_alone(), watch()
+    strike = armed(tap, "hold", "gpupool:pods#2")
+
+    held = [tap._keep(stream, line) for line in (event(""), event("a"), event("b"), event(""), event("c"))]
+    other = tap._keep(watch("nodes"), event("n"))
+    await settled(strike)
+
+    assert held == [False, False, True, True, True]
+    assert not other
+    assert strike.what == "MODIFIED Pod b"
+
+
+async def test_of_one_object_events_are_held_and_bookmarks_and_its_neighbours_pass() -> None:
+    tap, stream = tap_alone(), watch()
+    strike = armed(tap, "hold-one", "gpupool:pods:DELETED:team:a#1")
+
+    lines = (event("a"), event("a", "DELETED"), event("b"), event(""), event("a", "ADDED"))
+    held = [tap._keep(stream, line) for line in lines]
+    await settled(strike)
+
+    assert held == [False, True, False, True, True]
+
+
+async def test_what_was_held_of_one_object_is_listed_anew_where_its_watch_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "HELD", 0.0)
+    tap, ended, fresh = tap_alone(), watch(), watch()
+    tap._open.add(fresh)
+    strike = armed(tap, "hold-one", "gpupool:pods:MODIFIED:team:a#1")
+
+    tap._keep(ended, event("a"))
+    await asyncio.gather(*strike.tasks)
+
+    assert b"410" in fresh.queue.get_nowait()
+
+
+class Upstream:
+    """A server that counts what reaches it, behind a tap."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.seen: list[tuple[str, str]] = []
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        self.seen.append((request.method, request.path))
+        return web.Response(body=b"{}")
+
+    async def told(self, use: Callable[[Tap, aiohttp.ClientSession], Awaitable[None]]) -> None:
+        """Use the tap through a client whose connections last."""
+        runner = web.ServerRunner(web.Server(self._answer))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        tap = Tap(self._server(runner.addresses[0][1]), "gpupool")
+        await tap.start()
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+                await (await session.get(f"{tap.url}/api/v1/pods")).read()  # the connection is used from now on
+                await use(tap, session)
+        finally:
+            await tap.close()
+            await runner.cleanup()
+
+    def _server(self, port: int) -> Any:
+        now = time.time()
+        authority, key = pki.make_authority(now, 86400.0)
+        certificate, serving = pki.issue(authority, key, now, 3600.0)
+        files = self._folder / "tap.crt", self._folder / "tap.key"
+        for file, text in zip(files, (certificate, serving), strict=True):
+            file.write_text(text)
+        return SimpleNamespace(url=f"http://127.0.0.1:{port}", server_files=files, trust=ssl.create_default_context)
+
+
+PATH = "/api/v1/namespaces/team/configmaps/one"
+SPELLED = "update:configmaps:team:one#1"
+
+
+@pytest.mark.parametrize(("when", "reached"), [("before", 0), ("after", 1)])
+async def test_a_request_that_is_lost_is_lost_to_the_process_although_its_library_sends_it_again(
+    tmp_path: Path, when: When, reached: int
+) -> None:
+    upstream = Upstream(tmp_path)
+
+    async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
+        tap.lose(lambda e: spelled(e) == SPELLED, when)
+        with pytest.raises(aiohttp.ClientError):
+            await session.put(f"{tap.url}{PATH}", data=b"{}")
+
+    await upstream.told(use)
+
+    assert upstream.seen.count(("PUT", PATH)) == reached
+
+
+async def test_a_plain_reset_would_be_hidden_by_the_library(tmp_path: Path) -> None:
+    upstream = Upstream(tmp_path)
+
+    async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
+        tap.reset(lambda e: spelled(e) == SPELLED, "before", times=1)
+        async with session.put(f"{tap.url}{PATH}", data=b"{}") as answer:
+            assert answer.status == 200
+
+    await upstream.told(use)
+
+    assert upstream.seen.count(("PUT", PATH)) == 1
+
+
+@pytest.mark.parametrize(("fault", "reached", "status"), [("500", 0, 500), ("500-after", 1, 500), ("429", 0, 429)])
+async def test_an_error_is_answered_instead_of_the_write_or_after_it(
+    tmp_path: Path, fault: str, reached: int, status: int
+) -> None:
+    upstream, strike = Upstream(tmp_path), Strike()
+
+    async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
+        ground: Any = SimpleNamespace(taps={"gpupool": tap})
+        requests.answer(ground, plans.Plan.parse(f"pool/{fault}/gpupool:{SPELLED}"), strike)
+        async with session.put(f"{tap.url}{PATH}", data=b"{}") as answer:
+            assert answer.status == status
+        async with session.put(f"{tap.url}{PATH}", data=b"{}") as answer:
+            assert answer.status == 200
+        assert tap.made == [SPELLED, "update:configmaps:team:one#2"]
+
+    await upstream.told(use)
+
+    assert upstream.seen.count(("PUT", PATH)) == reached + 1
+    assert strike.what == SPELLED
+
+
+async def test_what_is_created_is_called_by_the_name_in_its_body(tmp_path: Path) -> None:
+    async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
+        for meta in ({"name": "one"}, {"generateName": "some-"}):
+            async with session.post(f"{tap.url}/api/v1/namespaces/team/pods", json={"metadata": meta}):
+                pass
+        assert tap.made == ["create:pods:team:one#1", "create:pods:team:some-*#1"]
+        assert tap.read == ["list:pods#1"]
+
+    await Upstream(tmp_path).told(use)
+
+
+async def test_a_strike_without_an_effect_struck_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.faults.strikes.strike.WITNESS", 0.0)
+    void, real = Strike(), Strike()
+    void.claim("people were refused", lambda: False)
+    real.claim("people were refused", lambda: True)
+
+    await void.heal()
+    await real.heal()
+
+    assert (void.what, real.what) == ("", "people were refused")
