@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 MARKS = {"labels": {names.LABEL_MODULE: names.MODULE, names.LABEL_COMPONENT: "x"}}
 POD: dict[str, Any] = {"metadata": {"labels": {"x": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
 APP = {"selector": {"matchLabels": {"x": "x"}}, "template": POD}
-WAIT = 20.0
+WAIT = 120.0
+"""Seconds; the API server clears a definition away in turns, and a turn that found something in its way waits long."""
 
 
 async def play(plane: ControlPlane, tools: Tools, client: Client, folder: Path) -> None:
