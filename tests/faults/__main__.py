@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "--quiet",
         type=float,
         default=0.0,
-        help="seconds without a write in the end (default: 12 in a campaign, else 3)",
+        help="seconds without a write in the end (default: 8 in a campaign, else 3)",
     )
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no plan after so long")
     parser.add_argument("--wrap", action="append", default=[], help="start processes through this, instead of -m")

@@ -40,8 +40,10 @@ def _after(seconds: float) -> str:
     return f"{round(1000 * seconds * PACE)}ms"
 
 
+TTL: Final = 4.0
+"""Seconds that a reservation lives, scaled: 2 minutes in earnest."""
 SETTINGS: Final[dict[str, Any]] = {
-    "admission": {"reservationTTL": _after(6), "unseenTTL": _after(1)},
+    "admission": {"reservationTTL": _after(TTL), "unseenTTL": _after(1)},
     "bootstrap": {
         "monitoring": {"scrapePeriod": _after(0.5), "missingAfter": _after(6)},
         "phaseDeadline": _after(30),

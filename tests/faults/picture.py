@@ -23,7 +23,8 @@ _EPOCH = re.compile(r"\b1[0-9]{9}\b")
 """Seconds since 1970, as GPU feature discovery writes them into a label."""
 _UID = re.compile(r"(?<!GPU-)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
-_DROPPED = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"}
+_VERSIONS = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"}
+_DROPPED = {*_VERSIONS, "temperatureC"}  # what a sensor said when a status was written for another reason
 _OURS = ("gpu.deckhouse.io/", "nvidia.com/", "feature.node.kubernetes.io/")
 _NOT_SHOWN = ("ModuleConfig", "Event")
 """People's own; and what only grows."""

@@ -51,13 +51,13 @@ FAULTS: Final = (REFERENCE, *REQUESTS, *EVENTS, *ONE, *WATCHES, *AT_PROCESS_STEP
 GROUPS: Final = (
     ("references", (REFERENCE,), 0),
     ("crashes", KILLS, 0),
-    ("answers to writes", ANSWERS, 10),
-    ("answers to reads", READS, 3),
-    ("watch events", EVENTS, 5),
-    ("events of one object", ONE, 4),
-    ("watch requests", WATCHES, 2),
-    ("one process", AT_PROCESS_STEP, 7),
-    ("webhook and API server", AT_STEP, 4),
+    ("answers to writes", ANSWERS, 4),
+    ("answers to reads", READS, 1),
+    ("watch events", EVENTS, 2),
+    ("events of one object", ONE, 2),
+    ("watch requests", WATCHES, 1),
+    ("one process", AT_PROCESS_STEP, 3),
+    ("webhook and API server", AT_STEP, 2),
 )
 """What belongs together, and how many of it a campaign takes of each workload: of crashes every one."""
 PROCESSES: Final = ("inventory", "bootstrap", "gpupool", "webhook")

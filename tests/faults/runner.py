@@ -12,6 +12,7 @@ from sim.view import LateError
 from tests.faults import oracles, plans, sight, strikes
 from tests.faults.dues import due
 from tests.faults.evidence import Run, Verdict
+from tests.faults.ground import TTL
 from tests.faults.hands import Hands
 from tests.faults.picture import Picture, differences, picture
 from tests.faults.processes import PACE
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tests.faults.plans import Plan
     from tests.faults.strikes import Strike
 
-QUIET: dict[str, float] = {"smoke": 3.0, "campaign": 12.0, "long": 30.0}
+QUIET: dict[str, float] = {"smoke": 3.0, "campaign": 2 * TTL, "long": 30.0}
 """Seconds without a write in the end: campaign, twice the scaled reservation TTL; long, once for each workload."""
 CONVERGE = 40.0 * PACE
 STORY = 150.0 * PACE

@@ -89,6 +89,18 @@ def test_how_much_more_may_be_written_is_the_faults_and_what_references_differed
     assert not oracles.verdict(run, wide, Due()).failures
 
 
+def test_attempts_that_met_others_writes_are_no_writes_but_a_loop_of_them_fails() -> None:
+    met = replace(write("x"), status=409)
+
+    def found(count: int) -> list[str]:
+        run = replace(GOOD, sent=[*GOOD.sent, *[met] * count])
+        return list(oracles.verdict(run, REFERENCE, Due()).failures)
+
+    assert found(oracles.CONFLICTS) == []
+    (sentence,) = found(oracles.CONFLICTS + 1)
+    assert sentence.startswith("Conflicts of gpupool over configmaps/x: written 11 times")
+
+
 def test_a_storm_of_events_fails() -> None:
     def events(count: int) -> list[Revision]:
         said = {"metadata": {"name": "e", "uid": "u"}, "reportingController": names.MANAGER_POOL}
