@@ -234,6 +234,15 @@ class Hands:
             lambda: not self.cards(node) and self._view.inventories.get(node) is None, lambda: self.cards(node)
         )
 
+    async def undeployed(self) -> None:
+        """Nothing of ours is there for nodes but the agent that tells of cards."""
+
+        def there() -> list[str]:
+            found = [*self._ground.recorder.of("DaemonSet"), *self._ground.recorder.of("RuntimeClass")]
+            return [name for name in found if names.DISCOVER_DAEMONSET not in name]
+
+        await self.until(lambda: not there(), there)
+
     async def no_pool(self, name: str) -> None:
         """A pool is gone, and no card is in it."""
         await self.until(

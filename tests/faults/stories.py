@@ -194,6 +194,7 @@ async def disable(hands: Hands) -> None:
     await hands.offered("stays", 1)
     await hands.settings(enabled=False)
     await hands.unready(FIRST)
+    await hands.undeployed()
     await hands.settings()
     await hands.ready(FIRST, SECOND)
     await hands.offered("stays", 1)
