@@ -160,9 +160,9 @@ class Reserver:
             except (RuntimeFault, ValueError):
                 # Whether the write arrived is not known either: it is looked at again.
                 await asyncio.sleep(TAKE_BACK_PAUSE * 2**tries)
-                continue
-            metrics.TAKEN_BACK.inc()
-            return
+            else:
+                metrics.TAKEN_BACK.inc()
+                return
         log.warning("a reservation could not be taken back; it ends by itself", device=card, request_id=request_id)
 
 

@@ -86,8 +86,8 @@ def _mismatch(seen: ObservedNode, device: GPUDevice, now: float) -> Condition | 
     existing = device.status.conditions
     if found.reason == POOL_UNKNOWN:
         known = find(existing, CONFIGURED)
-        same = known is not None and known.message == found.message
         # A time from a clock that was wrong by then would put the annotation's end off by as much.
-        existing = existing if known and same and not lies_ahead(known.last_transition_time, now) else ()
+        if known is None or known.message != found.message or lies_ahead(known.last_transition_time, now):
+            existing = ()
     status = None if found.reason == POOL_UNKNOWN else False
     return condition(existing, CONFIGURED, status=status, reason=found.reason, message=found.message, now=stamp(now))

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final
 
 PERIOD: Final = 1.0
 LEAST: Final = 5.0
 """Seconds; clocks that are steered, not set, gain milliseconds in a period."""
 
 
-async def jump(wall: Callable[[], float] | None = None, *, period: float = PERIOD, least: float = LEAST) -> float:
-    """Return when `wall` (`time.time`) jumps against the monotonic clock, by how many seconds; forward is positive."""
-    wall = wall or time.time
-    known = wall() - time.monotonic()
+async def jump() -> float:
+    """Return when the wall clock jumps against the monotonic one, by how many seconds; forward is positive."""
+    known = time.time() - time.monotonic()
     while True:
-        await asyncio.sleep(period)
-        now = wall() - time.monotonic()
-        if abs(now - known) >= least:
+        await asyncio.sleep(PERIOD)
+        now = time.time() - time.monotonic()
+        if abs(now - known) >= LEAST:
             return now - known
         known = now

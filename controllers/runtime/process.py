@@ -154,7 +154,7 @@ class Process:
             living.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await living
-            jumped = jumping.result() if jumping.done() and not jumping.cancelled() else None
+            jumped = jumping.result() if jumping.done() else None
             for task in (*background, waiting, jumping):
                 task.cancel()
         if jumped is not None:
