@@ -225,7 +225,9 @@ class Api:
         labels = {names.LABEL_HOSTNAME: name, names.pool_node_label(pool): "", **labels}
         meta = {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
         await self.create(NODE.path(), {"metadata": meta})
-        room = {"cpu": "64", "memory": "512Gi", "pods": "250", names.resource_name(pool): str(cards)}
+        # All that a pod of the module asks for: KWOK's own amounts stay only where it comes after this write.
+        room = {"cpu": "64", "memory": "512Gi", "pods": "250", "ephemeral-storage": "1Ti"}
+        room[names.resource_name(pool)] = str(cards)
         await self.status(NODE, name, {"capacity": room, "allocatable": room})
         return list(await asyncio.gather(*(self.card(name, pool, number) for number in range(cards))))
 
