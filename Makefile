@@ -35,9 +35,9 @@ demo: venv ## one card's story on a real control plane; KEEP=1 leaves it up
 	@$(PY) -m sim demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: venv ## every test, on a real control plane; T=path or T="-k word" for some
+test: venv ## every test, on a real control plane; T=path or T="-k word" for some; AGAIN=1 gives a few that fail a second run
 	@$(PY) -m sim.programs >/dev/null
-	@$(PY) -m pytest $(T)
+	@$(PY) -m pytest $(T) $(if $(AGAIN),--cache-clear || { test $$? = 1 && $(PY) -m tests.tools.again; })
 
 .PHONY: e2e
 e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped with the reason elsewhere
