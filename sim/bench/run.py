@@ -15,13 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sim import controlplane, programs
+from sim import programs
+from sim.alone import orderly_end, refuse_second
 from sim.bench import admission, burst, change, coldstart, large, latency, monitoring, pools, table
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
-from sim.ending import orderly_end
-from sim.errors import UserError
 from sim.programs import Progress
 
 THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
@@ -49,12 +48,7 @@ def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
         print(f"error: {wrong}", file=sys.stderr)
         return USAGE
     below = folder / "bench"
-    if controlplane.status(below).up:
-        raise UserError(
-            f"a control plane is up in {below.resolve()}",
-            expected="none: a benchmark brings up its own",
-            do=f"wait for the benchmark that runs there, or end it: python -m sim --dir {below} down",
-        )
+    refuse_second(below, "benchmark")
     progress, machine, started = programs.for_stream(), facts(), time.time()
     rows: list[tuple[str, Row]] = []
     raw: dict[str, Any] = {}

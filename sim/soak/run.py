@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim import controlplane, programs
+from sim.alone import orderly_end, refuse_second
 from sim.bench.machine import facts
 from sim.cluster import Options, bring_up
 from sim.controlplane.layout import Layout
 from sim.controlplane.state import write_atomically
-from sim.ending import orderly_end
 from sim.errors import UserError
 from sim.module.processes import Timers
 from sim.soak import churn, judge, logs
@@ -48,12 +48,7 @@ def soak(folder: Path, length: Length, seed: int = 1, output: str = "text", time
     soak.
     """
     below, progress, machine, started = folder / "soak", programs.for_stream(), facts(), time.time()
-    if controlplane.status(below).up:
-        raise UserError(
-            f"a control plane is up in {below.resolve()}",
-            expected="none: a soak brings up its own",
-            do=f"wait for the soak that runs there, or end it: python -m sim --dir {below} down",
-        )
+    refuse_second(below, "soak")
     kept = folder / "soak-logs"
     shutil.rmtree(kept, ignore_errors=True)
     with orderly_end():

@@ -14,7 +14,6 @@ from sim import controlplane
 from sim.bench import run
 from sim.bench.quiet import LIMIT
 from sim.bench.rows import Sizes
-from sim.errors import UserError
 
 TINY = Sizes(
     nodes=5,
@@ -65,19 +64,6 @@ def test_wrong_usage(
     assert run.measure(tmp_path, sizes, only) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_one_that_is_up_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
-
-    def status(folder: Path) -> controlplane.Status:
-        asked.append(folder)
-        return controlplane.Status(folder, up=True)
-
-    monkeypatch.setattr(controlplane, "status", status)
-    with pytest.raises(UserError, match="is up in"):
-        run.measure(tmp_path, Sizes(5))
-    assert asked == [tmp_path / "bench"]
 
 
 @pytest.mark.cluster

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sim import controlplane
 from sim.__main__ import main
-from sim.errors import UserError
 from sim.soak import judge, run
 from sim.soak.course import Course, Length
 from sim.soak.hands import Hands
@@ -84,20 +81,6 @@ def test_wrong_minutes_are_a_sentence(minutes: str, capsys: pytest.CaptureFixtur
         main(["soak", "--minutes", minutes])
     assert ended.value.code == 2
     assert "minutes of churn are 3 to 1440" in capsys.readouterr().err
-
-
-def test_one_that_runs_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
-
-    def status(folder: Path) -> controlplane.Status:
-        asked.append(folder)
-        return controlplane.Status(folder, up=True)
-
-    monkeypatch.setattr(controlplane, "status", status)
-    with pytest.raises(UserError, match="is up in"):
-        run.soak(tmp_path, Length(180))
-    assert asked == [tmp_path / "soak"]
-    assert list(tmp_path.iterdir()) == []
 
 
 def found(seen: Course, *, done: int = 600, given_up: tuple[str, ...] = (), **of: Any) -> dict[str, list[str]]:
