@@ -28,6 +28,7 @@ from sim.bench.rows import Result, Row, Sizes
 from sim.cluster import Options, bring_up
 from sim.errors import UserError
 from sim.view import LateError, View
+from sim.workload import gpu_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 POOL, TEAM = "bench", "bench-team"
 READY_SECONDS, STEP_SECONDS = 120.0, 30.0
 RETRY = 0.05
-IMAGE = "registry.k8s.io/pause:3.10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +220,7 @@ class Track:
 
     async def _pod(self, name: str, stopwatch: Stopwatch) -> dict[str, float]:
         """Create a pod and wait until it runs; seconds from the first attempt."""
-        container = {"name": "main", "image": IMAGE, "resources": {"limits": {names.resource_name(POOL): "1"}}}
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        body = gpu_pod(name, POOL)
         started, refusals = time.monotonic(), 0
         while True:
             try:

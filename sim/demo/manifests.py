@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.api.names import GROUP, VERSION, resource_name
+from controllers.api.names import GROUP, VERSION
+from sim.workload import pod_spec
 
 TEAM, STRANGER, POOL = "team-a", "team-b", "training"
 PERSON = "joe"
 """Works in the stranger's namespace; an administrator may use every pool, by RBAC."""
-IMAGE = "registry.k8s.io/pause:3.10"
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -43,15 +43,9 @@ def pool(product: str) -> dict[str, Any]:
     }
 
 
-def _pod_spec() -> dict[str, Any]:
-    container = {"name": "main", "image": IMAGE, "resources": {"limits": {resource_name(POOL): 1}}}
-    # On nodes without machines nothing answers a termination: do not wait for it.
-    return {"containers": [container], "terminationGracePeriodSeconds": 0}
-
-
 def pod(name: str, team: str = TEAM) -> dict[str, Any]:
     """A pod that asks for one card."""
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": team}, "spec": _pod_spec()}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": team}, "spec": pod_spec(POOL)}
 
 
 def deployment(name: str, replicas: int) -> dict[str, Any]:
@@ -64,6 +58,6 @@ def deployment(name: str, replicas: int) -> dict[str, Any]:
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec()},
+            "template": {"metadata": {"labels": labels}, "spec": pod_spec(POOL)},
         },
     }

@@ -20,6 +20,7 @@ from sim.nodes.names import FAULT
 from sim.soak.churn import Act
 from sim.soak.ground import MANAGER, Ground, brief_spec, join, make_pool
 from sim.soak.population import TEAM
+from sim.workload import gpu_pod
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -28,7 +29,6 @@ PATIENCE, LONG_PATIENCE = 8.0, 60.0
 """Seconds for which a pod's creation is tried, and any other act, which a later one builds on, or which undoes one."""
 PODS = ("pod", "gate")
 AGAIN = 0.25
-IMAGE = "registry.k8s.io/pause:3.10"
 DENIED = re.compile(r"denied the request: (\w+)")
 
 
@@ -95,11 +95,8 @@ class Hands:
         }
 
     async def _pod(self, act: Act) -> None:
-        container = {"name": "main", "image": IMAGE, "resources": {"limits": {names.resource_name(act.value): "1"}}}
-        spec: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 0}
-        if act.verb == "gate":
-            spec["schedulingGates"] = [{"name": "soak/never"}]
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": act.subject}, "spec": spec}
+        spec: dict[str, Any] = {"schedulingGates": [{"name": "soak/never"}]} if act.verb == "gate" else {}
+        body = gpu_pod(act.subject, act.value, **spec)
         with suppress(AlreadyExists):
             await self._client.create(resources.POD, body, TEAM, manager=MANAGER)
 

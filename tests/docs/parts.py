@@ -6,9 +6,8 @@ from typing import Any
 
 import yaml
 
+from sim.workload import IMAGE
 from tests.docs.site import ROOT
-
-IMAGE = "registry.k8s.io/pause:3.10"
 
 
 def container(part: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,8 +13,9 @@ from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find
 from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
 from sim.nodes.names import FAULT
+from sim.workload import gpu_pod
 from tests.faults.ground import MANAGER, PACE, SETTINGS, TEAM
-from tests.slice.people import gpu_pod, gpupool
+from tests.slice.people import gpupool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

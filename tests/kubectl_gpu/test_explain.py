@@ -10,8 +10,9 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, is_true
+from sim.workload import gpu_pod
 from tests.kubectl_gpu.conftest import Kubectl
-from tests.slice.people import People, gpu_pod
+from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
 TEAM, POOL = "explained", "explained"

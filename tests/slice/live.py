@@ -18,7 +18,8 @@ from controllers.api.resources import VALIDATING_WEBHOOK
 from controllers.runtime.errors import ApiError
 from sim import controlplane
 from sim.nodes import names as sim_names
-from tests.slice.people import People, gpu_pod
+from sim.workload import gpu_pod
+from tests.slice.people import People
 
 BASE: dict[str, Any] = {
     "bootstrap": {

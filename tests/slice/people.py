@@ -19,8 +19,7 @@ from controllers.runtime.errors import AlreadyExists, ApiError, NotFound, Runtim
 from sim import controlplane
 from sim.controlplane import ControlPlane
 from sim.view import View
-
-IMAGE = "registry.k8s.io/pause:3.10"
+from sim.workload import gpu_pod
 
 
 class People:
@@ -190,15 +189,3 @@ class People:
 
 def gpupool(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": "GPUPool", "metadata": {"name": name}, "spec": spec}
-
-
-def gpu_pod(name: str, pool: str | None, units: int = 1, **spec: Any) -> dict[str, Any]:
-    container: dict[str, Any] = {"name": "main", "image": IMAGE}
-    if pool is not None:
-        container["resources"] = {"limits": {names.resource_name(pool): str(units)}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
-    }

@@ -11,8 +11,8 @@ from controllers.api import names, resources
 from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import PHASES
 from controllers.domain.clock import seconds
+from sim.workload import gpu_pod
 from tests.slice.live import POOL, TEAM, Live
-from tests.slice.people import gpu_pod
 
 Case = Callable[[Live], Awaitable[None]]
 CASES: dict[str, Case] = {}

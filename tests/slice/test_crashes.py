@@ -9,7 +9,8 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.runtime.errors import RuntimeFault
-from tests.slice.people import People, gpu_pod
+from sim.workload import gpu_pod
+from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
 TEAM = "crash"
