@@ -57,8 +57,6 @@ SETTINGS: Final[dict[str, Any]] = {
 SHAPE: Final = "mixed-2"
 """One card that can be divided and one that cannot."""
 LOOK: Final = 0.05
-ENDING: Final = 3.0 * PACE
-"""Seconds after which a pod that is to end is forgotten by KWOK, which ends it at once otherwise."""
 
 
 class Ground(Processes):
@@ -124,18 +122,6 @@ class Ground(Processes):
         """Take away what is left of the last run; raises Dirty."""
         await wiping.wipe(self)
 
-    def is_clean(self) -> bool:
-        """Whether there are the two nodes, ready, with their cards in no pool, and nothing else."""
-        return not self.left()
-
-    def left(self) -> list[str]:
-        """What is there and should not be, and the other way about."""
-        return wiping.left(self)
-
-    def unclean(self) -> str:
-        """What is there."""
-        return "; ".join(self.left())
-
     def begin(self) -> None:
         """What is now is where a run begins."""
         for tap in self.taps.values():
@@ -144,7 +130,7 @@ class Ground(Processes):
         self.plain, self.refused, self.step, self.before_step = [], [], 0, None
         self.counts_reviews, self.reviewed = False, set()
         self._log_from = {short: self.log(short).stat().st_size for short in FULL}
-        self._beside = [asyncio.create_task(self._create_plain()), asyncio.create_task(self._end_pods())]
+        self._beside = [asyncio.create_task(self._create_plain())]
 
     async def second(self, short: str) -> None:
         """Start a second replica of a process, whose log is read from here on."""
@@ -158,17 +144,6 @@ class Ground(Processes):
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
-
-    async def _end_pods(self) -> None:
-        """Play the kubelet of a node that came back at once: KWOK forgets the pods that were to end meanwhile."""
-        since: dict[str, float] = {}
-        while True:
-            for name, pod in self.recorder.of("Pod").items():
-                meta, now = pod["metadata"], time.monotonic()
-                if "deletionTimestamp" in meta and now - since.setdefault(meta["uid"], now) > ENDING:
-                    with suppress(RuntimeFault):
-                        await self.delete(resources.POD, name.partition("/")[2], meta["namespace"])
-            await asyncio.sleep(0.5)
 
     async def _create_plain(self) -> None:
         """Pods that ask for no card, one after another."""

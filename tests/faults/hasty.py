@@ -8,35 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.faults.stories import FIRST, GATE, NEW, SECOND, SHARED
+from tests.faults.stories import FIRST, GATE, SECOND, SHARED
 
 if TYPE_CHECKING:
     from tests.faults.hands import Hands
-
-
-async def node(hands: Hands) -> None:
-    """A node with a card in a pool and a pod on it leaves and joins at once, under its name.
-
-    No workload yet: one time in four KWOK does not take the new node's pods, which stay Pending whatever we do.
-    """
-    await hands.join(NEW)
-    await hands.recorded(NEW, 2)
-    await hands.ready(NEW)
-    card = hands.cards(NEW)[0]
-    await hands.pool("train")
-    await hands.assign(card, "train")
-    await hands.offered("train", 1)
-    await hands.pod("one", "train")
-    await hands.runs("one")
-    await hands.leave(NEW)
-    await hands.join(NEW)
-    await hands.delete_pods("one")
-    await hands.ready(NEW)
-    await hands.recorded(NEW, 2)
-    await hands.assigned(card, "train")
-    await hands.offered("train", 1)
-    await hands.pod("two", "train")
-    await hands.runs("two")
 
 
 async def assign(hands: Hands) -> None:

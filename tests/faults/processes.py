@@ -49,7 +49,7 @@ FULL: Final = {
     "gpupool": names.POOL_CONTROLLER,
     "webhook": names.WEBHOOK,
 }
-CLOCK: Final = Path(__file__).with_name("clock")
+CLOCK: Final = ROOT / "tests" / "tools" / "clock"
 START_SECONDS: Final = 120.0 * PACE
 MANAGER: Final = "people"
 REVIEWS: Final = ("gpu_webhook_reviews_total{", "gpu_webhook_validations_total{")

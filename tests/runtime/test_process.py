@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 DURATION, DEADLINE, RETRY = 3.0, 2.0, 0.4
 TIMES = [f"--lease-duration={DURATION}", f"--renew-deadline={DEADLINE}", f"--retry-period={RETRY}"]
 LEASES = writes_to("leases")
-MOVABLE_CLOCK = ROOT / "tests" / "faults" / "clock"
+MOVABLE_CLOCK = ROOT / "tests" / "tools" / "clock"
 
 
 class Started:

@@ -1,6 +1,6 @@
 """Lets a test move the wall clock of a process of the module: the file FAULTS_CLOCK holds the seconds it is off.
 
-Python imports this by itself where its folder is on PYTHONPATH; only the fault harness puts it there. The monotonic
+Python imports this by itself where its folder is on PYTHONPATH; only tests put it there. The monotonic
 clock, by which leases and timeouts are measured, is left alone, as a jump of a machine's clock leaves it alone.
 """
 
