@@ -49,7 +49,7 @@ e2e-tools: ## install what `make e2e` needs of Debian
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap
 
 .PHONY: faults
-faults: venv ## every crash and a share of the other faults (ALL=1: all); goes on where it was; ONLY=regex for some
+faults: venv ## a crash at every write and a share of the other faults (ALL=1: all); goes on where it was; ONLY=regex for some
 	@$(PY) -m sim.programs >/dev/null
 	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)') $(if $(ALL),--all)
 

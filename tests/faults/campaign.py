@@ -101,13 +101,13 @@ class Campaign:
         return {name: json.loads(self.reference_file(name).read_text())["masked"] for name in there}
 
     def every_plan(self, workloads: Collection[str], *, sampled: bool = False) -> list[Plan]:
-        """All plans of workloads that have a reference: crashes and others; `sampled`: of these a share."""
+        """All plans of workloads that have a reference: crashes and others; `sampled`: a share of both."""
         found = []
         for turn, workload in enumerate(WORKLOADS):
             if workload in workloads and self.reference_file(workload).exists():
                 facts = self.facts(workload)
-                found += plans.crashes(workload, facts)
                 # A step on: where one workload takes a fault's first plan, the next one takes its second.
+                found += plans.crashes_once(workload, facts, turn) if sampled else plans.crashes(workload, facts)
                 found += plans.sampled(workload, facts, turn) if sampled else plans.others(workload, facts)
         return found
 

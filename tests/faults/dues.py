@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from tests.faults.plans import Plan
 
 NONE: Final = Due()
-CRASH: Final = Due(more=2, events=8, recovery=12.0)
-"""A process starts in about 1.5 s and waits up to 3 s for the lease of the one that died."""
+CRASH: Final = Due(more=4, events=8, recovery=12.0)
+"""A process starts in about 1.5 s and waits up to 3 s for the lease of the one that died. It comes back in the middle
+of what others do, and tells of states that who runs through does not stop to see: up to four were seen."""
 ANSWER: Final = Due(more=2, blind=2.0, recovery=10.0)
 TIMEOUT: Final = Due(ends=True, more=2, blind=6.0, recovery=14.0)
 """A client gives a request up after 5 s."""

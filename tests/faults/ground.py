@@ -69,6 +69,8 @@ class Ground(Processes):
         self.before_step: Callable[[int], Awaitable[None]] | None = None
         self.counts_reviews = False
         self.reviewed: set[int] = set()
+        self.taken: list[float] = []
+        """When each of people's steps was taken, monotonic."""
         """The steps of people in which the webhook was asked, where they are counted."""
         self.refused: list[tuple[float, str]] = []
         """What people were told instead of what they wanted, and when, monotonic."""
@@ -128,7 +130,7 @@ class Ground(Processes):
             tap.begin()
         self.recorder.begin()
         self.plain, self.refused, self.step, self.before_step = [], [], 0, None
-        self.counts_reviews, self.reviewed = False, set()
+        self.counts_reviews, self.reviewed, self.taken = False, set(), []
         self._log_from = {short: self.log(short).stat().st_size for short in FULL}
         self._beside = [asyncio.create_task(self._create_plain())]
 

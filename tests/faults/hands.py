@@ -42,6 +42,7 @@ class Hands:
         before = await ground.reviews() if ground.counts_reviews else 0.0
         try:
             await ground.eventually(lambda: self._told(call), PATIENCE)
+            ground.taken.append(time.monotonic())
         except (AlreadyExists, NotFound):
             return
         finally:

@@ -59,7 +59,7 @@ GROUPS: Final = (
     ("one process", AT_PROCESS_STEP, 3),
     ("webhook and API server", AT_STEP, 2),
 )
-"""What belongs together, and how many of it a campaign takes of each workload: of crashes every one."""
+"""What belongs together, and how many of it a campaign takes of each workload: of crashes one at each write."""
 PROCESSES: Final = ("inventory", "bootstrap", "gpupool", "webhook")
 LEADERS: Final = PROCESSES[:3]
 
@@ -164,6 +164,13 @@ def crashes(workload: str, facts: Facts) -> Iterator[Plan]:
         for write in writes:
             for fault in KILLS:
                 yield Plan(workload, fault, f"{process}:{write}")
+
+
+def crashes_once(workload: str, facts: Facts, turn: int) -> Iterator[Plan]:
+    """Each write once: before and after in turns, the other way about for another `turn`."""
+    for number, plan in enumerate(crashes(workload, facts)):
+        if number % 2 == (number // 2 + turn) % 2:
+            yield plan
 
 
 def others(workload: str, facts: Facts) -> Iterator[Plan]:

@@ -61,6 +61,18 @@ def test_where_people_do_not_wait_an_object_may_be_made_once_more_and_no_oftener
     assert "ADDED GPUDevice a: 3 times" in told(3)[0]
 
 
+def test_where_people_do_not_wait_an_object_may_be_written_as_often_as_any_of_its_kind() -> None:
+    usual = Counter({"gpupool apply configmaps/x": 0, "gpupool apply configmaps/y": 4, "webhook apply configmaps/x": 9})
+
+    def told(times: int, *, hasty: bool) -> list[str]:
+        run = replace(GOOD, sent=[write("x")] * times)
+        return oracles.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
+
+    assert told(5, hasty=True) == []
+    assert "written 6 times, 4 in the reference" in told(6, hasty=True)[0]
+    assert "written 5 times, 0 in the reference" in told(5, hasty=False)[0]
+
+
 def test_something_left_behind_or_missing_fails() -> None:
     assert ABSENT in failures(end={**GOOD.end, "ConfigMap left.data.x": "1"})[0]
     assert ABSENT in failures(end={})[0]

@@ -52,6 +52,14 @@ def test_each_write_is_struck_before_and_after() -> None:
     assert found == {f"pool/{kill}/{write}" for kill in plans.KILLS for write in writes}
 
 
+def test_of_a_share_of_crashes_each_write_is_struck_once_and_the_other_way_next_turn() -> None:
+    first, second = (list(plans.crashes_once("pool", FACTS, turn)) for turn in (0, 1))
+
+    assert [plan.at for plan in first] == [plan.at for plan in second]
+    assert sorted([*first, *second]) == sorted(plans.crashes("pool", FACTS))
+    assert {plan.fault for plan in first} == set(plans.KILLS)
+
+
 def test_every_kind_of_fault_is_in_the_enumeration() -> None:
     assert {plan.fault for plan in every()} == {*plans.FAULTS} - {plans.REFERENCE}
 

@@ -26,6 +26,8 @@ class Workload:
     alike: tuple[tuple[str, str], ...] = ()
     hasty: bool = False
     """Whether it is luck what is made and deleted on the way: the end alone is the reference's."""
+    luck: tuple[str, ...] = ()
+    """Paths that tell at the end of what was seen on the way."""
 
 
 PODS = ((r"\bp-\d\b", "p"),)
@@ -54,7 +56,7 @@ WORKLOADS = {
         Workload("returned", stories.returned),
         Workload("hasty-assign", hasty.assign, hasty=True),
         Workload("hasty-pool", hasty.pool, hasty=True),
-        Workload("hasty-allocation", hasty.allocation, hasty=True),
+        Workload("hasty-allocation", hasty.allocation, hasty=True, luck=("GPUPool mode.status.lastReconfigured",)),
         Workload("hasty-disable", hasty.disable, hasty=True),
         Workload("hasty-pods", hasty.pods, hasty=True),
     )

@@ -28,12 +28,15 @@ SECRETS: Final = ("secrets",)
 CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
-def _claim_refusal(ground: Ground, strike: Strike) -> None:
-    """People are told that the webhook could not be asked."""
+def _claim_noticed(ground: Ground, strike: Strike, seconds: float) -> None:
+    """People are told that the webhook could not be asked, or it is passed by, where it only warns."""
     began = time.monotonic()
-    strike.claim(
-        "people were refused", lambda: any(at > began and "calling webhook" in why for at, why in ground.refused)
-    )
+
+    def noticed() -> bool:
+        refused = any(at > began and "calling webhook" in why for at, why in ground.refused)
+        return refused or any(began < at < began + seconds for at in ground.taken)
+
+    strike.claim("people were refused, or passed it by", noticed)
 
 
 def _claim_mended(ground: Ground, strike: Strike, written: tuple[str, ...]) -> None:
@@ -54,7 +57,7 @@ async def down(ground: Ground, _: str, strike: Strike) -> None:
         await ground.up(["webhook"])
 
     await ground.stop("webhook")
-    _claim_refusal(ground, strike)
+    _claim_noticed(ground, strike, AWAY)
     strike.spawn(back())
 
 
@@ -66,7 +69,7 @@ async def slow(ground: Ground, _: str, strike: Strike) -> None:
         ground.signal("webhook", signal.SIGCONT)
 
     ground.signal("webhook", signal.SIGSTOP)
-    _claim_refusal(ground, strike)
+    _claim_noticed(ground, strike, SLOW)
     strike.spawn(woken())
 
 
