@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.observe import ObservedOperands
     from controllers.bootstrap.parts import Json
+    from controllers.domain.agents import Variables
 
 
 def plan(
     seen: ObservedOperands,
     settings: BootstrapSettings,
     agent_image: str = operands.AGENT_IMAGE,
+    agent_env: Variables = (),
     *,
     now: float = 0.0,
     enabled: bool = True,
@@ -52,7 +54,7 @@ def plan(
             draft.add(Apply(Ref(RUNTIMECLASS, name), body))
     # A pod waits for the file that it mounts.
     _configmaps(draft, seen.configmaps, operands.configmaps(settings))
-    _daemonsets(draft, seen, operands.daemonsets(settings, agent_image), now)
+    _daemonsets(draft, seen, operands.daemonsets(settings, agent_image, agent_env), now)
     return draft.done()
 
 

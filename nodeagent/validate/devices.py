@@ -87,7 +87,11 @@ def specification(facts: Facts) -> Check:
 
 
 def _specification(facts: Facts) -> Check:
-    name, do = "cdi", "make it anew: nvidia-ctk cdi generate, or restart the toolkit's pod on the node"
+    name = "cdi"
+    do = (
+        "container cdi of the toolkit's pod renews the module's, and its log says why it cannot; "
+        "one of your own: nvidia-ctk cdi generate --device-name-strategy=uuid"
+    )
     found = facts.specification
     if found is None:
         return unknown(name, "HostFilesNotVisible", "the host's /etc/cdi and /var/run/cdi cannot be seen", needed=False)

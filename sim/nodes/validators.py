@@ -27,7 +27,7 @@ OTHER: Final = "535.54.03"
 OPEN_SINCE: Final = 560
 """Major version of the driver from which the open module is the usual one."""
 NOT_ASKED: Final = "libnvidia-ml.so.1 finds no device node of the driver here"
-SPECIFICATION: Final = "/var/run/cdi/management.nvidia.com-gpu.yaml"
+SPECIFICATION: Final = "/var/run/cdi/gpu-control-plane.yaml"
 
 
 def manager(role: str) -> str:

@@ -109,7 +109,7 @@ def test_without_the_exporter_there_is_no_list() -> None:
     assert set(operands.configmaps(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)) == {NAME}
 
 
-def test_a_wheel_carries_the_list() -> None:
+def test_a_wheel_carries_the_list_and_the_toolkits_script() -> None:
     packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
 
-    assert packed[operands.__name__] == ["*.csv"]
+    assert packed[operands.__name__] == ["*.csv", "*.sh"]

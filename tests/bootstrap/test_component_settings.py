@@ -36,7 +36,7 @@ def bootstrap(component: str = "dcgm", **chosen: Any) -> Any:
 
 def container(component: str = "dcgm", **chosen: Any) -> dict[str, Any]:
     made = operands.daemonsets(bootstrap(component, **chosen))[operands.object_name(component)]
-    (one,) = made["spec"]["template"]["spec"]["containers"]
+    one, *_ = made["spec"]["template"]["spec"]["containers"]  # the component; what helps it takes no setting
     return dict(one)
 
 

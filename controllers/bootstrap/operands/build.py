@@ -13,6 +13,7 @@ from controllers.api import names
 from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
 from controllers.bootstrap.operands.custom import customised
 from controllers.bootstrap.phases import PHASES, setting
+from controllers.domain.agents import reaching
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
+    from controllers.domain.agents import Variables
 
 PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
     "driver-validator": validators.driver,
@@ -38,14 +40,22 @@ def object_name(component: str) -> str:
     return f"gpu-{component}"
 
 
-def daemonsets(settings: BootstrapSettings, agent_image: str = images.AGENT_IMAGE) -> dict[str, Json]:
-    """The DaemonSets that are to run, by name: whole objects but for what names them."""
+def daemonsets(
+    settings: BootstrapSettings, agent_image: str = images.AGENT_IMAGE, agent_env: Variables = ()
+) -> dict[str, Json]:
+    """The DaemonSets that are to run, by name: whole objects but for what names them.
+
+    `agent_env` is for those of the module's own program, which talks to the API server.
+    """
     made = {}
     for phase in PHASES:
         chosen, component = setting(phase, settings), phase.component
         if chosen.enabled:
             image = images.reference(chosen, images.default(component, agent_image))
-            made[object_name(component)] = _daemonset(component, customised(PODS[component](image, settings), chosen))
+            pod = PODS[component](image, settings)
+            if component not in images.IMAGES:
+                pod = reaching(pod, agent_env)
+            made[object_name(component)] = _daemonset(component, customised(pod, chosen))
     return made
 
 

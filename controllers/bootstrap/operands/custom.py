@@ -1,4 +1,4 @@
-"""What the settings change in a component's container: arguments, environment, resources. Pure."""
+"""What the settings change in a component's first container: arguments, environment, resources. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def customised(pod: Json, chosen: ComponentSettings) -> Json:
-    """The pod with what the settings say of its container; every component has one."""
-    (container,) = pod["containers"]
+    """The pod with what the settings say of its first container, which is the component; further ones help it."""
+    container, *helpers = pod["containers"]
     made = dict(container)
     if chosen.args:
         made["args"] = [*container.get("args", ()), *chosen.args]
@@ -21,7 +21,7 @@ def customised(pod: Json, chosen: ComponentSettings) -> Json:
         made["env"] = _environment(container.get("env", []), chosen.env)
     if chosen.resources is not None:
         made["resources"] = _resources(chosen.resources)
-    return pod | {"containers": [made]}
+    return pod | {"containers": [made, *helpers]}
 
 
 def _environment(ours: list[Json], theirs: list[EnvironmentVariable]) -> list[Json]:

@@ -1,7 +1,8 @@
-"""NVIDIA's container toolkit, installed on the host by its installer. Pure."""
+"""NVIDIA's container toolkit, installed on the host by its installer, and the CDI specification of the cards. Pure."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
 
-PID_FILE: Final = "/run/nvidia/toolkit/toolkit.pid"
+RUN: Final = "/run/nvidia/toolkit"
+PID_FILE: Final = f"{RUN}/toolkit.pid"
 DROP_IN: Final = "/runtime/config-dir.d/99-nvidia.toml"
 ENVIRONMENT: Final = {
     "ROOT": TOOLKIT_ROOT,
@@ -38,11 +40,34 @@ READY: Final = (
     f"test -x {TOOLKIT_ROOT}/toolkit/nvidia-container-runtime && test -s {PID_FILE} && test -s {DROP_IN}"
     f" && ! test {PID_FILE} -nt {DROP_IN}"
 )
+KEEPER: Final = (Path(__file__).parent / "specification.sh").read_text("utf-8")
+PLACES: Final = {
+    "HOST": "/host",
+    "PROC": "/proc",
+    "CDI": "/var/run/cdi",
+    "RUN": RUN,
+    "TOOLKIT": f"{TOOLKIT_ROOT}/toolkit",
+}
+# Also with one of an earlier run, and where the script found that none is to be made: no node waits for a card that
+# cannot be named. The folders are emptied by a reboot.
+SPECIFIED: Final = f"test -s {PLACES['CDI']}/gpu-control-plane.yaml || test -e {RUN}/cdi.none"
+# The driver may hang. There is no better way to end who asks it than with the container.
+ALIVE: Final = f'test -n "$(find {RUN}/cdi.alive -mmin -5)"'
 
 
 def pod(image: str, _: BootstrapSettings) -> Json:
-    """Installs the container toolkit on the host and tells the container runtime of it."""
-    container = {
+    """Installs the container toolkit on the host, tells the container runtime of it, and of the cards by name."""
+    volumes = ("toolkit-run", "toolkit-root", "cdi", "containerd-config", "containerd-drop-ins", "containerd-socket")
+    # The settings are of the first container.
+    return {
+        "hostPID": True,
+        "containers": [_installer(image), _keeper(image)],
+        "volumes": parts.volumes(*volumes, "host"),
+    }
+
+
+def _installer(image: str) -> Json:
+    return {
         "name": "toolkit",
         "image": image,
         "command": ["nvidia-toolkit"],
@@ -61,5 +86,23 @@ def pod(image: str, _: BootstrapSettings) -> Json:
             parts.mount("host", "/host", read_only=True),
         ],
     }
-    volumes = ("toolkit-run", "toolkit-root", "cdi", "containerd-config", "containerd-drop-ins", "containerd-socket")
-    return {"hostPID": True, "containers": [container], "volumes": parts.volumes(*volumes, "host")}
+
+
+def _keeper(image: str) -> Json:
+    return {
+        "name": "cdi",
+        "image": image,
+        "command": ["sh", "-c", KEEPER],
+        "env": parts.env(PLACES | {"NVIDIA_VISIBLE_DEVICES": "void"}),
+        # Another root, and all cards' device nodes in it.
+        "securityContext": {"privileged": True},
+        "resources": parts.resources("10m", "64Mi", "256Mi"),
+        "readinessProbe": parts.run(SPECIFIED, 5),
+        "livenessProbe": parts.run(ALIVE, 30),
+        "volumeMounts": [
+            *parts.mounts("toolkit-run", "cdi"),
+            parts.mount("host", PLACES["HOST"], read_only=True),
+            # The same folder in the other root: there nvidia-ctk writes what it then prints.
+            parts.mount("toolkit-run", PLACES["HOST"] + RUN),
+        ],
+    }

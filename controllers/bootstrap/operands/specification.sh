@@ -1,0 +1,77 @@
+# Keeps the CDI specification of the node's cards and MIG instances: kind nvidia.com/gpu, names by uuid, as the
+# device plugin gives them. NVIDIA's installer makes one for its own containers only. Runs until it is killed.
+# For busybox. HOST, PROC, CDI, RUN and TOOLKIT are folders: $CDI and $RUN are mounted, $TOOLKIT is the host's path.
+umask 022
+ours=$CDI/gpu-control-plane.yaml
+ctk=$TOOLKIT/nvidia-ctk
+
+# Another file of this folder that names cards by uuid. A name that two files of one folder have is in neither for a
+# runtime, so whoever made the other keeps it. A file in /etc/cdi gives way to ours.
+foreign() {
+    for file in "$CDI"/*.json "$CDI"/*.yaml; do
+        if test "$file" != "$ours" &&
+            grep -Eqs "kind[\"']?: *[\"']?nvidia\.com/gpu([\"', ]|\$)" "$file" &&
+            grep -Eqs "name[\"']?: *[\"']?(GPU|MIG)-" "$file"; then
+            echo "$file"
+            return
+        fi
+    done
+}
+
+# What a specification depends on, without a question to the driver: that would hold the cards open, which a reset for
+# MIG must not find.
+state() {
+    {
+        cat "$PROC/driver/nvidia/version"
+        # The other lines change with the card's use.
+        grep -E '^(Bus Location|Device Minor)' "$PROC"/driver/nvidia/gpus/*/information
+        grep -r . "$PROC/driver/nvidia/capabilities" | sort
+        stat -c '%n %t:%T' "$HOST"/dev/nvidia* "$HOST"/dev/nvidia-caps/* "$HOST"/dev/dri/*
+        ls -ln "$HOST$ctk" "$HOST$ctk.real" "$ours"
+        foreign
+    } 2>/dev/null | md5sum
+}
+
+# Inside the host's root every path is the host's own, and so are the C library, the driver's and its nvidia-modprobe.
+# The answer comes by standard output, which nvidia-ctk first writes below TMPDIR: all else of the root is read-only.
+generate() {
+    TMPDIR=/run/nvidia/toolkit chroot "$HOST" "$ctk" --quiet cdi generate --mode=nvml --device-name-strategy=uuid \
+        --no-all-device --driver-root=/ --dev-root=/ --nvidia-cdi-hook-path="$TOOLKIT/nvidia-cdi-hook"
+}
+
+renew() {
+    other=$(foreign)
+    if test -n "$other"; then
+        rm -f "$ours"
+        echo "$other names cards already; it is for its maker to keep it up to date"
+        touch "$RUN/cdi.none"
+    elif generate >"$RUN/cdi.made" 2>"$RUN/cdi.log"; then
+        # One rename, and none where nothing changed: every change is read by the runtime and by the device plugins.
+        if ! cmp -s "$RUN/cdi.made" "$ours"; then
+            cp "$RUN/cdi.made" "$CDI/.gpu-control-plane" && mv -f "$CDI/.gpu-control-plane" "$ours" || return
+            echo "wrote $ours"
+        fi
+        rm -f "$RUN/cdi.none"
+    elif grep -q 'invalid spec, no devices' "$RUN/cdi.log"; then
+        # All cards are in MIG mode, and none is divided.
+        rm -f "$ours"
+        touch "$RUN/cdi.none"
+    else
+        # What is there stays: a card that is lost for the moment is no reason to take the others away.
+        echo "no new specification: $(tail -n 3 "$RUN/cdi.log")"
+        return 1
+    fi
+}
+
+known= left=0
+while touch "$RUN/cdi.alive"; do
+    now=$(state)
+    if test "$now" != "$known" || test "$left" -le 0; then
+        # The state of before: what changed meanwhile is seen next time.
+        known=$now
+        # Every few minutes also without a sign: libraries and sockets that it mounts have none. After a failure sooner.
+        if renew; then left=60; else left=6; fi
+    fi
+    left=$((left - 1))
+    sleep 5
+done
