@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
-import structlog
 
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Pod
 from controllers.api.resources import GPUDEVICE, NODE, POD
-from controllers.runtime.errors import RuntimeFault
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from nodeagent.deviceplugin import config
@@ -32,7 +30,6 @@ from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-log = structlog.get_logger()
 DESCRIPTION = (
     "Offers the cards of one pool on this node to kubelet as gpu.deckhouse.io/POOL, and reports which pod got which."
 )
@@ -131,8 +128,11 @@ async def wire(process: Process) -> None:
         Rhythm(args.check_period, args.report_period),
     )
 
+    async def read() -> str:
+        return await _runtime(process)
+
     async def runtime() -> None:
-        looking.runtime = await _runtime(process) or looking.runtime
+        await looking.learn_runtime(read)
         looking.hasten()
 
     process.health.stall_interval = STALL_INTERVAL
@@ -146,6 +146,7 @@ async def wire(process: Process) -> None:
             await sessions.serving.wait()
             await runtime()
             group.create_task(plugin.run(), name="plugin")
+            group.create_task(looking.follow_runtime(read, args.driver_period), name="runtime")
 
     try:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
@@ -154,14 +155,10 @@ async def wire(process: Process) -> None:
 
 
 async def _runtime(process: Process) -> str:
-    """The node's container runtime, as kubelet tells it (`containerd://1.7.35`); empty where that cannot be read."""
-    try:
-        path = NODE.path(None, process.args.node)
-        node = orjson.loads(await process.client.request("GET", path, timeout=NODE_SECONDS))
-        return str(node["status"]["nodeInfo"]["containerRuntimeVersion"])
-    except (RuntimeFault, KeyError) as error:
-        log.warning("the container runtime is not known; CDI is left alone unless asked for", why=str(error))
-        return ""
+    """The node's container runtime, as kubelet tells it (`containerd://1.7.35`); raises RuntimeFault, KeyError."""
+    path = NODE.path(None, process.args.node)
+    node = orjson.loads(await process.client.request("GET", path, timeout=NODE_SECONDS))
+    return str(node["status"]["nodeInfo"]["containerRuntimeVersion"])
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -12,23 +12,37 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import structlog
+
+from controllers.runtime.errors import RuntimeFault
 from nodeagent.deviceplugin import cdi
 from nodeagent.deviceplugin.give import CAPABILITIES, SHARED_NODES
 from nodeagent.deviceplugin.records import Seen
 from nodeagent.host import procfs, sysfs
-from nodeagent.host.hostfiles import text
+from nodeagent.host.hostfiles import Reader, text
+from nodeagent.host.runtimes import configurations
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
     from nodeagent.host.ask import Answer, Asker
     from nodeagent.host.facts import Driver, MigDevice
     from nodeagent.host.places import Places
 
+log = structlog.get_logger()
 SPEC_MAX = 4 * 1024 * 1024
 SUFFIXES = (".json", ".yaml", ".yml")
-CONTAINERD = "etc/containerd/config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the driver told of a card's MIG instances."""
+
+    uuid: str
+    """Of the card."""
+    instances: tuple[MigDevice, ...]
+    access: Mapping[str, tuple[int, ...]]
 
 
 @dataclass
@@ -46,26 +60,59 @@ class Looker:
     _slow: Seen = field(default_factory=Seen, init=False)
     _due: float = field(default=float("-inf"), init=False)
     _specs: dict[Path, tuple[tuple[int, int], frozenset[str]]] = field(default_factory=dict, init=False)
+    _told: dict[str, Told] = field(default_factory=dict, init=False)
+    _why: str = field(default="", init=False)
 
-    async def look(self, addresses: Collection[str]) -> Seen:
-        """What is there now, of the cards with those addresses."""
+    async def look(self, cards: Mapping[str, str], *, ask: bool = True) -> Seen:
+        """What is there now, of the cards with those addresses; with each its uuid, empty where that is not known.
+
+        `ask`: whether the driver is asked.
+        """
         if time.monotonic() >= self._due:
-            self._slow = await self._slowly()
+            self._slow = await self._slowly(ask=ask)
             self._due = time.monotonic() + self.slow_period
-        silent = self._slow.silent & frozenset(addresses)
-        return replace(self._slow, silent=silent, lost=sysfs.lost(self.places.sys, addresses))
+        silent = self._slow.silent & cards.keys()
+        seen = replace(self._slow, silent=silent, lost=sysfs.lost(self.places.sys, cards))
+        # Without what was told earlier, a card that falls silent would leave kubelet's list instead of being ill in it.
+        self._told = {a: told for a, told in self._told.items() if ask and cards.get(a) in ("", told.uuid)}
+        return _with_instances(seen, self._told)
 
     def hasten(self) -> None:
         """Read everything anew at the next look."""
         self._due = float("-inf")
 
-    async def _slowly(self) -> Seen:
+    async def learn_runtime(self, read: Callable[[], Awaitable[str]]) -> None:
+        """Ask which container runtime the node has; what is known stays where nobody answers."""
+        try:
+            told = await read()
+        except (RuntimeFault, KeyError) as error:
+            if str(error) != self._why:
+                self._why = str(error)
+                known = self.runtime or "not known, and CDI is left alone unless asked for"
+                log.warning("the node's container runtime cannot be read", why=self._why, runtime=known)
+            return
+        self._why = ""
+        if told and told != self.runtime:
+            self.runtime = told
+            self.hasten()
+
+    async def follow_runtime(self, read: Callable[[], Awaitable[str]], period: float) -> None:
+        """Go on asking: at every slow look while it is not known, else once a period."""
+        while True:
+            await asyncio.sleep(period if self.runtime else self.slow_period)
+            await self.learn_runtime(read)
+
+    async def _slowly(self, *, ask: bool) -> Seen:
         seen, driver, layout = await asyncio.to_thread(self._files)
-        if driver is None:
+        if driver is None or not ask:
             self.asker.forget()
             return seen
         answer = await self.asker.answer(driver.version, (tuple(sorted(driver.cards)), layout))
-        return _with_driver(seen, driver, answer, self.places.proc)
+        if answer.driver is None:
+            return seen
+        told = _told(seen, answer.driver, self.places.proc)
+        self._told |= told
+        return replace(_with_instances(seen, told), silent=_silent(driver, answer), remembered=frozenset())
 
     def _files(self) -> tuple[Seen, Driver | None, tuple[str, ...]]:
         """What files tell, without the driver's own answer."""
@@ -77,7 +124,7 @@ class Looker:
             if told.get("Device Minor", "").isdigit()
         }
         names = frozenset(name for path in self._spec_files() for name in self._names(path))
-        applied = cdi.applied(self.runtime, text(self.places.root, CONTAINERD, SPEC_MAX))
+        applied = cdi.applied(self.runtime, configurations(Reader(self.places.root)))
         seen = Seen(minors=minors, nodes=self._nodes(minors.values()), cdi=names, runtime_cdi=applied)
         return seen, driver, procfs.layout(proc)
 
@@ -109,27 +156,35 @@ class Looker:
         return self._specs[path][1]
 
 
-def _with_driver(seen: Seen, by_files: Driver, answer: Answer, proc: Path) -> Seen:
-    """The same with what the driver says.
-
-    A card is silent where the driver's files have it and the driver, which told all else, does not.
-    """
-    told = answer.driver
-    if told is None:
-        return seen
-    whole = not answer.pending and not told.failed
-    silent = frozenset(by_files.cards.keys() - told.cards.keys()) if whole and told.cards else frozenset[str]()
-    instances = {
-        address: card.mig_devices
-        for address, card in told.cards.items()
+def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, Told]:
+    """The instances of the cards that the driver tells of."""
+    return {
+        address: Told(
+            card.uuid,
+            card.mig_devices,
+            {device.uuid: _access(proc, seen.minors.get(address), device) for device in card.mig_devices},
+        )
+        for address, card in driver.cards.items()
         if card.mig_enabled is not None and "mig_instances" not in card.failed
     }
-    access = {
-        device.uuid: _access(proc, seen.minors.get(address), device)
-        for address, devices in instances.items()
-        for device in devices
-    }
-    return replace(seen, silent=silent, instances=instances, access=access)
+
+
+def _silent(by_files: Driver, answer: Answer) -> frozenset[str]:
+    """The cards that the driver's files have and the driver, which told all else, does not."""
+    told = answer.driver
+    if told is None or answer.pending or told.failed or not told.cards:
+        return frozenset()
+    return frozenset(by_files.cards.keys() - told.cards.keys())
+
+
+def _with_instances(seen: Seen, told: Mapping[str, Told]) -> Seen:
+    """The same with the instances of cards of which it has none."""
+    added = {address: each for address, each in told.items() if address not in seen.instances}
+    instances = {**{address: each.instances for address, each in added.items()}, **seen.instances}
+    access = dict(seen.access)
+    for each in added.values():
+        access |= each.access
+    return replace(seen, instances=instances, access=access, remembered=frozenset(added))
 
 
 def _access(proc: Path, minor: int | None, device: MigDevice) -> tuple[int, ...]:

@@ -73,7 +73,8 @@ def _wanted(pool: str, card: GPUDevice, asked: Wish, seen: Seen) -> Published | 
     if asked.offer is None:
         return now
     told = asked.offer.of(name)
-    whole = len(_ids(card, asked.offer, seen)) >= told.slots
+    # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
+    whole = len(_ids(card, asked.offer, seen)) >= told.slots and address(card) not in seen.remembered
     return told if whole else now
 
 
@@ -152,6 +153,14 @@ def owners(cards: Iterable[GPUDevice], seen: Seen) -> Mapping[str, GPUDevice]:
         if uuid(card):
             found[uuid(card)] = card
     return found
+
+
+def asks_driver(asked: Wish) -> bool:
+    """Whether the driver has to be asked: it alone tells of MIG instances, and what else it tells is not worth it.
+
+    Its library and devices are in the pod in mode MIG only, see `controllers.gpupool.pluginpod`.
+    """
+    return asked.last is None or asked.last.mode == MIG
 
 
 def blind(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:

@@ -102,22 +102,24 @@ class Plugin:
 
     async def run(self) -> None:
         """Look, offer and report until cancelled; the caches must be filled, and the socket ours."""
-        self.seen = await self.looker.look(self._addresses())
+        self.seen = await self._look()
         self.wake()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run(), name="passes")
             group.create_task(self._look_forever(), name="looks")
             group.create_task(self._report_forever(), name="reports")
 
-    def _addresses(self) -> tuple[str, ...]:
-        return tuple(offers.address(card) for card in self.caches.cards)
+    async def _look(self) -> Seen:
+        asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
+        cards = {offers.address(card): offers.uuid(card) for card in self.caches.cards}
+        return await self.looker.look(cards, ask=offers.asks_driver(asked))
 
     async def _look_forever(self) -> None:
         while True:
             await asyncio.sleep(self.rhythm.check)
             if self._awaits_instances():
                 self.looker.hasten()
-            seen = await self.looker.look(self._addresses())
+            seen = await self._look()
             if seen != self.seen:
                 _tell(self.seen, seen)
                 self.seen = seen

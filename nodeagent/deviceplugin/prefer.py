@@ -153,9 +153,17 @@ def claims(pool: str, cards: Iterable[GPUDevice], pods: Iterable[Pod], held: Ite
 
 
 def _sizes(pod: Pod, resource: str, served: set[tuple[str, str, str]]) -> frozenset[int]:
-    """What the pod's containers that hold nothing yet ask for."""
+    """What the pod's containers that hold nothing yet ask for.
+
+    Kubelet gives to all containers of a pod at once, and never tells what ordinary init containers got. So those wait
+    only until one of the pod's containers holds something, or the pod runs.
+    """
     spec, name = pod.spec, (pod.metadata.namespace or "", pod.name)
-    waiting = (c for c in (*spec.init_containers, *spec.containers) if (*name, c.name) not in served)
+    containers = (*spec.init_containers, *spec.containers)
+    waiting = [container for container in containers if (*name, container.name) not in served]
+    if len(waiting) < len(containers) or pod.status.phase == "Running":
+        untold = {container.name for container in spec.init_containers if container.restart_policy != "Always"}
+        waiting = [container for container in waiting if container.name not in untold]
     return frozenset(slots for container in waiting if (slots := _asked(container, resource)))
 
 

@@ -45,7 +45,9 @@ class Seen:
     silent: frozenset[str] = frozenset()
     """Cards that their driver does not answer for, while it answers for others."""
     instances: Mapping[str, tuple[MigDevice, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """MIG instances by card, of the cards whose driver has told."""
+    """MIG instances by card, of the cards whose driver has told, now or earlier."""
+    remembered: frozenset[str] = frozenset()
+    """Of these cards, those whose driver told earlier and does not now."""
     minors: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The number N of a card's /dev/nvidiaN."""
     access: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))

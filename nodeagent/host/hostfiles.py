@@ -65,3 +65,38 @@ def text(root: Path, path: str, most: int) -> str:
         return content(root, path, most)
     except OSError:
         return ""
+
+
+class Reader:
+    """Looks into the host's files and remembers whether some were closed to it: "cannot be read" is not "has none"."""
+
+    def __init__(self, root: Path) -> None:
+        """Prepare."""
+        self._root, self.closed = root, False
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            return find(self._root, path) is not None
+        except OSError:
+            self.closed = True
+            return False
+
+    def text(self, path: str, most: int) -> str:
+        """The text of a file; empty where there is none, or it cannot be read."""
+        try:
+            return content(self._root, path, most)
+        except OSError:
+            self.closed = True
+            return ""
+
+    def names(self, folder: str) -> list[str]:
+        """What a folder holds, sorted."""
+        try:
+            found = find(self._root, folder)
+            return sorted(path.name for path in found.iterdir()) if found is not None else []
+        except NotADirectoryError:
+            return []
+        except OSError:
+            self.closed = True
+            return []

@@ -11,11 +11,11 @@ A file that is closed to us is no missing file: what it would tell is then named
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 from nodeagent.host.facts import Toolkit
-from nodeagent.host.hostfiles import content, find, inside
+from nodeagent.host.hostfiles import Reader, inside
+from nodeagent.host.runtimes import configurations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +25,8 @@ RUNTIME = "nvidia-container-runtime"
 PROGRAMS = (RUNTIME, "nvidia-ctk")
 FOLDERS = ("usr/bin", "usr/local/nvidia/toolkit", "usr/local/bin", "opt/nvidia/toolkit", "run/current-system/sw/bin")
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/local/nvidia/toolkit")
-CONFIGURATIONS = (
-    "etc/containerd/config.toml",
-    "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-    "var/lib/rancher/rke2/agent/etc/containerd/config.toml",
-    "etc/crio/crio.conf",
-)
-CONFIGURATION_FOLDERS = ("etc/containerd/conf.d", "etc/containerd/config.d", "etc/crio/crio.conf.d")
 DPKG_STATUS = "var/lib/dpkg/status"
-DPKG_MAX, CONFIGURATION_MAX = 32 * 1024 * 1024, 1024 * 1024
+DPKG_MAX = 32 * 1024 * 1024
 USUAL_HANDLER = "nvidia"
 _PACKAGE = re.compile(
     r"^Package: nvidia-container-toolkit(?:-base)?$(?:\n(?!\n).*)*?\n^Status: install ok installed$"
@@ -45,7 +38,7 @@ _LIBRARY = re.compile(r"libnvidia-container\.so\.([0-9]+\.[0-9]+\.[0-9]+(?:[.~-]
 
 def read(root: Path) -> Toolkit | None:
     """What the host has; None where its files cannot be seen, which is no claim that there is none."""
-    host = _Host(root)
+    host = Reader(root)
     if inside(root, "usr") is None:
         return None
     if not any(host.has(f"{folder}/{program}") for folder in FOLDERS for program in PROGRAMS):
@@ -56,40 +49,9 @@ def read(root: Path) -> Toolkit | None:
     return Toolkit(installed=True, version=version, runtime_handler=handler, failed=failed)
 
 
-class _Host:
-    """Looks into the host's files and remembers whether some were closed to it: "cannot be read" is not "has none"."""
-
-    def __init__(self, root: Path) -> None:
-        self._root, self.closed = root, False
-
-    def has(self, path: str) -> bool:
-        try:
-            return find(self._root, path) is not None
-        except OSError:
-            self.closed = True
-            return False
-
-    def text(self, path: str, most: int) -> str:
-        try:
-            return content(self._root, path, most)
-        except OSError:
-            self.closed = True
-            return ""
-
-    def names(self, folder: str) -> list[str]:
-        try:
-            found = find(self._root, folder)
-            return sorted(path.name for path in found.iterdir()) if found is not None else []
-        except NotADirectoryError:
-            return []
-        except OSError:
-            self.closed = True
-            return []
-
-
 def _version(root: Path) -> tuple[str, bool]:
     """The version, and whether everything that tells it could be read."""
-    host = _Host(root)
+    host = Reader(root)
     package = _PACKAGE.search(host.text(DPKG_STATUS, DPKG_MAX))
     if package is not None:
         return package[1], True
@@ -100,11 +62,8 @@ def _version(root: Path) -> tuple[str, bool]:
 
 def _handler(root: Path) -> tuple[str, bool]:
     """`nvidia` where there is one of that name, else the first by name; and whether all that tells it could be read."""
-    host = _Host(root)
-    files = [*CONFIGURATIONS]
-    for folder in CONFIGURATION_FOLDERS:
-        files += [f"{folder}/{name}" for name in host.names(folder) if name.endswith((".toml", ".conf"))]
-    found = {name for path in files for name in _handlers(_toml(host.text(path, CONFIGURATION_MAX)))}
+    host = Reader(root)
+    found = {name for told in configurations(host).values() for name in _handlers(told)}
     if USUAL_HANDLER in found:
         return USUAL_HANDLER, True
     return min(found, default=""), not host.closed
@@ -125,10 +84,3 @@ def _handlers(value: Any) -> Iterator[str]:
             yield name
     for inner in value.values():
         yield from _handlers(inner)
-
-
-def _toml(content: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}

@@ -81,14 +81,27 @@ def promise(pod: str, *, since: str = "2026-01-01T00:00:00Z", seen: bool = True,
     )
 
 
-def pod(uid: str, *slots: int, phase: str = "Pending", devices: tuple[int, ...] = (), born: str = "1") -> Pod:
-    containers = tuple(
-        Container(name=f"c{i}", resources=ResourceRequirements(limits={names.resource_name(POOL): str(n)}))
-        for i, n in enumerate(slots)
+def containers(prefix: str, slots: tuple[int, ...], restart: str | None = None) -> tuple[Container, ...]:
+    asked = (ResourceRequirements(limits={names.resource_name(POOL): str(n)}) for n in slots)
+    return tuple(
+        Container(name=f"{prefix}{i}", resources=resources, restart_policy=restart) for i, resources in enumerate(asked)
     )
+
+
+def pod(
+    uid: str,
+    *slots: int,
+    phase: str = "Pending",
+    devices: tuple[int, ...] = (),
+    born: str = "1",
+    init: tuple[int, ...] = (),
+    sidecars: tuple[int, ...] = (),
+) -> Pod:
+    first = (*containers("i", init), *containers("s", sidecars, "Always"))
     marks = {names.DEVICES: ",".join(map(name, devices))} if devices else {}
+    spec = PodSpec(node_name="n", containers=containers("c", slots), init_containers=first)
     meta = ObjectMeta(name=uid, namespace="d", uid=uid, annotations=marks, creation_timestamp=born)
-    return Pod(metadata=meta, spec=PodSpec(node_name="n", containers=containers), status=PodStatus(phase=phase))
+    return Pod(metadata=meta, spec=spec, status=PodStatus(phase=phase))
 
 
 def held(uid: str, container: str = "c0", slots: int = 1) -> Allocation:

@@ -10,6 +10,7 @@ import pytest
 
 from controllers.gpupool import operands
 from nodeagent.deviceplugin import __main__ as program
+from nodeagent.deviceplugin import offers
 from tests.nodeagent.discover.node import ROOT
 
 if TYPE_CHECKING:
@@ -83,3 +84,15 @@ def test_the_daemonset_starts_this_program_where_it_looks() -> None:
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {str(args.plugin_dir), str(args.pod_resources.parent), str(args.sys)} <= mounts
     assert any(variable["name"] == "NODE_NAME" for variable in container["env"])
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError", "its last words are in the pod's status"
+
+
+@pytest.mark.parametrize("divided", [False, True])
+def test_the_pod_has_the_drivers_devices_where_the_program_asks_the_driver(divided: bool) -> None:
+    from controllers.gpupool import pluginpod
+    from tests.nodeagent.deviceplugin.make import EXCLUSIVE, SPLIT, asked
+
+    pod = pluginpod.pod("p", "image", "Auto", divided=divided)
+    variables = {variable["name"] for variable in pod["containers"][0]["env"]}
+    assert ("runtimeClassName" in pod, "NVIDIA_VISIBLE_DEVICES" in variables) == (divided, divided)
+    assert offers.asks_driver(asked(SPLIT if divided else EXCLUSIVE, 0)) is divided

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.runtime.errors import RuntimeFault
 from nodeagent.deviceplugin import cdi, give
+from nodeagent.deviceplugin.cdi import MAINS
 from nodeagent.deviceplugin.give import Ground, Refused
 from nodeagent.deviceplugin.look import Looker
 from nodeagent.deviceplugin.records import Listed, Seen
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 SHAPE = load().shape("h100-sxm-8")
 FIRST, SECOND = (card.address for card in SHAPE.cards[:2])
+CARDS = {FIRST: "", SECOND: ""}
 
 
 class Machine:
@@ -51,9 +55,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_cards_that_are_not_on_the_bus_are_lost(machine: Machine) -> None:
     machine.tree.pull(FIRST)
-    assert (await machine.looker.look((FIRST, SECOND))).lost == {FIRST}
+    assert (await machine.looker.look(CARDS)).lost == {FIRST}
     shutil.rmtree(machine.tree.sys / "bus")
-    assert (await machine.looker.look((FIRST, SECOND))).lost == frozenset(), "a bus that cannot be read tells nothing"
+    assert (await machine.looker.look(CARDS)).lost == frozenset(), "a bus that cannot be read tells nothing"
 
 
 async def test_device_nodes_that_are_there(machine: Machine) -> None:
@@ -61,7 +65,7 @@ async def test_device_nodes_that_are_there(machine: Machine) -> None:
         (machine.dev / name).touch()
     (machine.dev / "nvidia-caps").mkdir()
     (machine.dev / "nvidia-caps" / "nvidia-cap7").touch()
-    seen = await machine.looker.look(())
+    seen = await machine.looker.look({})
     assert seen.nodes == {"nvidia1", "nvidiactl", "nvidia-caps/nvidia-cap7"}
     assert (seen.minors[FIRST], seen.minors[SECOND]) == (0, 1)
 
@@ -71,11 +75,11 @@ async def test_specifications_are_read_anew_when_they_change(machine: Machine) -
     file.write_text("kind: nvidia.com/gpu\ndevices: [{name: GPU-1}]\n")
     (machine.specs / "broken.json").write_text("{")
     (machine.specs / "notes.txt").write_text("kind: nvidia.com/gpu\ndevices: [{name: GPU-9}]\n")
-    assert (await machine.looker.look(())).cdi == {"nvidia.com/gpu=GPU-1"}
+    assert (await machine.looker.look({})).cdi == {"nvidia.com/gpu=GPU-1"}
     file.write_text("kind: nvidia.com/gpu\ndevices: [{name: GPU-1}, {name: GPU-23}]\n")
-    assert (await machine.looker.look(())).cdi == {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-23"}
+    assert (await machine.looker.look({})).cdi == {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-23"}
     file.unlink()
-    assert (await machine.looker.look(())).cdi == frozenset()
+    assert (await machine.looker.look({})).cdi == frozenset()
 
 
 async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> None:
@@ -84,7 +88,7 @@ async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> 
         file = machine.tree.proc / "driver/nvidia/capabilities/gpu0/mig" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 256\n")
-    seen = await machine.looker.look((FIRST,))
+    seen = await machine.looker.look(CARDS)
     small, large = seen.instances[FIRST]
     assert [(m.profile, m.gpu_instance, m.compute_instance) for m in (small, large)] == [
         ("1g.10gb", 1, 0),
@@ -99,31 +103,152 @@ async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> 
 
 async def test_a_card_that_its_driver_does_not_answer_for_is_silent(machine: Machine, config: Path) -> None:
     Config.of(SHAPE, "n").without(FIRST).write(config)
-    assert (await machine.looker.look((FIRST, SECOND))).silent == {FIRST}
+    assert (await machine.looker.look(CARDS)).silent == {FIRST}
 
 
 async def test_a_driver_that_says_nothing_makes_no_card_silent(machine: Machine, config: Path) -> None:
     Config.of(SHAPE, "n").also("driver_not_loaded").write(config)
-    seen = await machine.looker.look((FIRST, SECOND))
+    seen = await machine.looker.look(CARDS)
     assert (seen.silent, dict(seen.instances)) == (frozenset(), {})
 
 
+async def divided(machine: Machine, config: Path) -> tuple[Config, Seen]:
+    """The first card is in two, and that has been seen."""
+    made = Config.of(SHAPE, "n").partitioned(FIRST, ("1g.10gb", 0), ("3g.40gb", 4))
+    made.write(config)
+    file = machine.tree.proc / "driver/nvidia/capabilities/gpu0/mig/gi1/access"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("DeviceFileMinor: 12\nDeviceFileMode: 256\n")
+    seen = await machine.looker.look(CARDS)
+    assert len(seen.instances[FIRST]) == 2
+    assert seen.remembered == frozenset()
+    return made, seen
+
+
+def same(before: Seen, now: Seen) -> bool:
+    """Whether the first card's instances, and what opens them, are known as before, and as of before."""
+    assert now.remembered >= {FIRST}
+    return (before.instances[FIRST], dict(before.access)) == (now.instances[FIRST], dict(now.access))
+
+
+def anew(machine: Machine) -> None:
+    """The driver is asked again, which takes its time otherwise."""
+    machine.looker.asker.forget()
+
+
+async def test_instances_of_a_card_that_falls_silent_are_remembered(machine: Machine, config: Path) -> None:
+    made, before = await divided(machine, config)
+    made.without(FIRST).write(config)
+    anew(machine)
+    now = await machine.looker.look(CARDS)
+    assert (now.silent, same(before, now)) == ({FIRST}, True)
+    made.write(config)
+    anew(machine)
+    assert await machine.looker.look(CARDS) == before, "and told again"
+
+
+async def test_instances_are_remembered_while_the_driver_says_nothing_at_all(machine: Machine, config: Path) -> None:
+    made, before = await divided(machine, config)
+    made.also("driver_not_loaded").write(config)
+    anew(machine)
+    now = await machine.looker.look(CARDS)
+    assert (now.silent, same(before, now)) == (frozenset(), True)
+
+
+async def test_instances_of_a_lost_card_are_remembered(machine: Machine, config: Path) -> None:
+    made, before = await divided(machine, config)
+    machine.tree.pull(FIRST)
+    made.without(FIRST).write(config)
+    anew(machine)
+    now = await machine.looker.look(CARDS)
+    assert (now.lost, same(before, now)) == ({FIRST}, True)
+
+
+async def test_another_cards_instances_are_not_remembered(machine: Machine, config: Path) -> None:
+    made, _ = await divided(machine, config)
+    made.without(FIRST).write(config)
+    anew(machine)
+    assert FIRST not in (await machine.looker.look({FIRST: "GPU-another", SECOND: ""})).instances
+    assert FIRST not in (await machine.looker.look(CARDS)).instances, "once forgotten, forgotten"
+
+
+async def test_a_driver_that_is_not_asked_tells_nothing(machine: Machine, config: Path) -> None:
+    await divided(machine, config)
+    seen = await machine.looker.look(CARDS, ask=False)
+    assert (seen.silent, dict(seen.instances), dict(seen.access)) == (frozenset(), {}, {})
+
+
+MAIN, K3S = MAINS[0], MAINS[1]
+DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
+IMPORTS = 'imports = ["/etc/containerd/conf.d/*.toml"]\n'
+ON, OFF, SILENT = (
+    f'[plugins."io.containerd.grpc.v1.cri"]\n{word}\n' for word in ("enable_cdi=true", "enable_cdi=false", "")
+)
+NEWER_OFF = '[plugins."io.containerd.cri.v1.runtime"]\nenable_cdi = false'
+
+
 @pytest.mark.parametrize(
-    ("runtime", "file", "does"),
+    ("runtime", "files", "does"),
     [
-        ("containerd://2.1.4", "", True),
-        ("containerd://2.1.4", "[plugins.x]\nenable_cdi = false", False),
-        ("containerd://1.7.35", "", False),
-        ("containerd://1.7.35", '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', True),
-        ("containerd://1.6.20~ds1", "[plugins.x]\nenable_cdi = true", False),
-        ("containerd://v2.0.0", "not toml [", True),
-        ("cri-o://1.31.0", "", True),
-        ("docker://28.1.0", "", False),
-        ("", "", False),
+        ("containerd://2.1.4", {}, True),
+        ("containerd://2.1.4", {MAIN: "[plugins.x]\nenable_cdi = false"}, False),
+        ("containerd://1.7.35", {}, False),
+        ("containerd://1.7.35", {MAIN: '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true'}, True),
+        ("containerd://1.6.20~ds1", {MAIN: "[plugins.x]\nenable_cdi = true"}, False),
+        ("containerd://v2.0.0", {MAIN: "not toml ["}, True),
+        ("cri-o://1.31.0", {}, True),
+        ("cri-o://1.31.0", {MAIN: OFF}, True),
+        ("docker://28.1.0", {}, False),
+        ("", {}, False),
+        ("containerd://1.7.35", {MAIN: IMPORTS + SILENT, DROP_IN: ON}, True),
+        ("containerd://1.7.35", {MAIN: 'imports = ["conf.d/*.toml"]\n', DROP_IN: ON}, True),
+        ("containerd://1.7.35", {MAIN: IMPORTS + ON, DROP_IN: OFF}, False),
+        ("containerd://1.7.35", {MAIN: IMPORTS + ON, DROP_IN: SILENT}, False),
+        ("containerd://1.7.35", {MAIN: SILENT, DROP_IN: ON}, False),
+        ("containerd://1.7.35", {MAIN: "imports = 3\n", DROP_IN: ON}, False),
+        ("containerd://1.7.35", {K3S: ON}, True),
+        ("containerd://2.1.4", {MAIN: IMPORTS + OFF, DROP_IN: ON}, True),
+        ("containerd://2.1.4", {MAIN: IMPORTS + OFF, DROP_IN: SILENT}, False),
+        ("containerd://2.1.4", {MAIN: IMPORTS, DROP_IN: NEWER_OFF}, False),
+        ("containerd://2.1.4", {MAIN: SILENT, DROP_IN: NEWER_OFF}, True),
+        ("containerd://2.2.0", {MAIN: SILENT, DROP_IN: NEWER_OFF}, False),
+        ("containerd://2.2.0", {DROP_IN: NEWER_OFF}, False),
+        ("containerd://2.2.0", {MAIN: "imports = []", DROP_IN: NEWER_OFF}, True),
     ],
 )
-def test_whether_the_runtime_applies_cdi(runtime: str, file: str, does: bool) -> None:
-    assert cdi.applied(runtime, file) is does
+async def test_whether_the_runtime_applies_cdi(
+    machine: Machine, runtime: str, files: dict[str, str], does: bool
+) -> None:
+    shutil.rmtree(machine.tree.root / "etc" / "containerd", ignore_errors=True)
+    for path, content in files.items():
+        file = machine.tree.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    machine.looker.runtime = runtime
+    assert (await machine.looker.look({})).runtime_cdi is does
+
+
+async def test_a_runtime_that_could_not_be_read_is_asked_for_again(machine: Machine) -> None:
+    said = iter(
+        [RuntimeFault("away"), KeyError("nodeInfo"), "containerd://1.7.35", RuntimeFault("away"), "cri-o://1.31.0"]
+    )
+    known, heard = [], asyncio.Event()
+
+    async def read() -> str:
+        known.append(machine.looker.runtime)
+        answer = next(said, None)
+        if answer is None:
+            heard.set()
+            return machine.looker.runtime
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    following = asyncio.create_task(machine.looker.follow_runtime(read, 0.01))
+    await asyncio.wait_for(heard.wait(), 10)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    assert known[:6] == ["", "", "", "containerd://1.7.35", "containerd://1.7.35", "cri-o://1.31.0"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: {", "kind: k", "kind: k\ndevices: 3", "kind: k\ndevices: [3]"])

@@ -81,6 +81,20 @@ def test_instances_of_the_pools_profile_are_offered_by_their_uuids():
     assert offers.owners([known], seen)["MIG-c"] is known
 
 
+@pytest.mark.parametrize(
+    ("how", "healthy", "stays"), [({"silent"}, False, True), ({"lost"}, False, False), (set(), True, True)]
+)
+def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, stays):
+    made = {address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))}
+    ill = {each: frozenset({address(0)}) for each in how}
+    known, seen = card(0, published=SPLIT.of(""), mig=True), Seen(instances=made, remembered=frozenset(made), **ill)
+    told = [(device.id, device.healthy) for device in offers.listing(POOL, [known], asked(SPLIT, 0), seen)]
+    assert told == [("MIG-a", healthy), ("MIG-b", healthy)]
+    assert wanted([known], asked(SPLIT, 0), seen) == {"card-0": SPLIT.of("") if stays else None}
+    assert wanted([card(0, mig=True)], asked(SPLIT, 0), seen) == {"card-0": None}, "nothing is offered anew"
+    assert offers.blind([known], seen) == frozenset(), "what it serves can be told"
+
+
 def test_a_card_is_published_when_it_holds_all_its_instances():
     few = Seen(instances={address(0): (make.instance("MIG-a", 1),)})
     assert wanted([card(0, mig=True)], asked(SPLIT, 0), few) == {"card-0": None}
@@ -116,6 +130,13 @@ def test_while_settings_cannot_be_read_the_list_stays_and_nothing_new_is_publish
     assert wanted([known, new], wish) == {"card-0": SHARED.of(""), "card-1": None}
     assert offers.unreadable(POOL, [broken])
     assert not offers.unreadable(POOL, [])
+
+
+def test_the_driver_is_asked_where_instances_are_offered_or_nobody_knows():
+    broken = [make.settings("{", 0)]
+    assert [offers.asks_driver(asked(offer, 0)) for offer in (EXCLUSIVE, SHARED, SPLIT)] == [False, False, True]
+    assert offers.asks_driver(offers.wish(POOL, broken, None))
+    assert not offers.asks_driver(offers.wish(POOL, broken, SHARED)), "the settings that were read last count"
 
 
 def test_other_nodes_lines_are_cut_away():

@@ -59,6 +59,38 @@ def test_each_container_of_a_pod_gets_one_of_its_cards():
     }
 
 
+def test_what_only_an_init_container_was_given_is_waited_for_no_longer_once_its_pod_is_served():
+    """Kubelet never tells what ordinary init containers hold."""
+    cards, known = [card(n, published=SHARED.of("")) for n in range(2)], listed(0, 1, slots=4)
+    pods = [make.pod("p", 1, init=(1,), devices=(0,), born="1"), make.pod("q", 1, devices=(1,), born="2")]
+    served = [Held("d", "p", "c0", ("GPU-0::0",))]
+    rest = [id_ for id_ in known if id_ != "GPU-0::0"]
+    assert choose(known, 1, cards, pods, served, available=rest) == ("GPU-1::0",)
+
+
+def test_a_served_pods_init_container_takes_no_cards_of_others():
+    pods = [make.pod("p", 2, init=(1,), devices=(0, 1), born="1"), make.pod("q", 1, devices=(2,), born="2")]
+    served = [Held("d", "p", "c0", ("GPU-0", "GPU-1"))]
+    known = listed(0, 1, 2, 3)
+    assert choose(known, 1, offered(0, 1, 2, 3), pods, served, available=["GPU-2", "GPU-3"]) == ("GPU-2",)
+
+
+def test_a_pod_that_runs_with_nothing_but_what_its_init_container_had_waits_for_nothing():
+    pods = [make.pod("p", init=(1,), devices=(0,), phase="Running"), make.pod("q", 1, devices=(2,), born="2")]
+    known = listed(0, 1, 2, slots=4)
+    cards = [card(n, published=SHARED.of("")) for n in range(3)]
+    assert choose(known, 1, cards, pods) == ("GPU-2::0",)
+
+
+def test_init_containers_of_a_pod_that_holds_nothing_and_sidecars_are_waited_for():
+    pods = [make.pod("p", 2, init=(1,), devices=(1, 3), born="1"), make.pod("q", 1, devices=(2,), born="2")]
+    assert choose(listed(0, 1, 2, 3), 1, offered(0, 1, 2, 3), pods)[0] in {"GPU-1", "GPU-3"}
+    pods = [make.pod("p", 2, sidecars=(1,), devices=(0, 1, 3), born="1"), make.pod("q", 1, devices=(2,), born="2")]
+    served = [Held("d", "p", "c0", ("GPU-0", "GPU-1"))]
+    rest = ["GPU-2", "GPU-3"]
+    assert choose(listed(0, 1, 2, 3), 1, offered(0, 1, 2, 3), pods, served, available=rest) == ("GPU-3",)
+
+
 def test_a_reservation_counts_while_its_pod_is_not_seen_here():
     cards = [*offered(0, 1), card(2, published=EXCLUSIVE.of(""), promised=(make.promise("x"),))]
     assert choose(listed(0, 1, 2), 1, cards) == ("GPU-2",)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from controllers.domain.catalogue import fits, geometry, model
+from controllers.domain.catalogue import geometry, model
 from controllers.domain.mig import DISABLED, CardLayout
 from tests.domain.mig import parted
+from tests.tools.placement import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

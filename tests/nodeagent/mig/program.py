@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controllers.domain.catalogue import geometry, model, place
+from controllers.domain.catalogue import geometry, model
 from sim.hardware import load
 from sim.nvml import Config
 from tests.nodeagent.mig.machine import Failure, Machine, seats, state
+from tests.tools.placement import place
 
 if TYPE_CHECKING:
     from controllers.domain.mig import CardLayout
