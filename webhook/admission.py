@@ -140,8 +140,7 @@ class Admission:
         try:
             await self._reserver.reserve(request, granted, self._settings().admission.unseen_ttl)
         except Conflict:
-            metrics.CONFLICTS.inc()
-            return False
+            return False  # counted where the write was refused
         finally:
             self._snapshot.release(granted.request_id, granted.placement)
         metrics.WRITE_SECONDS.observe(time.perf_counter() - before)

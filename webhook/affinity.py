@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ValidationError
-
 from controllers.api import names
 from controllers.api.record import adapter
+from webhook import form
 from webhook.records import PoolAffinity
 
 if TYPE_CHECKING:
@@ -31,14 +30,10 @@ _pool_affinity = adapter(PoolAffinity)
 
 def read(raw: Mapping[str, Any]) -> PoolAffinity:
     """A pool's `spec.scheduling.affinity`, which the CRD does not check; raises ValueError with a sentence."""
-    try:
-        found: PoolAffinity = _pool_affinity.validate_python(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "it"
-        expected = "an object" if first["type"] == "dataclass_type" else first["msg"].removeprefix("Input should be ")
-        msg = f"spec.scheduling.affinity cannot be read: {place}: expected {expected}"
-        raise ValueError(msg) from error
+    if (mistake := form.mistake(raw)) is not None:
+        msg = f"spec.scheduling.affinity cannot be read: {mistake}"
+        raise ValueError(msg)
+    found: PoolAffinity = _pool_affinity.validate_python(raw)
     if required_terms(found) == ():
         msg = "spec.scheduling.affinity has no nodeSelectorTerms in its required node affinity, so no node matches"
         raise ValueError(msg)

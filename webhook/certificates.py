@@ -6,7 +6,7 @@ fenced by this lease: a replica that loses it goes on serving and waits to lead 
 
 `Tls` follows the Secret by watch and reloads the live context, so that new handshakes get the
 new certificate and open connections stay. A Secret that vanished, or does not load, changes
-nothing: the last good certificate is served, and the keeper writes it back.
+nothing in what is served. The keeper puts the one back, and makes all that is in the other anew.
 """
 
 from __future__ import annotations
@@ -137,8 +137,9 @@ class Tls:
         if keyring is None or keyring.certificate == self._serving:
             return
         try:
-            _load(self.context, keyring.certificate, keyring.key)
+            _try(keyring)
             ends = pki.facts(keyring.certificate).ends
+            _load(self.context, keyring.certificate, keyring.key)
         except (ValueError, OSError) as error:
             log.error("a certificate cannot be loaded; the last one stays", error=str(error))  # noqa: TRY400
             return
@@ -152,12 +153,27 @@ class Tls:
         return time.time() < self._ends and self._caches.trusting_authority_of(self._serving)
 
 
+def loads(keyring: Keyring) -> bool:
+    """Whether a server can serve with it."""
+    try:
+        _try(keyring)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def _try(keyring: Keyring) -> None:
+    """Load it where nobody is served: a context that refuses a key has dropped the certificate that it had before."""
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), keyring.certificate, keyring.key)
+
+
 def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Load from memory: OpenSSL's binding wants a path, and a key should not touch a disk."""
     fd = os.memfd_create("certificate")
     try:
         os.write(fd, f"{certificate}{key}".encode())
-        context.load_cert_chain(f"/proc/self/fd/{fd}")
+        # With a password, though an empty one, OpenSSL does not ask a terminal for that of a key that is encrypted.
+        context.load_cert_chain(f"/proc/self/fd/{fd}", password="")
     finally:
         os.close(fd)
 
@@ -220,6 +236,8 @@ class Keeper:
             leader.fence()
             await self._write(None, self._last, "put back")
             return 0.0
+        if keyring is not None and not loads(keyring):
+            keyring = None  # no replica serves it
         trusted, trusted_for = self._trust_state(keyring)
         step = rotation.next_step(keyring, trusted=trusted, trusted_for=trusted_for, now=now, policy=policy)
         if step.do is Do.WAIT:

@@ -115,7 +115,7 @@ def _pool_terms(
         return Denied(
             names.POOL_MISCONFIGURED,
             f"GPUPool {pool.name} gives no cards now: {error}."
-            f" Its administrator has to mend it: kubectl describe gpupool {pool.name}.",
+            f" Its administrator has to mend it there: kubectl edit gpupool {pool.name}.",
         )
     if terms is not None and len(terms) * len(own := spec.required_terms or ()) > affinity.TERMS_MAX:
         return Denied(

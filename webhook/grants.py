@@ -34,7 +34,7 @@ REVIEW: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "
 ALLOWED, REFUSED, FAILED = 30.0, 5.0, 1.0
 """Seconds for which an answer counts."""
 TIMEOUT = 1.0
-"""Seconds for one question; the review that waits for it has 4."""
+"""Seconds for one question; the review that waits for it has `server.DEADLINE`."""
 ENTRIES_MAX = 4096
 """Answers that are kept; beyond that the oldest go."""
 

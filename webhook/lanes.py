@@ -132,14 +132,18 @@ class Lanes:
         for entry in batch:
             if entry.done.done():
                 continue  # its review has given up
-            same = device is not None and device.metadata.uid == entry.card.metadata.uid
-            if device is not None and same and self._has_room(device, entry.promise, taken):
+            if device is not None and _same(device, entry.card) and self._has_room(device, entry.promise, taken):
                 kept.append(entry)
                 taken += entry.promise.slots
             else:
                 why = f"GPUDevice {entry.card.name} was given to somebody else meanwhile"
                 _end([entry], Conflict(CONFLICT, "Conflict", why))
         return kept
+
+
+def _same(now: GPUDevice, chosen: GPUDevice) -> bool:
+    """Whether a card is the one that was chosen: the same object, in the pool that the pod asks for."""
+    return now.metadata.uid == chosen.metadata.uid and now.status.pool_ref == chosen.status.pool_ref
 
 
 def _end(batch: Iterable[Waiting], error: Exception | None = None) -> None:

@@ -28,7 +28,7 @@ WRITE_SECONDS = Histogram(
     "Time to write the reservations of one pod, in seconds.",
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4),
 )
-CONFLICTS = Counter("gpu_webhook_conflicts_total", "Reservations that somebody else's write came before.")
+CONFLICTS = Counter("gpu_webhook_conflicts_total", "Writes of reservations that somebody else's write came before.")
 RESERVATIONS = Counter("gpu_webhook_reservations_total", "Reservations written, by pool.", ["pool"])
 TAKEN_BACK = Counter("gpu_webhook_reservations_taken_back_total", "Reservations taken back: not all could be made.")
 ACCESS_REVIEWS = Counter(

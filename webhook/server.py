@@ -104,6 +104,11 @@ class Server:
             return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
         except TimeoutError:
             return _refused(408, f"the body did not arrive within {READ_DEADLINE:g} s")
+        except web.RequestPayloadError:
+            request.content.feed_eof()  # nothing of it can be read: the server would try, and fail once more
+            response = _refused(400, "the body is not packed as its header Content-Encoding says; send it as it is")
+            response.force_close()
+            return response
         except NotAReview as error:
             return _refused(400, str(error))
         return web.Response(body=answer, content_type="application/json")

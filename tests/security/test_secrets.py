@@ -57,7 +57,7 @@ def test_a_key_is_loaded_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "open", lambda path, *a, **k: opened.append(path) or plain(path, *a, **k))
 
     class Context:
-        def load_cert_chain(self, path: str) -> None:
+        def load_cert_chain(self, path: str, **_: Any) -> None:
             opened.append(path)
 
     keyring = rotation.make(time.time(), Policy(certificate=DAY, authority=4 * DAY, settle=10.0))

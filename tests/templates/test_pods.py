@@ -192,5 +192,11 @@ def test_what_is_asked_for_behind_the_webhooks_back_is_refused(marked: harness.K
             assert "asks for gpu.deckhouse.io/a, which gpu-admission-webhook did not see" in answer.message
     other = pod("late", marks=True, containers=[container(resources={"limits": {"gpu.deckhouse.io/b": "1"}})])
     assert marked.create(f"{PODS}?dryRun=All", other).code == 403
+    two = {"limits": {"gpu.deckhouse.io/a": "1", "gpu.deckhouse.io/b": "1"}}
+    for parts in ({"containers": [container(resources=two)]}, {"initContainers": [{**INIT, "resources": two}]}):
+        for _ in range(10):  # the keys come in any order
+            answer = marked.create(f"{PODS}?dryRun=All", pod("late", marks=True, **parts))
+            assert answer.code == 403, parts
+            assert "asks for gpu.deckhouse.io/b, which gpu-admission-webhook did not see" in answer.message
     last = pod("late", marks=True, containers=[container(resources=asking("3"))], initContainers=[INIT])
     assert marked.create(f"{PODS}?dryRun=All", last).code == 201

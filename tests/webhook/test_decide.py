@@ -285,7 +285,7 @@ UNREADABLE_AFFINITY: dict[str, dict[str, Any]] = {
 def test_a_pools_affinity_that_makes_no_sense_is_its_administrators(affinity: dict[str, Any]) -> None:
     message = refused(world.pod(), view(pool_with(affinity), free_node()))
     assert message.startswith("PoolMisconfigured: GPUPool a gives no cards now: spec.scheduling.affinity ")
-    assert message.endswith("kubectl describe gpupool a.")
+    assert message.endswith("Its administrator has to mend it there: kubectl edit gpupool a.")
 
 
 def test_terms_that_would_grow_without_end_are_refused() -> None:

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter, to_json
+from controllers.api.settings import Settings
 from controllers.runtime.errors import Busy, Conflict
 from tests.webhook import world
+from webhook.admission import Admission
 from webhook.lanes import TRIES
+from webhook.metrics import CONFLICTS
 from webhook.place import Placement, Share
 from webhook.reserve import Reserver
 from webhook.verdict import Ask, Granted
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from controllers.runtime.plan import Merge
 
 REQUEST = world.request_of(world.pod())
+SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 64}}
 
 
 def granted(request: str, *devices: GPUDevice) -> Granted:
@@ -43,7 +48,7 @@ class Server:
         self.meanwhile: Callable[[], None] = lambda: None
         """What happens on the server while a write is on its way."""
         self.snapshot = world.snapshot(caches)
-        caches.pools.saw(world.pool(allocation={"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 64}}))
+        caches.pools.saw(world.pool(allocation=SHARED))
         caches.nodes.saw(world.node("n1"))
         for card in cards:
             caches.devices.saw(card)
@@ -145,6 +150,37 @@ async def test_who_finds_no_room_when_its_turn_comes_has_to_choose_again(change:
 
     assert [type(result) for result in found] == [type(None), Conflict, Conflict, Conflict]
     assert server.promised("n1-1") == (["other"] if "reservations" in change else ["r0"])
+
+
+async def test_a_card_that_went_to_another_pool_meanwhile_gets_no_promise_of_the_old_one() -> None:
+    caches, card = world.stores(), world.device("n1", 1, slots=8)
+    server = Server(caches, card)
+    caches.pools.saw(world.pool("b", allocation=SHARED))
+    caches.nodes.saw(world.node("n1", **{names.pool_node_label("b"): ""}))
+    made, times = reserver(server), iter([None])
+
+    def meanwhile() -> None:
+        if next(times, "done") is None:
+            server.objects["n1-1"] = world.device("n1", 1, pool="b", slots=8)
+            server.change("n1-1")
+
+    server.meanwhile = meanwhile
+    found = await one_and_then_more(server, made, card, 2)
+
+    assert [type(result) for result in found] == [Conflict] * 3
+    assert (server.promised("n1-1"), server.writes) == ([], 1)
+
+
+async def test_a_lost_race_is_counted_once() -> None:
+    caches, card = world.stores(), world.device("n1", 1)
+    server = Server(caches, card)
+    nobody: Any = None
+    made = Admission(nobody, caches, server.snapshot, reserver(server), Settings)
+    server.meanwhile = lambda: server.change("n1-1", reservations=[world.promise("other")])
+    before = CONFLICTS._value.get()
+
+    assert await made._reserve(REQUEST, granted("r0", card)) is False
+    assert CONFLICTS._value.get() - before == 1 == server.conflicts
 
 
 @pytest.mark.parametrize(

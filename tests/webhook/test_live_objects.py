@@ -47,6 +47,12 @@ async def test_a_pools_author_reads_what_is_wrong_with_it(fleet: Fleet) -> None:
     assert (
         "products expects NVIDIA H100 80GB HBM3, found " in done.stderr
     )  # the first card, which may be another test's
+    done = made(fleet.plane.unique("odd"), scheduling={"affinity": {"nodeAfinity": {}}})
+    assert done.returncode == 0
+    assert (
+        "gives no cards until this is mended: spec.scheduling.affinity cannot be read: nodeAfinity: there"
+        in done.stderr
+    )
 
 
 async def test_a_pool_in_use_is_changed_and_deleted_with_a_word(fleet: Fleet) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 READ_TIMEOUT = 1.0
-"""Seconds for one read; the review has 4."""
+"""Seconds for one read; the review has `server.DEADLINE`."""
 AT_ONCE = 4
 """Nodes whose cards are looked at before others have their turn: a millisecond."""
 EARLY: Final = Denied(NOT_READY, "the webhook has just started and does not know the pools yet. Try again.")

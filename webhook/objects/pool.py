@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain.allocation import layout, spelled, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.unmatched import Mismatch, of_node, why_not
+from webhook import affinity
 from webhook.objects.holders import counted
 from webhook.objects.judged import Judged, warned
 from webhook.verdict import Denied
@@ -75,6 +76,7 @@ def judge(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str,
     return warned(
         _nothing_meant(search) if is_selected_anew else None,
         _strays(search) if is_selected_anew else None,
+        _affinity(new) if old is None or _added(old) != _added(new) else None,
         _maintenance(old, new, holders) if old is not None and is_divided_anew else None,
     )
 
@@ -94,6 +96,20 @@ def judge_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> Judg
 
 def _selectors(pool: GPUPool) -> object:
     return pool.spec.node_selector, pool.spec.device_selector
+
+
+def _added(pool: GPUPool) -> Mapping[str, Any] | None:
+    """The affinity that pods of the pool get."""
+    return pool.spec.scheduling.affinity if pool.spec.scheduling is not None else None
+
+
+def _affinity(pool: GPUPool) -> str | None:
+    """What is wrong with it; the CRD cannot tell."""
+    try:
+        affinity.read(_added(pool) or {})
+    except ValueError as error:
+        return f"GPUPool {pool.name} gives no cards until this is mended: {error}"
+    return None
 
 
 def _profile(pool: GPUPool, search: Search) -> Denied | None:
