@@ -52,7 +52,7 @@ class Cluster:
 
     async def get(self, resource: Resource, cls: type[T], name: str, namespace: str | None = None) -> Found[T]:
         """One object."""
-        raw = orjson.loads(await self._client.get(resource, name, namespace))
+        raw = self._parsed(await self._client.get(resource, name, namespace))
         return Found(raw, _read(cls, raw))
 
     async def list(
@@ -72,14 +72,26 @@ class Cluster:
             query["fieldSelector"] = ",".join(f"{key}={value}" for key, value in fields.items())
         found: list[Found[T]] = []
         while True:
-            page = orjson.loads(await self._client.request("GET", resource.path(namespace), query=query))
+            page = self._parsed(await self._client.request("GET", resource.path(namespace), query=query), "items")
             # An item of a list leaves out what the list says for all.
             about = {"apiVersion": resource.api_version, "kind": resource.kind}
-            found += [Found({**about, **raw}, _read(cls, raw)) for raw in page["items"]]
+            found += [Found({**about, **raw}, _read(cls, raw)) for raw in page["items"] or ()]
             more = page["metadata"].get("continue")
             if not more:
                 return found
             query["continue"] = more
+
+    def _parsed(self, body: bytes, *parts: str) -> dict[str, Any]:
+        """An answer that has metadata, and these parts; who is no API server may well answer 200 to everything."""
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            answer = None
+        if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict) and answer.keys() >= {*parts}:
+            return answer
+        raise Mistake(
+            f"{self._client.server} answered, and not as an API server: check the cluster's address in the kubeconfig."
+        )
 
     async def annotate(
         self, resource: Resource, obj: KubeObject, key: str, value: str | None, *, dry_run: bool

@@ -80,6 +80,18 @@ env:
 {{- end -}}
 {{- end -}}
 
+{{- /* Flags of the processes that make agents' pods: the address that the discovery agent has; a JSON list. */ -}}
+{{- define "gpu-control-plane.agentApiServer" -}}
+{{- $flags := list -}}
+{{- with .Values.gpuControlPlane.nodeAgent.apiServer -}}
+{{- if .host -}}
+{{- $port := .port | default 443 | toString -}}
+{{- $flags = list (printf "--agent-api-server-host=%s" .host) (printf "--agent-api-server-port=%s" $port) -}}
+{{- end -}}
+{{- end -}}
+{{- $flags | toJson -}}
+{{- end -}}
+
 {{- /* The identity of a process, bound to its ClusterRole and, where it has one, its Role of the same name
        in our namespace. Usage: include "gpu-control-plane.identity" (dict "root" . "process" "x" "role" true);
        with "namespaced" true it has no ClusterRole. Pods of it pull images with the registry's credentials, those that

@@ -13,6 +13,14 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
 from controllers.api.component import ComponentSettings
+from controllers.api.installation import (
+    ControllersInstallation,
+    NFDCoverageInstallation,
+    NodeAgentInstallation,
+    PoliciesInstallation,
+    Presets,
+    WebhookInstallation,
+)
 from controllers.api.meta import KubeObject
 from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
@@ -214,7 +222,7 @@ class Settings:
     """Settings of the module gpu-control-plane."""
 
     high_availability: bool | None = None
-    """Two replicas of every process; Deckhouse decides when left out."""
+    """Two replicas of every process; Deckhouse decides when left out. With plain Helm: a value of the chart."""
     managed_nodes: ManagedNodes = Field(default_factory=ManagedNodes)
     """Which nodes the module manages."""
     device_approval: DeviceApproval = Field(default_factory=DeviceApproval)
@@ -237,6 +245,21 @@ class Settings:
     """When cards and nodes are taken out of service."""
     log_level: Literal["Debug", "Info", "Warn", "Error"] = "Info"
     """Least severe messages that are logged."""
+    # From here on values of the chart, which no process follows.
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """Labels of the nodes that the four processes may run on; empty: any. With plain Helm: a value of the chart."""
+    webhook: WebhookInstallation = Field(default_factory=WebhookInstallation)
+    """The admission webhook."""
+    controllers: ControllersInstallation = Field(default_factory=ControllersInstallation)
+    """The four processes."""
+    nfd_coverage: NFDCoverageInstallation = Field(default_factory=NFDCoverageInstallation)
+    """The CronJob that compares nodes' labels and cards with what is expected."""
+    node_agent: NodeAgentInstallation = Field(default_factory=NodeAgentInstallation)
+    """The node agents."""
+    policies: PoliciesInstallation = Field(default_factory=PoliciesInstallation)
+    """What the admission policies let through."""
+    presets: Presets = Field(default_factory=Presets)
+    """Objects for namespaces that use cards."""
 
 
 @record

@@ -24,6 +24,7 @@ from controllers.bootstrap.observe import EXPORTER, World
 from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
+from controllers.domain.agents import api_server
 from controllers.runtime import resting
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Note, Ref
@@ -48,6 +49,7 @@ class Reconciler:
         """Make the loops; `begin` connects them to the caches."""
         self._execute, self._world, self._settings = process.executor.execute, world, settings
         self._agent_image, self._url = process.args.agent_image, process.args.exporter_url
+        self._agent_env = api_server(process.args.agent_api_server_host, process.args.agent_api_server_port)
         self.nodes = Controller("bootstrap", self._node, workers=16)
         self.components = Controller("components", self._components, workers=1)
         self._note = process.recorder.note
@@ -71,6 +73,7 @@ class Reconciler:
             self._world.operands(),
             self._settings.current.bootstrap,
             self._agent_image,
+            self._agent_env,
             now=time.time(),
             enabled=self._settings.enabled,
         )
@@ -184,6 +187,8 @@ if __name__ == "__main__":
     DESCRIPTION = "Prepares GPU nodes, component by component, and says when their cards may be pooled."
     PARSER = arguments(names.BOOTSTRAP, DESCRIPTION)
     PARSER.add_argument("--agent-image", default=AGENT_IMAGE, help="image of the node agents that check a node")
+    PARSER.add_argument("--agent-api-server-host", help="address of the API server for agents; else its Service")
+    PARSER.add_argument("--agent-api-server-port", help="its port (default: 443)")
     PARSER.add_argument(
         "--exporter-url",
         type=exporter_url,

@@ -118,6 +118,11 @@ class Client:
         """End all connections."""
         await self._session.close()
 
+    @property
+    def server(self) -> str:
+        """Its address, for sentences."""
+        return self._base
+
     async def request(
         self,
         method: str,

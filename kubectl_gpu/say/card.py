@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PENDING = {
     "AwaitingApproval": "it waits for somebody to confirm it",
     "NoPoolMatched": "no pool's selectors mean it",
-    "OutOfSelector": "the pool that it is annotated for does not mean it",
+    "OutOfSelector": "the pool does not mean it, or has all it may of its node",
     "Declined": "it is marked to be ignored",
 }
 

@@ -17,6 +17,7 @@ from controllers.api import names, resources
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import components, operands
 from controllers.bootstrap.phases import PHASES
+from controllers.domain.agents import api_server
 from controllers.runtime.drift import covers
 from controllers.runtime.plan import Apply, Delete
 from controllers.runtime.resting import NAME_RESTS
@@ -28,7 +29,7 @@ UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
 BUILT = operands.daemonsets(Settings().bootstrap)
 PODS = [(phase.component, BUILT[operands.object_name(phase.component)]["spec"]["template"]["spec"]) for phase in PHASES]
 VALIDATORS = ("driver-validator", "validator")
-PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and signals it
+PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and signals it; looks at the host's cards
 
 
 @pytest.fixture
@@ -53,6 +54,28 @@ def test_objects_are_as_reviewed(name: str) -> None:
     assert text == file.read_text()
 
 
+def test_only_the_modules_own_programs_are_told_where_the_api_server_is() -> None:
+    told = operands.daemonsets(Settings().bootstrap, agent_env=api_server("192.0.2.1", "6443"))
+    expected = [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "192.0.2.1"},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"},
+    ]
+
+    assert {name for name in BUILT if told[name] != BUILT[name]} == {f"gpu-{one}" for one in VALIDATORS}
+    for component in VALIDATORS:
+        before, after = (each[f"gpu-{component}"]["spec"]["template"]["spec"] for each in (BUILT, told))
+        assert after["containers"][0]["env"] == before["containers"][0]["env"] + expected
+        assert [one | {"env": []} for one in after["containers"]] == [one | {"env": []} for one in before["containers"]]
+
+
+def test_without_an_address_an_agent_finds_the_api_server_as_every_pod_does() -> None:
+    assert (api_server(None, "6443"), api_server("", ""), api_server("api.example.com", "")) == (
+        (),
+        (),
+        (("KUBERNETES_SERVICE_HOST", "api.example.com"), ("KUBERNETES_SERVICE_PORT", "443")),
+    )
+
+
 @pytest.mark.parametrize(("component", "pod"), PODS)
 def test_every_component_keeps_the_house_rules(component: str, pod: dict[str, Any]) -> None:
     assert pod["nodeSelector"] == {names.deploy_label(component): "true"}
@@ -60,21 +83,23 @@ def test_every_component_keeps_the_house_rules(component: str, pod: dict[str, An
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["automountServiceAccountToken"] is (component in VALIDATORS)
     assert "initContainers" not in pod
-    (container,) = pod["containers"]
-    security = container["securityContext"]
-    if component in PRIVILEGED:
-        assert security == {"privileged": True}
-    else:
-        assert security["allowPrivilegeEscalation"] is False
-        assert security["capabilities"]["drop"] == ["ALL"]
-        assert (pod.get("securityContext") or security)["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["resources"]["requests"]["ephemeral-storage"]
-    assert container["resources"]["limits"]["memory"]
-    assert ":" in container["image"]
-    assert "latest" not in container["image"]
-    assert container["readinessProbe"]
-    assert container["livenessProbe"]
-    assert {m["name"] for m in container.get("volumeMounts", ())} == {v["name"] for v in pod.get("volumes", ())}
+    assert len(pod["containers"]) == 1 + (component == "toolkit")
+    for container in pod["containers"]:
+        security = container["securityContext"]
+        if component in PRIVILEGED:
+            assert security == {"privileged": True}
+        else:
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"]["drop"] == ["ALL"]
+            assert (pod.get("securityContext") or security)["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["resources"]["requests"]["ephemeral-storage"]
+        assert container["resources"]["limits"]["memory"]
+        assert ":" in container["image"]
+        assert "latest" not in container["image"]
+        assert container["readinessProbe"]
+        assert container["livenessProbe"]
+    mounted = {m["name"] for container in pod["containers"] for m in container.get("volumeMounts", ())}
+    assert mounted == {v["name"] for v in pod.get("volumes", ())}
 
 
 @pytest.mark.parametrize(("component", "pod"), PODS)
@@ -197,7 +222,7 @@ def test_gfd_is_ready_while_its_file_is_fresh(probe: str, age: float | None, pas
 
 def script(component: str, probe: str) -> str:
     """The shell script of a component's probe."""
-    (container,) = dict(PODS)[component]["containers"]
+    container, *_ = dict(PODS)[component]["containers"]
     command = container[probe]["exec"]["command"]
     assert command[:2] == ["sh", "-c"]
     return str(command[2])

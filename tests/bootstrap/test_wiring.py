@@ -30,7 +30,12 @@ def reconciler(cluster: Cluster, settings: LiveSettings[Settings]) -> Reconciler
     process: Any = SimpleNamespace(
         executor=SimpleNamespace(execute=None),
         recorder=SimpleNamespace(note=None),
-        args=SimpleNamespace(agent_image="agent", exporter_url="http://{host}/"),
+        args=SimpleNamespace(
+            agent_image="agent",
+            agent_api_server_host="192.0.2.1",
+            agent_api_server_port=None,
+            exporter_url="http://{host}/",
+        ),
     )
     return Reconciler(process, cluster.view(), settings)
 

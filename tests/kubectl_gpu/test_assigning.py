@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -164,6 +165,62 @@ class TestNothingFound:
         assert capsys.readouterr().err == "No card matches.\n"
         with pytest.raises(Mistake, match=r"Node 'gpu-9' has no cards\.$"):
             await command(Api(*FREE, may_read=False), "unassign --node gpu-9")
+
+
+class Moving(Api):
+    """What is written comes to pass: a card leaves its pool, or comes into one; one that is lost is forgotten."""
+
+    def __init__(self, *cards: GPUDevice, lost: str, successor: bool = False) -> None:
+        super().__init__(*cards)
+        self.lost, self.successor = lost, successor
+
+    async def annotate(self, kind: Any, obj: GPUDevice, key: str, value: str | None, *, dry_run: bool) -> None:
+        await super().annotate(kind, obj, key, value, dry_run=dry_run)
+        if dry_run:
+            return
+        others = [card for card in self.cards if card.name != obj.name]
+        address = (obj.status.inventory_id or "").removeprefix(f"{NODE}-")
+        if obj.name != self.lost:
+            there = {} if value else {"poolRef": None, "published": None}
+            others.append(device(address, claim=value, **there))
+        elif self.successor:
+            free = device(address, claim=None, poolRef=None, published=None)
+            others.append(replace(free, metadata=replace(free.metadata, uid="another")))
+        self.cards = tuple(others)
+
+
+TAKEN = tuple(device(f"0000:{at}:00.0") for at in ("17", "3b"))
+
+
+class TestWaiting:
+    @pytest.mark.parametrize("successor", [False, True])
+    async def test_a_lost_card_that_is_forgotten_is_in_no_pool(
+        self, capsys: pytest.CaptureFixture[str], successor: bool
+    ) -> None:
+        api = Moving(*TAKEN, lost=FIRST, successor=successor)
+        assert await command(api, f"unassign {FIRST} {SECOND} --wait --timeout 5") == 0
+        assert capsys.readouterr().err.endswith("2 cards in no pool.\n")
+
+    @pytest.mark.parametrize(("successor", "said"), [(False, f"error: no {FIRST}"), (True, "is another card by now")])
+    async def test_one_that_goes_while_it_is_assigned_fails_and_the_others_are_waited_for(
+        self, capsys: pytest.CaptureFixture[str], successor: bool, said: str
+    ) -> None:
+        api = Moving(*FREE[:2], lost=FIRST, successor=successor)
+        assert await command(api, f"assign {FIRST} {SECOND} {POOL} --wait --timeout 5") == 1
+        error = capsys.readouterr().err
+        assert said in error
+        assert "after 5 s" not in error
+        assert SECOND not in error
+
+    async def test_a_kind_that_is_gone_is_no_arrival(self) -> None:
+        class Uninstalled(Moving):
+            async def get(self, resource: resources.Resource, _: Any, name: str, __: str | None = None) -> Any:
+                if self.written:
+                    raise NotFound(404, "NotFound", "the server could not find the requested resource")
+                return await super().get(resource, _, name, __)
+
+        with pytest.raises(NotFound):
+            await command(Uninstalled(*TAKEN, lost=FIRST), f"unassign {FIRST} --wait --timeout 5")
 
 
 def ascii_stdout(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:

@@ -13,6 +13,7 @@ from controllers.bootstrap.phases import PHASES
 from controllers.domain.clock import seconds
 from sim.workload import gpu_pod
 from tests.slice.live import POOL, TEAM, Live
+from tests.templates.chart_settings import SHOWN, nested
 
 Case = Callable[[Live], Awaitable[None]]
 CASES: dict[str, Case] = {}
@@ -457,10 +458,12 @@ async def log_level(live: Live) -> None:
     await live.eventually(said, "it is not said any more")
 
 
-@case("highAvailability")
-async def high_availability(live: Live) -> None:
-    """Replicas are Deployments' business, which the chart renders: the processes take the value and go on."""
-    await live.set(highAvailability=True)
+@case(*SHOWN)
+async def settings_of_the_chart(live: Live) -> None:
+    """The processes take the values and go on; what the chart makes of each, tests/templates/test_chart_settings.py
+    sees.
+    """
+    await live.set(**nested({path: shown.value for path, shown in SHOWN.items()}))
     for process in (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK):
         assert await live.metric(process, "gpu_settings_invalid") == 0
 

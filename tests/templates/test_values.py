@@ -17,13 +17,50 @@ USE = re.compile(rf"\.Values\.{ROOT}((?:\.\w+)*)")
 ALIAS = re.compile(r"\$(\w+) := ([^}]*)")
 
 
+NO_SETTING = {
+    "internal": "what hooks compute",
+    "registry.base": "Deckhouse fills it from the module's source",
+    "registry.dockercfg": "Deckhouse fills it from the module's source",
+    "registry.scheme": "Deckhouse fills it from the module's source",
+    "registry.ca": "Deckhouse fills it from the module's source",
+    "hooks.crds": "Deckhouse writes CRDs itself",
+    "hooks.allowDowngrade": "of the hook that writes CRDs",
+    "hooks.cleanup": "Deckhouse disables the module first, and the processes clean up",
+    "webhook.url": "for a control plane outside the cluster's network, as `make up` has one",
+    "webhook.replicas": "highAvailability decides; for a single node's network",
+    "controllers.deploy": "for who runs the programs without pods, as `make up` does",
+    "controllers.image": "Deckhouse gives digests of the release",
+    "controllers.imagePullPolicy": "images by digest are never others",
+    "controllers.hostNetwork": "Deckhouse's own network reaches pods and the API server",
+    "controllers.listen": "Deckhouse's pods have IPv4 addresses",
+    "controllers.apiServer.host": "Deckhouse's own network routes the Service where the processes run",
+    "controllers.apiServer.port": "Deckhouse's own network routes the Service where the processes run",
+    "nodeAgent.image": "Deckhouse gives digests of the release",
+    "nodeAgent.imagePullPolicy": "images by digest are never others",
+}
+"""Values of the chart that an administrator of Deckhouse cannot set, and why."""
+
+
+def schemas() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings, and the chart's values."""
+    values = yaml.safe_load((harness.ROOT / "openapi" / "values.yaml").read_text())
+    return yaml.safe_load((harness.ROOT / "openapi" / values.pop("x-extend")["schema"]).read_text()), values
+
+
 @cache
 def schema() -> dict[str, Any]:
-    """Settings and the chart's own values together, as Deckhouse joins them (x-extend)."""
-    values = yaml.safe_load((harness.ROOT / "openapi" / "values.yaml").read_text())
-    settings = yaml.safe_load((harness.ROOT / "openapi" / values.pop("x-extend")["schema"]).read_text())
-    assert not values["properties"].keys() & settings["properties"].keys(), "one place says what a value is"
+    """Settings and the chart's own values together, as Deckhouse joins them (x-extend): by their uppermost names."""
+    settings, values = schemas()
     return {"type": "object", "properties": settings["properties"] | values["properties"]}
+
+
+def leaves(schema: dict[str, Any], head: str = "") -> set[str]:
+    """Paths of a schema's values; one whose names are anybody's counts as one."""
+    below = [
+        leaves(part, f"{head}{name}.") if "properties" in part else {f"{head}{name}"}
+        for name, part in schema["properties"].items()
+    ]
+    return set().union(*below)
 
 
 def defaults() -> dict[str, Any]:
@@ -35,6 +72,12 @@ def defaults() -> dict[str, Any]:
 def problems(values: dict[str, Any]) -> list[str]:
     """Where values break the schema."""
     return structural._value(schema(), values, ROOT)
+
+
+def paths(values: dict[str, Any], head: str = "") -> set[str]:
+    """Paths of values."""
+    below = [paths(v, f"{head}{k}.") if isinstance(v, dict) and v else {f"{head}{k}"} for k, v in values.items()]
+    return set().union(*below) if below else set()
 
 
 def declared(path: str) -> bool:
@@ -91,17 +134,29 @@ def test_every_value_that_a_template_uses_is_described() -> None:
 
 
 def test_every_value_is_used_or_is_a_setting() -> None:
-    settings = yaml.safe_load((harness.ROOT / "openapi" / "config-values.yaml").read_text())["properties"]
     named = {path for text in templates().values() for path in used(text)}
-
-    def leaves(values: dict[str, Any], head: str = "") -> set[str]:
-        below = [leaves(v, f"{head}{k}.") if isinstance(v, dict) and v else {f"{head}{k}"} for k, v in values.items()]
-        return set().union(*below) if below else set()
-
-    there = {leaf for leaf in leaves(defaults()[ROOT]) if leaf.partition(".")[0] not in settings}
-    # nodeSelector is read by the helper library, whichever it is.
-    unused = {leaf for leaf in there if not any(f"{leaf}.".startswith(f"{path}.") for path in named)}
+    # nodeSelector is read by the helper library, whichever it is. What processes follow has no value here.
+    unused = {leaf for leaf in paths(defaults()[ROOT]) if not any(f"{leaf}.".startswith(f"{p}.") for p in named)}
     assert unused <= {"nodeSelector"}
+
+
+def test_a_value_is_a_setting_or_has_a_reason_not_to_be() -> None:
+    settings, values = map(leaves, schemas())
+    assert values - settings == NO_SETTING.keys()
+
+
+def test_a_group_of_settings_and_values_says_the_same_of_each_setting() -> None:
+    def differing(setting: dict[str, Any], value: dict[str, Any], path: str) -> list[str]:
+        if "properties" not in setting:
+            return [] if setting == value else [path]
+        parts = value.get("properties", {})
+        below = setting["properties"].items()
+        return [one for name, part in below for one in differing(part, parts.get(name, {}), f"{path}.{name}")]
+
+    settings, values = (each["properties"] for each in schemas())
+    shared = settings.keys() & values.keys()
+    assert shared == {"webhook", "controllers", "nodeAgent"}
+    assert [path for name in shared for path in differing(settings[name], values[name], name)] == []
 
 
 def test_an_unknown_value_in_a_template_would_be_found() -> None:

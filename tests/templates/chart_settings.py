@@ -1,0 +1,150 @@
+"""For each setting that the chart alone follows what comes of it: where the objects that Helm renders show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Objects = dict[tuple[str, str], dict[str, Any]]
+"""By kind and name."""
+PROCESSES = ("gpu-admission-webhook", "gpu-bootstrap-controller", "gpu-inventory-controller", "gpupool-controller")
+AGENT = "gpu-nodeagent-discover"
+HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A value of a setting, and where it is seen."""
+
+    value: Any
+    look: Callable[[Objects], Any]
+    found: Any
+    """What is seen with the value, and not without it."""
+    beside: dict[str, Any] | None = None
+    """Other settings that it needs, by their paths."""
+
+
+def template(objects: Objects, kind: str, name: str) -> dict[str, Any]:
+    """The pod of a Deployment or DaemonSet."""
+    found: dict[str, Any] = objects[kind, name]["spec"]["template"]["spec"]
+    return found
+
+
+def variables(objects: Objects, *names: str) -> list[str | None]:
+    """Values of the discovery agent's variables."""
+    env = {one["name"]: one.get("value") for one in template(objects, "DaemonSet", AGENT)["containers"][0]["env"]}
+    return [env.get(name) for name in names]
+
+
+def passed(objects: Objects, flag: str) -> list[list[str]]:
+    """What the two processes that make agents' pods are told by a flag."""
+    makers = ("gpu-bootstrap-controller", "gpupool-controller")
+    args = (template(objects, "Deployment", name)["containers"][0]["args"] for name in makers)
+    return [[one.partition("=")[2] for one in each if one.startswith(f"{flag}=")] for each in args]
+
+
+def replicas(objects: Objects) -> list[int]:
+    return [objects["Deployment", name]["spec"]["replicas"] for name in PROCESSES]
+
+
+def selectors(objects: Objects) -> list[Any]:
+    return [template(objects, "Deployment", name).get("nodeSelector") for name in PROCESSES]
+
+
+def ingress(objects: Objects, name: str, port: str) -> Any:
+    """From where a port of a process may be reached."""
+    rules = objects["NetworkPolicy", name]["spec"]["ingress"]
+    return next(rule.get("from") for rule in rules if rule["ports"][0]["port"] == port)
+
+
+def scrapers(objects: Objects) -> list[Any]:
+    found = [ingress(objects, name, "health")[0]["namespaceSelector"] for name in PROCESSES]
+    return [one.get("matchExpressions", [{}])[0].get("values") for one in found]
+
+
+def api_server(objects: Objects) -> list[Any]:
+    return [variables(objects, HOST, PORT), passed(objects, "--agent-api-server-host")]
+
+
+def ports(objects: Objects) -> list[Any]:
+    return [variables(objects, PORT), passed(objects, "--agent-api-server-port")]
+
+
+def driver_root(objects: Objects) -> list[str]:
+    volumes = template(objects, "DaemonSet", AGENT)["volumes"]
+    return [one["hostPath"]["path"] for one in volumes if one["name"] == "driver"]
+
+
+def status_writers(objects: Objects) -> bool:
+    return '"jane"' in str(objects["ValidatingAdmissionPolicy", "gpu-control-plane-status-owners"])
+
+
+def reserved(objects: Objects) -> bool:
+    return ("ValidatingAdmissionPolicy", "gpu-control-plane-runtime-classes") in objects
+
+
+def quotas(objects: Objects) -> list[Any]:
+    found = [one for (kind, _), one in objects.items() if kind == "ResourceQuota"]
+    return [(one["metadata"]["namespace"], one["spec"]["hard"]) for one in found]
+
+
+def operation_policy(objects: Objects) -> str | None:
+    found = objects.get(("OperationPolicy", "gpu-control-plane"))
+    return found["spec"]["enforcementAction"] if found else None
+
+
+def cron(field: str) -> Callable[[Objects], Any]:
+    return lambda objects: objects["CronJob", "gpu-nfd-coverage"]["spec"][field]
+
+
+ADDRESS = {"nodeAgent.apiServer.host": "192.0.2.1"}
+SHOWN: dict[str, Shown] = {
+    "highAvailability": Shown(True, replicas, [2, 2, 2, 2]),
+    "nodeSelector": Shown({"role": "system"}, selectors, [{"role": "system"}] * 4),
+    "webhook.askedFrom": Shown(
+        ["192.0.2.1/32"],
+        lambda objects: ingress(objects, "gpu-admission-webhook", "https"),
+        [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
+    ),
+    "controllers.scrapedFrom": Shown(["d8-monitoring"], scrapers, [["d8-monitoring"]] * 4),
+    "nfdCoverage.schedule": Shown("0 1 * * *", cron("schedule"), "0 1 * * *"),
+    "nfdCoverage.suspend": Shown(False, cron("suspend"), False),
+    "nodeAgent.apiServer.host": Shown("192.0.2.1", api_server, [["192.0.2.1", "443"], [["192.0.2.1"]] * 2]),
+    "nodeAgent.apiServer.port": Shown("6443", ports, [["6443"], [["6443"]] * 2], ADDRESS),
+    "nodeAgent.discover.runtimeClassName": Shown(
+        "nvidia",
+        lambda objects: [
+            template(objects, "DaemonSet", AGENT).get("runtimeClassName"),
+            *variables(objects, "NVIDIA_VISIBLE_DEVICES"),
+        ],
+        ["nvidia", "all"],
+    ),
+    "nodeAgent.discover.askRuntime": Shown(True, lambda objects: variables(objects, "NVIDIA_VISIBLE_DEVICES"), ["all"]),
+    "nodeAgent.discover.driverRoot": Shown("/run/nvidia/driver", driver_root, ["/run/nvidia/driver"]),
+    "policies.statusWriters": Shown(["jane"], status_writers, True),
+    "policies.reserveRuntimeClasses": Shown(True, reserved, True),
+    "presets.quotas": Shown(
+        [{"namespace": "team-a", "pools": {"training": 4}}],
+        quotas,
+        [("team-a", {"requests.gpu.deckhouse.io/training": "4"})],
+    ),
+    "presets.operationPolicy.enabled": Shown(True, operation_policy, "Warn"),
+    "presets.operationPolicy.enforcementAction": Shown(
+        "Deny", operation_policy, "Deny", {"presets.operationPolicy.enabled": True}
+    ),
+}
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Settings by their paths, as a ModuleConfig and the chart's values have them."""
+    made: dict[str, Any] = {}
+    for path, value in values.items():
+        *groups, name = path.split(".")
+        here = made
+        for group in groups:
+            here = here.setdefault(group, {})
+        here[name] = value
+    return made
