@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def structural(node: dict[str, Any], defs: dict[str, Any], *, defaults: bool) ->
     node = _resolved(node, defs)
     # Lists are copied: YAML writes one that is shared as an anchor.
     out: dict[str, Any] = {key: _own(node[key]) for key in KEPT if node.get(key) is not None}
-    out |= {key: value for key, value in node.items() if key.startswith("x-")}
+    out |= {key: _own(value) for key, value in node.items() if key.startswith("x-")}
     if "const" in node:
         out |= {"type": "string", "enum": [node["const"]]}
     if defaults and isinstance(node.get("default"), (str, int, float)):
@@ -104,7 +105,7 @@ def structural(node: dict[str, Any], defs: dict[str, Any], *, defaults: bool) ->
 
 
 def _own(value: Any) -> Any:
-    return list(value) if isinstance(value, list) else value
+    return deepcopy(value) if isinstance(value, list) else value
 
 
 def _resolved(node: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:

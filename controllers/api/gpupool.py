@@ -17,6 +17,34 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 MIG_PROFILE = "^(all-)?[1-9][0-9]*g\\.[0-9]+gb([+.](me|gfx|me\\.all)|-me)?$"
 """The spellings of the catalogue's `canonical_profile`, in lower case; compute instances (1c.3g.20gb) are none."""
+RANGE = "^[0-9]{1,4}(-[0-9]{1,4})?$"
+"""Positions, as `0` or `0-3`."""
+RANGE_RULES = rules(
+    (
+        f"!self.matches('{RANGE}') || !self.contains('-') || int(self.split('-')[0]) <= int(self.split('-')[1])",
+        "a range goes from its lower position to its higher one, such as 0-3",
+    )
+)
+_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_KEY = f"({_NAME}([.]{_NAME})*/)?[A-Za-z0-9]([-_.A-Za-z0-9]{{0,61}}[A-Za-z0-9])?"
+"""A label's or taint's key."""
+LABEL_KEY_MAX = 253 + 1 + 63
+LABEL_VALUE = "([A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?)?"
+"""A label's or taint's value."""
+TOLERATION_RULES = rules(
+    (
+        "!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+        "operator Exists compares no value: leave the value out, or use operator Equal",
+    ),
+    (
+        "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
+        "a toleration without a key needs operator Exists, and then tolerates every taint",
+    ),
+    (
+        "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+        "tolerationSeconds needs effect NoExecute: only that evicts pods",
+    ),
+)
 UNIT_OF_MODE: dict[str, Unit] = {"Exclusive": "card", "MIG": "mig-partition", "TimeSlice": "timeslice"}
 
 
@@ -38,7 +66,12 @@ class DeviceMatch:
     """`<node>-<pci address>` of single cards."""
     pci_ids: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
     """`vendor:device`, such as 10de:20b0."""
-    indexes: Annotated[tuple[str, ...], Field(max_length=64), Atomic] = ()
+    # These patterns are for the API server alone: a pool that was stored before them can still be read.
+    indexes: Annotated[
+        tuple[Annotated[str, schema_extra(pattern=RANGE, maxLength=9, x_kubernetes_validations=RANGE_RULES)], ...],
+        Field(max_length=64),
+        Atomic,
+    ] = ()
     """Positions of a card among its node's, by address, as `0` or `0-3`."""
     vendors: Annotated[tuple[str, ...], Field(max_length=100), Atomic] = ()
     """Vendors, as `nvidia` or 10de."""
@@ -48,7 +81,7 @@ class DeviceMatch:
     """Number formats that the card must all have."""
     min_memory_mib: Annotated[int | None, Field(ge=0)] = None
     """Least memory in MiB."""
-    min_compute_capability: Annotated[str | None, Field(pattern="^[0-9]+(\\.[0-9]+)?$")] = None
+    min_compute_capability: Annotated[str | None, schema_extra(pattern="^[0-9]{1,4}(\\.[0-9]{1,4})?$")] = None
     """Least CUDA compute capability, such as 8.0."""
     mig_profiles: Annotated[tuple[str, ...], Field(max_length=64), Atomic] = ()
     """MIG profiles, of which the card must offer one."""
@@ -128,11 +161,12 @@ class Taint:
 class Toleration:
     """A toleration that the pool's pods get."""
 
-    key: str | None = None
+    # What the API server would refuse in a pod, whose author did not write it; for the API server alone, as above.
+    key: Annotated[str | None, schema_extra(pattern=f"^({LABEL_KEY})?$", maxLength=LABEL_KEY_MAX)] = None
     """Taint key."""
     operator: Literal["Exists", "Equal"] | None = None
     """How the value is compared."""
-    value: str | None = None
+    value: Annotated[str | None, schema_extra(pattern=f"^{LABEL_VALUE}$", maxLength=names.LABEL_VALUE_MAX)] = None
     """Taint value."""
     effect: Effect | None = None
     """Effect that is tolerated; all, when left out."""
@@ -146,11 +180,15 @@ class Scheduling:
 
     strategy: Literal["Spread", "BinPack"] | None = None
     """Spread over nodes, or fill a node first; unset follows the module's settings."""
-    topology_key: str | None = None
+    topology_key: Annotated[str | None, schema_extra(pattern=f"^({LABEL_KEY})?$", maxLength=LABEL_KEY_MAX)] = None
     """Node label over which Spread spreads."""
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), Atomic] = ()
     """Taints that the pool's nodes get, and its pods tolerate."""
-    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=50), Atomic] = ()
+    tolerations: Annotated[
+        tuple[Annotated[Toleration, schema_extra(x_kubernetes_validations=TOLERATION_RULES)], ...],
+        Field(max_length=50),
+        Atomic,
+    ] = ()
     """More tolerations for the pool's pods."""
     affinity: Annotated[dict[str, Any] | None, schema_extra(x_kubernetes_preserve_unknown_fields=True)] = None
     """Affinity that the pool's pods get beside their own, as in a pod's spec."""

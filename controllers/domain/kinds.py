@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.selectors import OWN, given, has_all
+from controllers.domain.selectors import OWN, cautious, given, has_all
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -47,7 +47,7 @@ class Chooser:
     def __init__(self, selector: DeviceSelector | None) -> None:
         """Sort the keys; nothing is judged yet."""
         self._include, self._include_own = _split(selector.include if selector else None)
-        self._exclude, self._exclude_own = _split(selector.exclude if selector else None)
+        self._exclude, self._exclude_own = _split(cautious(selector.exclude) if selector else None)
         self._known: dict[Hashable, bool | None] = {}
 
     def takes(self, device: GPUDevice, index: int, kind: Hashable) -> bool:

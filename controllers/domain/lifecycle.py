@@ -4,6 +4,11 @@ Three facts make up a card's state; each happening needs some of them and change
 people see as `status.state` is a projection of the facts, in the order of `project`. The
 reservation is a fact of its own, so that its end returns the card to what its annotation
 implies and never throws it out of its pool.
+
+gpupool-controller asks `allowed` before it makes something happen, and takes what is then from
+`after`. The table says what is possible at all; whether it is time for it (the selectors, the
+fence, a deadline) each planner knows. The webhook reserves what `slots` calls issuable, which is
+pooled and not faulted, and a fault is a condition of its owner, from which the state follows.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ from controllers.api.conditions import FAULTED, is_true
 from controllers.domain.clock import seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from controllers.api.gpudevice import DeviceState, GPUDevice, Reservation
 
 
@@ -96,6 +103,12 @@ def facts_of(device: GPUDevice, now: float) -> Facts:
         reserved=any(live(reservation, now) for reservation in status.reservations),
         faulted=is_true(status.conditions, FAULTED),
     )
+
+
+def state_with(device: GPUDevice, kept: Collection[Reservation], now: float) -> DeviceState:
+    """The state of a card of whose reservations these are kept."""
+    facts = replace(facts_of(device, now), reserved=bool(device.status.reservations))
+    return project(facts if kept or not facts.reserved else after(facts, "end reservation"))
 
 
 def diagram() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -40,24 +41,49 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     )
 
 
-def in_ranges(index: int, ranges: tuple[str, ...]) -> bool:
-    """Whether a position is in a list such as ("0", "2-3"); what cannot be read matches nothing."""
-    for part in ranges:
-        low, _, high = (piece.strip() for piece in part.partition("-"))
-        last = high or low
-        if _is_number(low) and _is_number(last) and int(low) <= index <= int(last):
-            return True
-    return False
+def in_ranges(index: int, ranges: Iterable[str]) -> bool:
+    """Whether a position is in a list such as ("0", "2-3"); what cannot be read matches nothing, and never raises.
+
+    Who leaves cards out by positions goes by `cautious`.
+    """
+    return any(bounds[0] <= index <= bounds[1] for bounds in map(_bounds, ranges) if bounds is not None)
 
 
-def _is_number(text: str) -> bool:
-    """Whether it is a plain decimal number; `isdigit` alone takes ² for one."""
-    return text.isascii() and text.isdigit()
+def cautious(exclude: DeviceMatch | None) -> DeviceMatch | None:
+    """What is left out, with every position where one of its `indexes` cannot be read.
+
+    An object that was stored before the API server refused such ranges may have one. Nobody knows which cards it was
+    to spare, so none is taken by chance: a card in the pool stays, and no other comes in until the range is mended.
+    """
+    if exclude is None or all(_bounds(part) is not None for part in exclude.indexes):
+        return exclude
+    return replace(exclude, indexes=(f"0-{ENDLESS}",))
+
+
+def _bounds(part: str) -> tuple[int, int] | None:
+    """The first and the last position of a range; None where it is none."""
+    first, dash, last = part.partition("-")
+    low, high = _number(first), _number(last if dash else first)
+    return (low, high) if low is not None and high is not None and low <= high else None
+
+
+ENDLESS = 1_000_000_000
+"""Stands for every number that is larger: Python refuses to read one of thousands of digits."""
+
+
+def _number(text: str) -> int | None:
+    """A plain decimal number; `isdigit` alone takes ² for one."""
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits) if len(digits) < len(str(ENDLESS)) else ENDLESS
 
 
 def _version(text: str) -> tuple[int, int]:
+    """Major and minor; what cannot be read is a version that nothing reaches."""
     major, _, minor = text.partition(".")
-    return int(major), int(minor or 0)
+    first, second = _number(major), _number(minor or "0")
+    return (first, second) if first is not None and second is not None else (ENDLESS, 0)
 
 
 def _reaches(hardware: Hardware, least: str) -> bool:
@@ -117,7 +143,7 @@ def matches_device(match: DeviceMatch, device: GPUDevice, index: int) -> bool:
 
 def selects(selector: DeviceSelector | None, device: GPUDevice, index: int) -> bool:
     """Whether a pool's deviceSelector takes a card. An empty `include` takes all, an empty `exclude` none."""
-    include, exclude = (selector.include, selector.exclude) if selector else (None, None)
+    include, exclude = (selector.include, cautious(selector.exclude)) if selector else (None, None)
     if include is not None and given(include) and not matches_device(include, device, index):
         return False
     return exclude is None or not given(exclude) or not matches_device(exclude, device, index)

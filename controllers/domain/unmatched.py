@@ -12,7 +12,7 @@ from controllers.api import names
 from controllers.api.record import json_name
 from controllers.domain.allocation import undividable
 from controllers.domain.catalogue import VENDORS
-from controllers.domain.selectors import CHECKS, given, holds, matches_device
+from controllers.domain.selectors import CHECKS, cautious, given, holds, matches_device
 from controllers.domain.wording import listed
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def of_card(selector: DeviceSelector | None, device: GPUDevice, position: int) -
         if include is not None and (hardware is None or not CHECKS[key](include, device, hardware, position)):
             has = FOUND[key](device, hardware, position) if hardware is not None else "hardware that is not known yet"
             return Mismatch(f"spec.deviceSelector.include.{json_name(key)}", _asked(include, key), has)
-    if exclude is not None and (keys := given(exclude)) and matches_device(exclude, device, position):
+    left_out = cautious(exclude)
+    if exclude is not None and left_out and (keys := given(exclude)) and matches_device(left_out, device, position):
         asked = ", ".join(f"{json_name(key)} {_asked(exclude, key)}" for key in keys)
         return Mismatch("spec.deviceSelector.exclude", "a card that is not this", f"one with {asked}")
     return None

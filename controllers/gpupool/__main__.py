@@ -18,6 +18,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod
+from controllers.domain.agents import api_server
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
@@ -252,6 +253,7 @@ async def wire(process: Process) -> None:
         configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
         agent_image=process.args.agent_image,
+        agent_env=api_server(process.args.agent_api_server_host, process.args.agent_api_server_port),
     )
     reconciler = Reconciler(process, world)
     live = module_settings(process)
@@ -274,4 +276,6 @@ if __name__ == "__main__":
     DESCRIPTION = "Puts GPU cards into pools, runs the pools' device plugins, and ends reservations."
     PARSER = arguments(names.POOL_CONTROLLER, DESCRIPTION)
     PARSER.add_argument("--agent-image", default=AGENT_IMAGE, help="image of the pools' device plugins")
+    PARSER.add_argument("--agent-api-server-host", help="address of the API server for agents; else its Service")
+    PARSER.add_argument("--agent-api-server-port", help="its port (default: 443)")
     sys.exit(main(PARSER, names.MANAGER_POOL, wire))

@@ -1,18 +1,22 @@
-"""Cards that pools take by themselves: the controller writes the annotation for them. Pure.
+"""Cards that pools take by themselves: the controller writes the annotation for them, and takes it off. Pure.
 
 The oldest pool that takes a card so and has room on its node gets it. A card that a person
 has annotated is never touched, and what is written is the same annotation, so that from
 there on both ways are one.
+
+Where a person declines a card, the annotation goes if it names a pool that takes the card by
+itself: there it is the controller's to set, whoever wrote it, and comes back once the card is
+no longer declined. Elsewhere the annotation is that person's decision, and stays.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
-from controllers.domain.approval import is_automatic
+from controllers.domain.approval import is_automatic, is_ignored
 from controllers.gpupool.select import claim, in_use, serves, unfit
 from controllers.runtime.plan import Merge, ref
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.gpupool.observe import ObservedNode
+
+UNASSIGNED: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
 
 
 def approvals(seen: ObservedNode) -> list[Merge]:
@@ -35,6 +41,15 @@ def approvals(seen: ObservedNode) -> list[Merge]:
             body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
             made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, together=True))
     return made
+
+
+def withdrawals(seen: ObservedNode) -> list[Merge]:
+    """The annotations to be removed since their cards are declined, on the versions that were read."""
+    return [
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+        for device in seen.devices
+        if device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(seen, device)
+    ]
 
 
 def taking(seen: ObservedNode) -> Counter[str]:
@@ -59,6 +74,12 @@ def _can_come(seen: ObservedNode, device: GPUDevice) -> bool:
         and unfit(device, seen.facts) is None
         and not in_use(device, seen.held)
     )
+
+
+def _is_ours(seen: ObservedNode, device: GPUDevice) -> bool:
+    """Whether the card's annotation names a pool that takes it by itself."""
+    pool = seen.by_name.get(claim(device) or "")
+    return pool is not None and is_automatic(pool, device, seen.settings)
 
 
 def _first(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:

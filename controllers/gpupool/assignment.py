@@ -13,16 +13,15 @@ two plugins never offer one card.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds
-from controllers.domain.lifecycle import facts_of, project
+from controllers.domain.lifecycle import after, allowed, facts_of, project
 from controllers.gpupool.fence import fence
-from controllers.gpupool.migcards import is_whole
+from controllers.gpupool.migcards import hindrance, is_left_alone
 from controllers.gpupool.select import claim, in_use, selected, serves, unfit
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.gpudevice import GPUDevice
+    from controllers.domain.lifecycle import Facts
+    from controllers.gpupool.fence import Fence
     from controllers.gpupool.observe import ObservedPool
 
 
@@ -51,7 +52,7 @@ def assign(seen: ObservedPool, now: float) -> list[Action]:
     actions: list[Action] = []
     for device in seen.claimants:
         node = device.status.node_name or ""
-        if (limit is not None and taken[node] >= limit) or not _takes(seen, device):
+        if (limit is not None and taken[node] >= limit) or not _takes(seen, device, now):
             continue
         if (came := came + 1) > AT_ONCE:
             break  # the writes of these bring the pool back for the rest
@@ -69,11 +70,9 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
     leaving = [device for device in seen.members if not is_wanted(seen, device)]
     around = fence(seen, now) if leaving else None
     for device in leaving:
-        if around is not None and around.is_clear(device) and is_turned_back(seen, device):
-            status = {
-                "poolRef": None,
-                "state": project(replace(facts_of(device, now), pooled=False)),
-            }
+        facts = facts_of(device, now)
+        if around is not None and _leaves(seen, device, facts, around):
+            status = {"poolRef": None, "state": project(after(facts, "release"))}
             message = f"The card left pool {seen.pool.name}."
             node = device.status.node_name or ""
             if node not in checks:
@@ -98,7 +97,7 @@ def is_turned_back(seen: ObservedPool, device: GPUDevice) -> bool:
     """
     lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
     facts = seen.facts(device.status.node_name)
-    return lost or facts.node is None or not seen.pool.metadata.uid or is_whole(facts, device)
+    return lost or facts.node is None or not seen.pool.metadata.uid or is_left_alone(facts, device)
 
 
 def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:
@@ -106,12 +105,18 @@ def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:
     return is_wanted(seen, device) and unfit(device, seen.facts(device.status.node_name)) is None
 
 
-def _takes(seen: ObservedPool, device: GPUDevice) -> bool:
+def _leaves(seen: ObservedPool, device: GPUDevice, facts: Facts, around: Fence) -> bool:
+    return allowed(facts, "release") and around.is_clear(device) and is_turned_back(seen, device)
+
+
+def _takes(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
     facts = seen.facts(device.status.node_name)
     return (
-        unfit(device, facts) is None
+        allowed(facts_of(device, now), "assign")
+        and unfit(device, facts) is None
         and device.metadata.deletion_timestamp is None
         and not in_use(device, seen.held)
+        and hindrance(seen.pool.spec.allocation.mode, facts, device) is None
         and selected(seen.pool, device, facts, seen.positions.get(device.name, 0))
     )
 
@@ -119,7 +124,7 @@ def _takes(seen: ObservedPool, device: GPUDevice) -> bool:
 def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
     status = {
         "poolRef": {"name": pool, "resource": names.resource_name(pool)},
-        "state": project(replace(facts_of(device, now), pooled=True)),
+        "state": project(after(facts_of(device, now), "assign")),
     }
     message = f"The card is in pool {pool}; its node's plugin will offer it as {names.resource_name(pool)}."
     note = Note(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, together=True)

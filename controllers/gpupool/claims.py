@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.domain.allocation import undividable
 from controllers.domain.slots import blocked_by
+from controllers.gpupool.migcards import hindrance
 from controllers.gpupool.select import claim, in_use, serves
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def obstacle(seen: ObservedNode, device: GPUDevice) -> Obstacle | None:
     if named is None:
         return None
     pool = seen.by_name.get(named)
-    found = _of_pool(seen, device, named, pool) or _of_card(seen, device) or _of_place(seen, device, pool)
+    card = _of_card(seen, device) or _of_mig(seen, device, pool)
+    found = _of_pool(seen, device, named, pool) or card or _of_place(seen, device, pool)
     if found is None:
         return None
     reason, what, do = found
@@ -83,6 +85,11 @@ def _of_card(seen: ObservedNode, device: GPUDevice) -> Found | None:
         do = "The conditions of that GPUNodeInventory say why; once it is ready the pool takes the card"
         return NODE_NOT_READY, f"node {seen.name} is not ReadyForPooling", do
     return None
+
+
+def _of_mig(seen: ObservedNode, device: GPUDevice, pool: GPUPool | None) -> Found | None:
+    found = hindrance(pool.spec.allocation.mode, seen.facts, device) if pool is not None else None
+    return (found.reason, found.what, f"{found.do}, or {REMOVE}") if found is not None else None
 
 
 def _of_place(seen: ObservedNode, device: GPUDevice, pool: GPUPool | None) -> Found | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, MAINTENANCE, MISCONFIGURED, Finding
+from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, MAINTENANCE, MISCONFIGURED, Finding, is_true
 from controllers.domain.allocation import spelled
 from controllers.domain.capacity import is_low
 from controllers.domain.wording import SHOWN, listed
@@ -16,19 +17,29 @@ if TYPE_CHECKING:
     from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import NodeFacts, ObservedPool
 
+NOT_OFFERED: Final = "CardsNotOffered"
+"""CapacityLow is not judged, since the pool offers nothing, or its plugins have yet to offer what it has."""
+AWAITING_PLUGIN: Final = "AwaitingPlugin"
+AWAITING_LAYOUT: Final = "AwaitingLayout"
+
 _DISABLED = (
     "The module is disabled: its programs leave the nodes and no card is given out. Pods that run keep their cards, and"
     f" the pool keeps its own. spec.enabled: true in ModuleConfig {names.MODULE} brings all of it back."
 )
 
 
-def findings(seen: ObservedPool, standing: Standing, total: Capacity, offered: int) -> dict[str, Finding]:
-    """Every condition of a pool by its type. `offered`: its cards that plugins offer as they should."""
+def findings(
+    seen: ObservedPool, standing: Standing, total: Capacity, *, offered: int, coming: int
+) -> dict[str, Finding]:
+    """Every condition of a pool by its type.
+
+    `offered`: its cards that plugins offer as they should. `coming`: slots of those that are about to be offered.
+    """
     return {
         AVAILABLE: _available(seen, standing, offered),
         MAINTENANCE: _maintenance(seen, standing),
         MISCONFIGURED: _misconfigured(seen, standing),
-        CAPACITY_LOW: _capacity_low(total),
+        CAPACITY_LOW: _capacity_low(seen, standing, total, coming),
     }
 
 
@@ -95,9 +106,13 @@ def _failures(seen: ObservedPool, standing: Standing) -> str:
     return f"{asked} Mend them and try again: {again}; or change spec.allocation."
 
 
-def _capacity_low(total: Capacity) -> Finding:
+def _capacity_low(seen: ObservedPool, standing: Standing, total: Capacity, coming: int) -> Finding:
     low = is_low(total)
     counted = f"{total.available} of {total.total} slots are available."
+    if not standing.offers or (low and not is_low(replace(total, available=total.available + coming))):
+        # Each Maintenance ends with what it began with, and a card that has just come in alarms nobody.
+        why = "Cards are not offered now, or not yet; what was said before stands until they are."
+        return Finding(is_true(seen.pool.status.conditions, CAPACITY_LOW), NOT_OFFERED, f"{counted} {why}")
     return Finding(low, "BelowTenPercent" if low else "Enough", counted)
 
 

@@ -11,12 +11,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api.conditions import FAULTED, INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
+from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.building import Built
 from controllers.gpupool.fence import fence, nobody_else_bound
-from controllers.gpupool.migcards import acknowledged, ask_again, is_done, is_whole, part_of
+from controllers.gpupool.migcards import (
+    REPORTS,
+    acknowledged,
+    ask_again,
+    hindrance,
+    is_done,
+    is_whole,
+    part_of,
+    untold,
+)
 from controllers.gpupool.operands import cards_in
 
 if TYPE_CHECKING:
@@ -111,6 +121,9 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
     part = part_of(facts, device)
     if goal == DISABLED and is_whole(facts, device):
         return _Card()
+    # A pool that serves does not halt for it: only that card is not offered, and says why.
+    if part is None and not is_applied(seen.pool) and (why := hindrance(layout.mode, facts, device)) is not None:
+        return _Card(failed=str(why))
     if part is None or part.layout != goal:
         return _Card(due=NEVER)
     return _part(seen, device, part, now)
@@ -124,7 +137,7 @@ def _part(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) 
     if told is not None and told.phase == "Failed":
         return _Card(failed=told.reason or "the MIG manager does not say why")
     if _has_drifted(seen, device, part):
-        return _Card(failed="it is no longer divided as it was")
+        return _Card(failed=str(untold(device) or "it is no longer divided as it was"))
     patience = seen.settings.maintenance.deadline
     try:
         due = seconds(part.asked) + patience
@@ -133,6 +146,8 @@ def _part(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) 
     if now < due:
         return _Card(due=due)
     how_far = f"the MIG manager says {told.phase}" if told is not None else "the MIG manager has not answered"
+    if told is not None and told.phase == "Done":
+        how_far += f", and the report of the node's agent does not show it (can it ask the driver, as by {REPORTS}?)"
     return _Card(failed=f"not divided within maintenance.deadline ({patience:g} s): {how_far}")
 
 

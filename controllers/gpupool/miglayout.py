@@ -20,7 +20,7 @@ from controllers.domain.lifecycle import live
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.request import units_of
 from controllers.domain.slots import reported
-from controllers.gpupool.migcards import is_done, part_of
+from controllers.gpupool.migcards import is_done, part_of, rewrite
 from controllers.gpupool.select import claim
 from controllers.runtime.drift import is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Ref, ref
@@ -74,7 +74,12 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
         # The quorum must know of no other bound pod of any pool than the cache does.
         known, fields = frozenset(pod.key for pod in around.pods), f"spec.nodeName={node.name},{names.TENANT_PODS}"
         actions.append(Expect(POD, known, labels=names.LABEL_POOL, fields=fields))
-    return [*actions, Apply(Ref(CONFIGMAP, names.mig_layout(node.name), names.NAMESPACE), body)]
+    if found is not None:
+        return [*actions, rewrite(found, body)]
+    # None of ours may be there: it remembers what a cache that lags does not.
+    name = names.mig_layout(node.name)
+    actions.append(Expect(CONFIGMAP, frozenset(), names.NAMESPACE, fields=f"metadata.name={name}"))
+    return [*actions, Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)]
 
 
 def layout(seen: ObservedNode, now: float) -> NodeLayout:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain.agents import reaching
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.mig.configmap import COMPONENT
 from controllers.gpupool.migcards import part_of
@@ -17,6 +18,7 @@ from controllers.gpupool.pluginpod import LISTENS, SERVES
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
+    from controllers.domain.agents import Variables
     from controllers.gpupool.observe import ObservedPool
 
 
@@ -27,10 +29,10 @@ def is_needed(seen: ObservedPool) -> bool:
     return "MIG" in modes or any(part is not None for part in parts)
 
 
-def daemonset(pool: GPUPool, image: str) -> dict[str, Any]:
+def daemonset(pool: GPUPool, image: str, *, env: Variables = ()) -> dict[str, Any]:
     """The pool's MIG manager on every node that has a card of it."""
     own = labels(pool.name) | {names.LABEL_COMPONENT: COMPONENT}
-    return around(pool, names.mig_manager(pool.name), own, _pod(pool.name, image))
+    return around(pool, names.mig_manager(pool.name), own, reaching(_pod(pool.name, image), env))
 
 
 def _pod(pool: str, image: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
 from controllers.gpupool import free, miglayout
-from controllers.gpupool.approve import approvals
+from controllers.gpupool.approve import approvals, withdrawals
 from controllers.gpupool.pending import pending, unassigned_device, undecided
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Action, Apply, Draft, Plan, ref
@@ -44,7 +44,7 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
         if (write := set_labels(ref(NODE, node), node.metadata, wanted, ours)) is not None:
             draft.add(write)
     if seen.enabled:
-        draft.add(*approvals(seen))
+        draft.add(*withdrawals(seen), *approvals(seen))
     said = [*_summary(seen, members, now), *(action for device in seen.free for action in free.say(seen, device, now))]
     if said and status_in > 0:
         draft.look_again(status_in)

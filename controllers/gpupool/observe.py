@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import Candidate
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
     from controllers.api.tenant import TenantPod
+    from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
     from controllers.runtime.store import Store
 
@@ -48,6 +49,8 @@ class NodeFacts:
     inventory: GPUNodeInventory | None
     layout: NodeLayout | None = None
     """How its cards are to be divided by MIG, as it is written."""
+    written: ConfigMap | None = None
+    """What that was read from."""
     ready: bool = field(init=False)
     """Whether its free cards may be pooled and offered."""
 
@@ -85,6 +88,8 @@ class ObservedPool:
     bound: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Bound pods of all pools by node, as far as a free card there claims to come in."""
     agent_image: str = ""
+    agent_env: Variables = ()
+    """Variables by which agents find the API server."""
     cards_on: Mapping[str, int] = field(default_factory=dict)
     """Cards of each of the pool's nodes, in any pool or none."""
     candidates: tuple[Candidate, ...] | None = None
@@ -171,6 +176,8 @@ class World:
     enabled: bool = True
     """Whether the module is."""
     agent_image: str = ""
+    agent_env: Variables = ()
+    """Variables by which agents find the API server."""
     candidates: Candidates = field(default_factory=Candidates, init=False)
     joined: dict[str, float] = field(default_factory=dict, init=False)
     """When cards came into their pools, while nothing has been said of their plugins."""
@@ -204,7 +211,7 @@ class World:
         if known is not None and known[0] is config and known[1].node is node and known[1].inventory is inventory:
             return known[1]
         layout = _read(config.data.get(names.MIG_CARDS, "")) if config is not None else None
-        facts = NodeFacts(node, inventory, layout)
+        facts = NodeFacts(node, inventory, layout, config)
         if node is None and inventory is None:
             self._known.pop(name, None)
         else:
@@ -258,6 +265,7 @@ class World:
             held=frozenset(card for node in coming for card in self._held(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
+            agent_env=self.agent_env,
             cards_on={node: self.devices.count(BY_NODE, node) for node in homes},
             candidates=self.candidates.of(name),
             joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},

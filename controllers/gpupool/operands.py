@@ -12,6 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain.agents import reaching
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.offer import offer_of
 from controllers.gpupool import pluginpod
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import AllocationSpec, GPUPool
     from controllers.api.kube import ConfigMap
     from controllers.api.settings import DeviceStrategy
+    from controllers.domain.agents import Variables
     from controllers.domain.offer import Offer
 
 SHARD_CARDS = 1000
@@ -97,10 +99,12 @@ def configmaps(pool: GPUPool, offered: list[GPUDevice], known: Mapping[str, Conf
     return made
 
 
-def daemonset(pool: GPUPool, image: str, strategy: DeviceStrategy = "Auto", *, divided: bool = False) -> dict[str, Any]:
+def daemonset(
+    pool: GPUPool, image: str, strategy: DeviceStrategy = "Auto", *, divided: bool = False, env: Variables = ()
+) -> dict[str, Any]:
     """The pool's device plugin on every node that has a card of it; `divided` where it hands out MIG instances."""
     pod = pluginpod.pod(pool.name, image, strategy, divided=divided)
-    return around(pool, names.plugin_object(pool.name), labels(pool.name), pod)
+    return around(pool, names.plugin_object(pool.name), labels(pool.name), reaching(pod, env))
 
 
 def around(pool: GPUPool, name: str, own: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import claims
 from controllers.gpupool.approve import has_room, taking
+from controllers.gpupool.migcards import MIG_ENABLED, MIG_STATE_UNKNOWN
 from controllers.gpupool.select import claim, hint, serves, unfit
 from controllers.runtime.plan import Note, ref
 
@@ -30,6 +31,8 @@ UNDECIDED: dict[str, PendingReason] = {
     claims.POOL_NOT_SERVED: "OutOfSelector",
     claims.OUT_OF_SELECTOR: "OutOfSelector",
     claims.NODE_FULL: "OutOfSelector",
+    MIG_ENABLED: "OutOfSelector",
+    MIG_STATE_UNKNOWN: "OutOfSelector",
 }
 """What somebody has to decide about a card whose annotation is not followed; elsewhere time will do it."""
 
@@ -59,15 +62,19 @@ def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterat
     takers = [pool for pool in seen.takers.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    for pool in takers:
-        if has_room(pool, taken):  # a pool that has all it may of this node has nothing to decide
-            yield PendingCard(
-                pool=pool.name,
-                inventory_id=inventory_id,
-                auto_approved=is_automatic(pool, device, seen.settings),
-                reason="AwaitingApproval",
-                annotation_hint=hint(pool.name),
-            )
+    can = [pool for pool in takers if has_room(pool, taken)]
+    for pool in can:
+        yield PendingCard(
+            pool=pool.name,
+            inventory_id=inventory_id,
+            auto_approved=is_automatic(pool, device, seen.settings),
+            reason="AwaitingApproval",
+            annotation_hint=hint(pool.name),
+        )
+    # Pools that have all they may of this node have nothing to decide, but the card idles: whoever could change that
+    # or decline it is told, as of a card that is annotated for such a pool.
+    for pool in () if can else takers:
+        yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason=UNDECIDED[claims.NODE_FULL])
 
 
 def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> Condition:

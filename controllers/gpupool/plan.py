@@ -32,10 +32,11 @@ from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
 from controllers.gpupool.fence import nobody_else_bound
-from controllers.gpupool.findings import away
+from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, away
 from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
+from controllers.gpupool.migcards import hindrance, untold
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
 from controllers.runtime.drift import is_as_built, is_as_written
@@ -48,11 +49,11 @@ if TYPE_CHECKING:
     from controllers.api.kube import DaemonSet
     from controllers.api.meta import Condition, KubeObject
     from controllers.api.settings import DeviceStrategy
+    from controllers.domain.agents import Variables
     from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import ObservedPool
 
 
-AWAITING_PLUGIN = "AwaitingPlugin"
 SAID_AT_ONCE = 200
 """Cards of which one plan writes what they say: the pool's status does not wait for thousands of those."""
 
@@ -121,6 +122,9 @@ def say_pool(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
         status = pool_status(seen, standing, now)
         if status != seen.pool.status:
             draft.add(_status(seen, status), *_runs_low(seen, status))
+        low = find(status.conditions, CAPACITY_LOW)
+        if standing.offers and low is not None and low.reason == NOT_OFFERED:
+            draft.look_again(seen.settings.pools.plugin_patience)  # a plugin that does not answer changes nothing
     if (overdue := look_again(seen, standing, now)) is not None:
         draft.look_again(overdue)  # it is said, too
     return draft.done()
@@ -184,7 +188,7 @@ def _turn(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
         for kind in turned
         if (found := find(status.conditions, kind)) is not None and found.status == "True"
     ]
-    return [_status(seen, status), *notes]
+    return [_status(seen, status), *notes, *_runs_low(seen, status)]
 
 
 def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
@@ -194,7 +198,8 @@ def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     status = replace(pool.status, applied_allocation=standing.wanted, last_reconfigured=when)
     then = replace(seen, pool=replace(pool, status=status))
     actions: list[Action] = [nobody_else_bound(seen)] if seen.members else []
-    actions.append(_status(seen, pool_status(then, judge(then, now), now)))
+    status = pool_status(then, judge(then, now), now)
+    actions += [_status(seen, status), *_runs_low(seen, status)]
     if standing.known:
         message = f"The pool went from {spelled(standing.applied)} to {spelled(standing.wanted)}."
         actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))
@@ -241,15 +246,20 @@ def _serve(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> 
         return []
     divided = "MIG" in (standing.applied.mode, standing.wanted.mode)
     strategy = seen.settings.device_strategy
-    daemonset = _plugin(seen.pool.name, seen.pool.metadata.uid, seen.agent_image, strategy, divided=divided)
+    daemonset = _plugin(
+        seen.pool.name, seen.pool.metadata.uid, seen.agent_image, strategy, divided=divided, env=seen.agent_env
+    )
     name = names.plugin_object(seen.pool.name)
     return _runs(seen, name, seen.daemonset, daemonset, now=now, draft=draft)
 
 
 @lru_cache(maxsize=1024)
-def _plugin(pool: str, uid: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
+def _plugin(
+    pool: str, uid: str, image: str, strategy: DeviceStrategy, *, divided: bool, env: Variables
+) -> dict[str, Any]:
     """The plugin's DaemonSet, made and hashed once: each plan compares it."""
-    return operands.daemonset(GPUPool(metadata=ObjectMeta(name=pool, uid=uid)), image, strategy, divided=divided)
+    owner = GPUPool(metadata=ObjectMeta(name=pool, uid=uid))
+    return operands.daemonset(owner, image, strategy, divided=divided, env=env)
 
 
 def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
@@ -259,7 +269,7 @@ def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) ->
         return dismantle.operands((), (current,)) if current is not None else []
     if current is None and standing.phase == "NotServed":
         return []
-    daemonset = migmanager.daemonset(seen.pool, seen.agent_image)
+    daemonset = migmanager.daemonset(seen.pool, seen.agent_image, env=seen.agent_env)
     return _runs(seen, names.mig_manager(seen.pool.name), current, daemonset, now=now, draft=draft)
 
 
@@ -329,12 +339,15 @@ def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Findi
     node, told = device.status.node_name, device.status.mig_apply
     says = f"its MIG manager says {told.phase}" if told is not None else "its MIG manager has not answered"
     why = f" ({told.reason})" if told is not None and told.reason else ""
+    missing = f" {unknown}." if (unknown := untold(device)) is not None else ""
     if not is_wanted(seen, device):
         if is_turned_back(seen, device):
             return None
-        return Finding(False, "AwaitingTurnBack", f"Node {node} has yet to turn MIG mode off: {says}{why}.")
+        return Finding(False, "AwaitingTurnBack", f"Node {node} has yet to turn MIG mode off: {says}{why}.{missing}")
     if standing.offers and is_offered(seen, device) and not is_ready(seen, standing, device):
-        return Finding(False, "AwaitingLayout", f"Node {node} has yet to divide the card: {says}{why}.")
+        if (found := hindrance(standing.applied.mode, seen.facts(node), device)) is not None:
+            return Finding(False, found.reason, f"The card is not offered: {found.what}. {found.do}.")
+        return Finding(False, AWAITING_LAYOUT, f"Node {node} has yet to divide the card: {says}{why}.{missing}")
     return None
 
 
@@ -384,7 +397,7 @@ def _switched_off(seen: ObservedPool, now: float) -> Plan:
 
 
 def _runs_low(seen: ObservedPool, status: GPUPoolStatus) -> list[Note]:
-    """The event of a pool that comes to have few slots left, beside the write that says so."""
+    """The event of a pool that comes to have few slots left, beside each write that may say so."""
     found = find(status.conditions, CAPACITY_LOW)
     if found is None or found.status != "True" or is_true(seen.pool.status.conditions, CAPACITY_LOW):
         return []

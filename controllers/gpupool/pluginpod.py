@@ -2,7 +2,7 @@
 
 It sees of its host only what it needs: kubelet's two folders, the bus, the device nodes that it hands out, and what
 tells whether the runtime applies CDI. In mode MIG it has to ask the driver for the instances, and so runs with the
-runtime's help.
+runtime's help. Else it asks no driver, and starts where the driver is broken or the toolkit is missing.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool
             *({"name": name, "value": value} for name, value in env.items()),
         ],
         **SERVES,
+        # Why it ended, as where its socket is taken, then stands in the pod's status.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "192Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -21,11 +21,11 @@ from controllers.api import names
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds, stamp_exact
-from controllers.domain.lifecycle import facts_of, live, project
+from controllers.domain.lifecycle import live, state_with
 from controllers.runtime.plan import Draft, Expect, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import GPUDevice, Reservation
+    from controllers.api.gpudevice import Reservation
     from controllers.api.kube import Pod
     from controllers.api.settings import Settings
     from controllers.gpupool.observe import ObservedCard
@@ -57,7 +57,7 @@ def plan(seen: ObservedCard, now: float) -> Plan:
         else:
             expired.append(current)
     changed = tuple(kept) != device.status.reservations
-    wanted = _state(device, kept, now)
+    wanted = state_with(device, kept, now)
     if changed or device.status.state != wanted:
         status: dict[str, object] = {"state": wanted}
         if changed:
@@ -106,10 +106,6 @@ def _bounded(reservation: Reservation, settings: Settings, now: float) -> Reserv
     except ValueError:
         return reservation  # is over anyway
     return reservation if believed else replace(reservation, expires_at=stamp_exact(now + longest))
-
-
-def _state(device: GPUDevice, kept: list[Reservation], now: float) -> str:
-    return project(replace(facts_of(device, now), reserved=bool(kept)))
 
 
 def _sentence(reservation: Reservation) -> str:

@@ -10,11 +10,11 @@ from controllers.api import names
 from controllers.api.gpupool import Candidate, Capacity, GPUPoolStatus, PoolDevice, PoolNode
 from controllers.domain.approval import is_automatic
 from controllers.domain.capacity import capacity
-from controllers.domain.clock import stamp
+from controllers.domain.clock import seconds, stamp
 from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, account
-from controllers.gpupool.assignment import is_wanted
-from controllers.gpupool.findings import away, findings
+from controllers.gpupool.assignment import is_offered, is_wanted
+from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, away, findings
 from controllers.gpupool.maintenance import offers
 from controllers.gpupool.select import unfit
 
@@ -40,7 +40,7 @@ def pool_status(seen: ObservedPool, standing: Standing, now: float) -> GPUPoolSt
         candidates=tuple(candidates[: names.LIST_MAX]),
         truncated=max(len(nodes), len(seen.members)) > names.LIST_MAX or more or None,
         last_reconfigured=seen.pool.status.last_reconfigured,
-        conditions=_conditions(seen, standing, total, now),
+        conditions=_conditions(seen, standing, slots, total, now),
     )
 
 
@@ -123,10 +123,31 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
     return None
 
 
-def _conditions(seen: ObservedPool, standing: Standing, total: Capacity, now: float) -> tuple[Condition, ...]:
+def _conditions(
+    seen: ObservedPool, standing: Standing, slots: list[NodeSlots], total: Capacity, now: float
+) -> tuple[Condition, ...]:
     offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
-    found = findings(seen, standing, total, offered)
+    coming = sum(card.slots for node in slots for card in node.cards if _is_coming(seen, standing, card.device, now))
+    found = findings(seen, standing, total, offered=offered, coming=coming)
     return tuple(
         kinds.said(seen.pool.status.conditions, kind, finding, now=stamp(now), generation=seen.pool.metadata.generation)
         for kind, finding in found.items()
     )
+
+
+def _is_coming(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> bool:
+    """Whether the node's plugin is about to offer a card, and has had less than its time for that."""
+    if device.status.published is not None or not is_offered(seen, device):
+        return False
+    told = kinds.find(device.status.conditions, kinds.CONFIGURED)
+    if told is None or told.status == "True":
+        return True  # nothing has been said of its plugin
+    if told.reason not in (AWAITING_PLUGIN, AWAITING_LAYOUT):
+        return False
+    patience = seen.settings.pools.plugin_patience
+    if standing.applied.mode == "MIG":
+        patience += seen.settings.maintenance.deadline  # the node divides the card first
+    try:
+        return now < seconds(told.last_transition_time) + patience
+    except ValueError:
+        return False

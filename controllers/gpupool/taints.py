@@ -6,9 +6,11 @@ somebody else's: it stays, and stands in the way of ours of the same key and eff
 node has only one of them. Where pools want different values, the oldest pool's counts. The list
 is written as a whole, on the version that was read (design §2.5, §3).
 
-A taint is withheld while it would hurt a pod that was admitted before: one that runs here, or
-whose cards here are reserved, and does not tolerate it. The webhook gives tolerations only for
-taints that are there, so a pool's first pods may come without.
+A taint is withheld while it would hurt a pod that was admitted before and does not tolerate it:
+one that runs here, or is yet to come to a node of one of the pools. The webhook gives tolerations
+only for taints that are there, so a pool's first pods may come without. A pod between two turns or
+behind a scheduling gate holds no reservation, and would find no node ever after. Where a reservation
+here is of a pod that has not appeared, nobody knows yet what that one tolerates.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.fits import tolerates
 from controllers.domain.lifecycle import live
-from controllers.gpupool.observe import BY_NODE, BY_REQUEST
+from controllers.gpupool.observe import BY_NODE, BY_REQUEST, UNBOUND
 from controllers.install.dismantle import Place, is_ours, remembered
 from controllers.install.dismantle import taint_json as _json
 from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
@@ -29,6 +31,7 @@ from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from controllers.api.gpudevice import Reservation
     from controllers.api.gpupool import GPUPool, Taint
     from controllers.api.kube import Node, NodeTaint
     from controllers.api.tenant import TenantPod
@@ -50,7 +53,9 @@ class ObservedTaints:
     running: tuple[TenantPod, ...] = ()
     """Pods with cards that run here."""
     coming: tuple[TenantPod, ...] = ()
-    """Unbound pods for which cards are reserved here."""
+    """Unbound pods of these pools, and those for which cards are reserved here."""
+    unseen: tuple[Reservation, ...] = ()
+    """Live reservations here whose pods have not appeared."""
 
 
 def observe(world: World, name: str, now: float) -> ObservedTaints | None:
@@ -63,13 +68,16 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
     pools = [pool for pool in map(world.pools.get, here) if pool is not None and world.enabled]
     if names.POOL_TAINTS not in node.metadata.annotations and not any(map(_taints, pools)):
         return None
-    requests = {r.request_id for device in devices for r in device.status.reservations if live(r, now)}
-    coming = (pod for request in requests for pod in world.pods.by(BY_REQUEST, request) if pod.node is None)
+    held = [r for device in devices for r in device.status.reservations if live(r, now)]
+    promised = {r.request_id: world.pods.by(BY_REQUEST, r.request_id) for r in held}
+    waiting = [pod for pool in pools for pod in world.pods.by(UNBOUND, pool.name)]
+    coming = {pod.key: pod for pods in (waiting, *promised.values()) for pod in pods if _comes(pod)}
     return ObservedTaints(
         node=node,
         pools=tuple(sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name))),
         running=tuple(pod for pod in world.pods.by(BY_NODE, name) if not pod.finished),
-        coming=tuple(coming),
+        coming=tuple(coming.values()),
+        unseen=tuple(r for r in held if not promised[r.request_id]),
     )
 
 
@@ -86,9 +94,9 @@ def plan(seen: ObservedTaints) -> Plan:
             if place in ours:
                 ours[place] = pool  # another pool may want the same
             continue
-        if (pod := _hurt(seen, taint)) is not None:
+        if (why := _hurts(seen, taint)) is not None:
             draft.look_again(LOOK_AGAIN)
-            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, _sentence(taint, pool, pod)))
+            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, _sentence(taint, pool, why)))
             continue
         ours[place] = pool
         taints.append(_json(taint))
@@ -130,15 +138,27 @@ def _goes(taint: NodeTaint, wanted: Mapping[Place, tuple[Taint, str]], known: Ma
     return is_ours(taint, known) and (place not in wanted or (wanted[place][0].value or "") != taint.value)
 
 
-def _hurt(seen: ObservedTaints, taint: Taint) -> TenantPod | None:
-    """A pod that was admitted and that the taint would evict, or keep off the node of its cards."""
-    pods = {"NoExecute": (*seen.running, *seen.coming), "NoSchedule": seen.coming}.get(taint.effect, ())
-    return next((pod for pod in pods if not any(tolerates(one, taint) for one in pod.spec.tolerations)), None)
+def _comes(pod: TenantPod) -> bool:
+    """Whether it may yet be bound."""
+    return pod.node is None and not pod.finished and pod.metadata.deletion_timestamp is None
 
 
-def _sentence(taint: Taint, pool: str, pod: TenantPod) -> str:
+def _hurts(seen: ObservedTaints, taint: Taint) -> str | None:
+    """Whom of those who were admitted the taint would evict, or keep off the node; None where it hurts nobody."""
+    if taint.effect not in ("NoSchedule", "NoExecute"):
+        return None
+    pods = (*seen.running, *seen.coming) if taint.effect == "NoExecute" else seen.coming
+    for pod in pods:
+        if not any(tolerates(one, taint) for one in pod.spec.tolerations):
+            return f"pod {pod.metadata.namespace}/{pod.name} was admitted without a toleration for it"
+    if not seen.unseen:
+        return None
+    promise = seen.unseen[0]
+    return f"cards here are reserved for pod {promise.namespace}/{promise.pod}, which has not appeared yet"
+
+
+def _sentence(taint: Taint, pool: str, why: str) -> str:
     return (
-        f"Taint {taint.key}={taint.value or ''}:{taint.effect} of pool {pool} is not put on the node yet:"
-        f" pod {pod.metadata.namespace}/{pod.name} was admitted without a toleration for it and would lose its cards."
-        " It is put there once such pods have ended."
+        f"Taint {taint.key}={taint.value or ''}:{taint.effect} of pool {pool} is not put on the node yet: {why},"
+        " and would lose its cards. The taint is put there once there is no such pod."
     )

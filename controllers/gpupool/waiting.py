@@ -14,7 +14,7 @@ takes back what is there and begins again.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.allocation import applied, is_applied
 from controllers.domain.clock import stamp_exact
-from controllers.domain.lifecycle import facts_of, live, project
+from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
 from controllers.domain.slots import account, slots_of
 from controllers.domain.waiting import Room, Rooms, Waiting, waiting, waits_from
 from controllers.gpupool.observe import BY_POOL, UNBOUND
@@ -34,7 +34,7 @@ from controllers.runtime.plan import Draft, Merge, Plan, ref
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import DeviceState, GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node
     from controllers.api.tenant import TenantPod
@@ -135,7 +135,7 @@ def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merg
     """Take back what is reserved for only a part of a pod's demand."""
     requests = {pod.request_id for pod in queue}
     return [
-        _write(device, [r for r in device.status.reservations if r.request_id not in requests], now)
+        _take_back(device, [r for r in device.status.reservations if r.request_id not in requests], now)
         for device in seen.members
         if any(r.request_id in requests and live(r, now) for r in device.status.reservations)
     ]
@@ -152,12 +152,12 @@ def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float
         if room is None or room.free < pod.units:
             continue
         # A card is written once in a plan: its next version is known only afterwards.
-        shares = _shares(pod, nodes[room.node.name], written)
+        shares = _shares(pod, nodes[room.node.name], written, now)
         if shares is None:
             continue
         for device, slots in shares:
             entry = _reservation(pod, slots, now, seen.reservation_ttl)
-            draft.add(_write(device, [*device.status.reservations, entry], now))
+            draft.add(_give(device, entry, now))
             written.add(device.name)
         served.append(pod.request_id)
     return served
@@ -197,7 +197,7 @@ def _may_be_free(seen: ObservedQueue, device: GPUDevice) -> bool:
     return taken < slots_of(device, applied(seen.pool))
 
 
-def _shares(pod: Waiting, slots: NodeSlots, written: Container[str]) -> list[tuple[GPUDevice, int]] | None:
+def _shares(pod: Waiting, slots: NodeSlots, written: Container[str], now: float) -> list[tuple[GPUDevice, int]] | None:
     """Cards of a node for the pod, its own first; None where the node's cards are not enough."""
 
     def order(card: Card) -> tuple[bool, int, str]:
@@ -207,7 +207,8 @@ def _shares(pod: Waiting, slots: NodeSlots, written: Container[str]) -> list[tup
     for card in sorted(slots.cards, key=order):
         # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
         told = card.reserved == sum(r.slots for r in card.device.status.reservations)
-        if need and card.free and told and card.device.name not in written:
+        can = told and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
+        if need and card.free and can:
             take = min(need, card.free)
             shares.append((card.device, take))
             need -= take
@@ -226,10 +227,14 @@ def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservatio
     )
 
 
-def _write(device: GPUDevice, reservations: list[Reservation], now: float) -> Merge:
-    reserved = any(live(reservation, now) for reservation in reservations)
-    status = {
-        "state": project(replace(facts_of(device, now), reserved=reserved)),
-        "reservations": [to_json(reservation) for reservation in reservations],
-    }
+def _give(device: GPUDevice, entry: Reservation, now: float) -> Merge:
+    return _write(device, [*device.status.reservations, entry], project(after(facts_of(device, now), "reserve")))
+
+
+def _take_back(device: GPUDevice, kept: list[Reservation], now: float) -> Merge:
+    return _write(device, kept, state_with(device, [r for r in kept if live(r, now)], now))
+
+
+def _write(device: GPUDevice, reservations: list[Reservation], state: DeviceState) -> Merge:
+    status = {"state": state, "reservations": [to_json(reservation) for reservation in reservations]}
     return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, "status")

@@ -11,9 +11,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from controllers.domain.catalogue import canonical_profile, fits, geometry, is_card, model
+from controllers.domain.catalogue import canonical_profile, geometry, is_card, model
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from sim.hardware import load
+from tests.tools.placement import fits
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the dumps of real machines (../shared/data) are not here")

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.domain.catalogue import Geometry, Profile, fits, geometry, place
+from controllers.domain.catalogue import Geometry, Profile, geometry
 from controllers.domain.catalogue.lookup import GEOMETRIES
+from tests.tools.placement import fits, place
 
 
 def known(name: str) -> Geometry:

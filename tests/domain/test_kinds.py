@@ -19,7 +19,7 @@ from controllers.domain.selectors import CHECKS, selects
 VALUES: dict[str, list[Any]] = {
     "inventoryIDs": [["n-0"], ["n-1", "n-2"]],
     "pciIDs": [["10de:2330"], ["10DE:20B0", "1002:740f"]],
-    "indexes": [["0"], ["1-2"], ["0-3"]],
+    "indexes": [["0"], ["1-2"], ["0-3"], ["1-"], ["0", "2-1"]],
     "vendors": [["nvidia"], ["1002"]],
     "products": [["NVIDIA H100"], ["nvidia-a100"]],
     "precisions": [["fp8"], ["FP16"]],

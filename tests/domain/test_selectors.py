@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import DeviceSelector
 from controllers.api.record import adapter
 from controllers.api.selector import LabelSelector
+from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.selectors import in_ranges, matches, selects
+from controllers.domain.unmatched import of_card
 
 CARD = adapter(GPUDevice).validate_python(
     {
@@ -28,6 +32,8 @@ CARD = adapter(GPUDevice).validate_python(
         },
     }
 )
+ODD = ["2-", "-2", "-", "", "1,2", "3-1", "0-2-4", "two", "\u00b2"]
+"""Ranges that are none."""
 BARE = adapter(GPUDevice).validate_python({"metadata": {"name": "x"}})
 
 
@@ -92,10 +98,49 @@ def test_a_card_without_hardware_matches_no_include() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranges", "expected"), [(["2"], True), (["0-1"], False), (["x", "-", "2-"], True), ([], False)]
+    ("ranges", "expected"),
+    [
+        (["2"], True),
+        (["0-1"], False),
+        (["x", "2"], True),
+        ([], False),
+        (["0-" + "9" * 5000], True),
+        (["9" * 5000], False),
+        *(([odd], False) for odd in ODD),
+    ],
 )
 def test_ranges(ranges: list[str], expected: bool) -> None:
     assert in_ranges(2, tuple(ranges)) is expected
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_range_that_nobody_can_read_takes_no_card_neither_way(odd: str) -> None:
+    """As it may be stored from before the API server refused it."""
+
+    def selector(**match: Any) -> DeviceSelector:
+        return adapter(DeviceSelector).validate_python(match)
+
+    for index in range(6):
+        assert not selects(selector(include={"indexes": [odd]}), CARD, index)
+        assert not selects(selector(exclude={"indexes": ["0", odd]}), CARD, index)
+        assert selects(selector(exclude={"indexes": [odd], "vendors": ["amd"]}), CARD, index)
+        for match in (selector(include={"indexes": [odd]}), selector(exclude={"indexes": [odd]})):
+            assert not Chooser(match).takes(CARD, index, kind_of(CARD))
+            assert of_card(match, CARD, index) is not None
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "9." + "9" * 5000, "nine", "9.x"])
+def test_a_capability_that_cannot_be_read_is_reached_by_no_card(version: str) -> None:
+    match = {"minComputeCapability": version}
+
+    assert not selects(adapter(DeviceSelector).validate_python({"include": match}), CARD, 0)
+    assert selects(adapter(DeviceSelector).validate_python({"exclude": match}), CARD, 0)
+
+
+@given(st.text(alphabet="0123456789-, \u00b2x", max_size=12), st.integers(0, 20))
+def test_no_text_of_a_range_raises(text: str, index: int) -> None:
+    in_ranges(index, (text,))
+    selects(adapter(DeviceSelector).validate_python({"exclude": {"indexes": [text]}}), CARD, index)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.gpupool import GPUPool
+from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds
 from controllers.gpupool import assignment, nodes, plan
@@ -50,6 +50,20 @@ def condition(made: Cluster, kind: str) -> None:
     entry = {"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     made.objects["GPUDevice", CARD]["status"].setdefault("conditions", []).append(entry)
     made._touch(("GPUDevice", CARD))
+
+
+def ignore(made: Cluster, mark: str = "labels", *, ignored: bool = True) -> None:
+    marks = made.objects["GPUDevice", CARD]["metadata"].setdefault(mark, {})
+    if ignored:
+        marks[names.LABEL_IGNORE] = "true"
+    else:
+        del marks[names.LABEL_IGNORE]
+    made._touch(("GPUDevice", CARD))
+
+
+def status(made: Cluster, pool: str = "a") -> GPUPoolStatus:
+    found: GPUPool = next(p for p in made.all(resources.GPUPOOL, GPUPool) if p.name == pool)
+    return found.status
 
 
 def node_plan(made: Cluster) -> Plan:
@@ -177,10 +191,14 @@ def test_in_an_automatic_pool_a_removed_annotation_comes_back_and_ignore_withdra
     made.settle()
     assert pool_of(made) == "a"
 
-    made.annotate(CARD, None)
-    condition(made, "Ignored")
+    ignore(made)
     made.settle()
     assert pool_of(made) is None
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+
+    ignore(made, ignored=False)
+    made.settle()
+    assert pool_of(made) == "a"
 
 
 @pytest.mark.parametrize("mark", ["labels", "annotations"])
@@ -188,11 +206,50 @@ def test_a_card_is_declined_from_the_moment_that_it_is_marked(mark: str) -> None
     """The condition follows the mark a moment later; no pool may take the card again in between."""
     made = cluster(a=AUTOMATIC)
     made.settle()
-    made.annotate(CARD, None)
-    made.objects["GPUDevice", CARD]["metadata"].setdefault(mark, {})[names.LABEL_IGNORE] = "true"
+    ignore(made, mark)
     made.settle()
     assert pool_of(made) is None
     assert names.ASSIGNMENT not in card(made).metadata.annotations
+    made.now += DAY
+    assert not any(found.writes for found in made.plans())
+
+
+def test_a_card_that_is_declined_leaves_after_its_pods_and_is_none_of_its_pool_then() -> None:
+    made = cluster(2, a=AUTOMATIC | {"allocation": {"maxDevicesPerNode": 1}})
+    made.settle()
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    ignore(made)
+    made.settle()
+    assert pool_of(made) == "a"
+
+    made.drop(resources.POD, "default/p")
+    made.settle()
+    assert (pool_of(made), pool_of(made, "n1-0000-01-00-0")) == (None, "a")  # its place is free
+    assert (capacity := status(made).capacity) is not None
+    assert capacity.total == 1
+
+
+@pytest.mark.parametrize("pools", [{"a": {}}, {"a": {}, "b": AUTOMATIC}])
+def test_what_a_person_confirmed_is_that_persons_and_stays_when_the_card_is_declined(pools: dict[str, Any]) -> None:
+    made = cluster(**pools)
+    made.annotate(CARD, "a")
+    made.settle()
+    ignore(made)
+    made.settle()
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
+    assert pool_of(made) == "a"
+
+
+def test_a_withdrawal_is_written_on_the_version_that_was_read() -> None:
+    made = cluster(a=AUTOMATIC, b={})
+    made.settle()
+    ignore(made)
+    found = node_plan(made)
+    made.annotate(CARD, "b")  # a person is faster
+
+    with pytest.raises(ConflictError):
+        made.execute(found.actions, names.MANAGER_POOL)
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "b"
 
 
 @pytest.mark.parametrize(
@@ -406,6 +463,102 @@ def test_a_pool_that_runs_low_is_told_once() -> None:
     assert len(events()) == 1
     made.settle()
     assert events() == []
+
+
+def low(made: Cluster) -> tuple[str, str]:
+    found = find(status(made).conditions, "CapacityLow")
+    assert found is not None
+    return found.status, found.reason
+
+
+def events_of(made: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is told of capacity from now on."""
+    said: list[str] = []
+    carry_out = made.execute
+
+    def execute(actions: Any, manager: str, stop_after: int | None = None) -> None:
+        carry_out(actions, manager, stop_after)
+        said.extend(a.message for a in actions if isinstance(a, Note) and a.reason == names.EVENT_CAPACITY_LOW)
+
+    monkeypatch.setattr(made, "execute", execute)
+    return said
+
+
+SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "MIG", "migProfile": "1g.10gb"}])
+def test_neither_a_new_pool_nor_maintenance_runs_low(mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(2)
+    said = events_of(made, monkeypatch)
+    made.pool("a", **AUTOMATIC, allocation=mode)
+    made.settle()
+    assert low(made) == ("False", "Enough")
+
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    made.objects["GPUPool", "a"]["spec"]["allocation"] = SHARED
+    made._touch(("GPUPool", "a"))
+    made.settle()
+    assert low(made) == ("False", "CardsNotOffered")
+    made.drop(resources.POD, "default/p")
+    made.settle()
+
+    assert (low(made), said) == (("False", "Enough"), [])
+
+
+def test_a_pool_that_was_low_before_maintenance_is_not_told_of_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(a=AUTOMATIC)
+    said = events_of(made, monkeypatch)
+    made.settle()
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    made.settle()
+    assert (low(made), len(said)) == (("True", "BelowTenPercent"), 1)
+
+    for allocation in (SHARED, {}):  # changed, and put back
+        made.objects["GPUPool", "a"]["spec"]["allocation"] = allocation
+        made._touch(("GPUPool", "a"))
+        made.settle()
+    assert (low(made), len(said)) == (("True", "BelowTenPercent"), 1)
+
+
+def test_what_runs_low_during_maintenance_is_told_when_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(a=AUTOMATIC)
+    said = events_of(made, monkeypatch)
+    made.settle()
+    made.objects["GPUPool", "a"]["spec"]["allocation"] = SHARED
+    made._touch(("GPUPool", "a"))
+    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    made.settle()
+    assert said == []
+
+    made.objects["GPUPool", "a"]["spec"]["allocation"] = {}
+    made._touch(("GPUPool", "a"))
+    made.settle()
+    assert (low(made), len(said)) == (("True", "BelowTenPercent"), 1)
+
+
+def test_a_plugin_that_never_offers_what_came_in_leaves_its_pool_low(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(a=AUTOMATIC)
+    said = events_of(made, monkeypatch)
+    monkeypatch.setattr(made, "plugin", lambda: None)
+    made.settle()
+    assert (low(made), said) == (("False", "CardsNotOffered"), [])
+    assert made._plan("GPUPool", "a").requeue_after is not None
+
+    made.now += 31.0
+    made.settle()
+    assert (low(made), len(said)) == (("True", "BelowTenPercent"), 1)
+
+
+def test_a_pool_that_is_being_deleted_is_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster(a=AUTOMATIC)
+    said = events_of(made, monkeypatch)
+    made.settle()
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    made.delete_pool("a")
+    made.settle()
+    assert said == []
 
 
 def test_a_pool_says_nothing_of_candidates_before_every_node_has_been_looked_at() -> None:

@@ -13,7 +13,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
-from controllers.domain.approval import is_automatic
+from controllers.domain.approval import is_automatic, is_ignored
 from controllers.runtime.plan import Note
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
@@ -51,6 +51,14 @@ class Approval(Controlled):
         conditions[:] = [entry for entry in conditions if entry["type"] != kind]
         if blocked:
             conditions.append({"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "t"})
+        self.cluster._touch(("GPUDevice", card))
+
+    @rule(card=st.sampled_from(CARDS), declined=st.booleans())
+    def decline(self, card: str, declined: bool) -> None:
+        labels = self.cluster.objects["GPUDevice", card]["metadata"].setdefault("labels", {})
+        labels.pop(names.LABEL_IGNORE, None)
+        if declined:
+            labels[names.LABEL_IGNORE] = "true"
         self.cluster._touch(("GPUDevice", card))
 
     @rule(card=st.sampled_from(CARDS), faulted=st.booleans())
@@ -107,12 +115,16 @@ def at_rest(cluster: Cluster) -> None:
     for device in devices:
         claimed, pooled = device.metadata.annotations.get(names.ASSIGNMENT), device.status.pool_ref
         assert claimed is None or claimed in pools, "an annotation outlived the wait for its pool"
+        declined = is_ignored(device.metadata)
+        if declined and claimed is not None:
+            assert not is_automatic(pools[claimed], device, cluster.settings), f"{claimed} keeps a declined card"
         if pooled is not None:
             assert claimed == pooled.name
             continue
         said = find(device.status.conditions, CONFIGURED)
         assert (said is not None and said.status == "False") is (claimed is not None), (claimed, said)
         blocked = any(c.status == "True" for c in device.status.conditions if c.type in BLOCKS)
+        blocked = blocked or declined
         if claimed is None and cluster.fit(device.name) and not blocked:
             takers = world.node(device.status.node_name or "").takers[device.name]
             for pool in takers:

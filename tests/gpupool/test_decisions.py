@@ -14,7 +14,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import stamp_exact
 from controllers.gpupool import operands, plan, reservations
-from controllers.runtime.plan import Apply, Expect, Note
+from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
 from tests.gpupool.world import Cluster
 from tests.tools.model import ConflictError
 
@@ -33,6 +33,12 @@ def pending(made: Cluster) -> list[tuple[str | None, str, str | None]]:
     (inventory,) = made.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
     pools = inventory.status.pools
     return [(entry.pool, entry.reason, entry.annotation_hint) for entry in (pools.pending if pools else ())]
+
+
+def unassigned(made: Cluster) -> tuple[str, str]:
+    (inventory,) = made.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
+    found = next(c for c in inventory.status.conditions if c.type == "UnassignedDevice")
+    return found.status, found.reason
 
 
 def pools_of(made: Cluster) -> list[str | None]:
@@ -85,8 +91,33 @@ def test_a_pool_takes_no_more_cards_of_a_node_than_it_may_and_asks_for_no_more()
     made.settle()
 
     assert sorted(pools_of(made), key=str) == [None, None, "a"]
-    assert pending(made) == []
+    assert pending(made) == [("a", "OutOfSelector", None)] * 2  # they idle, and nobody is asked to confirm them
+    assert unassigned(made) == ("True", "OutOfSelector")
     assert status(made).candidates == ()
+
+
+def test_cards_for_which_one_pool_has_room_wait_for_that_one_only() -> None:
+    made = cluster(
+        2, a={"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}}, b={}
+    )
+    made.settle()
+
+    assert pending(made) == [("b", "AwaitingApproval", f"{names.ASSIGNMENT}=b")]
+    assert unassigned(made) == ("True", "AwaitingApproval")
+
+
+def test_a_node_whose_cards_are_in_pools_or_declined_has_nothing_to_decide() -> None:
+    made = cluster(2, a={"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}})
+    made.settle()
+    (free,) = [d for d in made.all(resources.GPUDEVICE, GPUDevice) if d.status.pool_ref is None]
+    entry = {"type": "Ignored", "status": "True", "reason": "Label", "lastTransitionTime": "t"}
+    stored = made.objects["GPUDevice", free.name]["status"]
+    stored["conditions"] = [*stored.get("conditions", ()), entry]
+    made._touch(("GPUDevice", free.name))
+    made.settle()
+
+    assert pending(made) == [(None, "Declined", None)]
+    assert unassigned(made) == ("False", "AllDecided")
 
 
 def test_the_oldest_automatic_pool_takes_the_card() -> None:
@@ -281,6 +312,22 @@ def test_a_vanished_pod_ends_its_reservation_only_if_the_quorum_agrees() -> None
     (device,) = made.all(resources.GPUDEVICE, GPUDevice)
     assert device.status.reservations == ()
     assert not any(isinstance(action, Note) for action in found.actions)  # it did not expire
+
+
+def test_a_card_goes_by_the_table_of_its_life() -> None:
+    """Every plan that these tests carry out is held against it; this one breaks it."""
+    made = cluster(a={})
+    made.annotate(CARD, "a")
+    made.settle()
+    made.fault(CARD)
+    (device,) = made.all(resources.GPUDEVICE, GPUDevice)
+    promise = {"requestID": "r", "namespace": "n", "pod": "p", "slots": 1, "since": stamp_exact(made.now)}
+    promise |= {"expiresAt": stamp_exact(made.now + 60), "seen": True}
+    body = {"status": {"reservations": [promise]}}
+    write = Merge(ref(resources.GPUDEVICE, device), device.metadata.resource_version, body, "status")
+
+    with pytest.raises(AssertionError, match="no step of the table"):
+        made.execute([write], names.MANAGER_POOL)
 
 
 def test_a_card_that_a_plugin_still_offers_for_another_pool_is_not_taken() -> None:

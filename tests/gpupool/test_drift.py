@@ -14,11 +14,12 @@ from controllers.api import names, resources
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter
 from controllers.api.settings import parse_settings
-from controllers.gpupool import operands, plan
+from controllers.domain.agents import api_server
+from controllers.gpupool import migmanager, operands, plan
 from controllers.runtime.plan import Apply, Delete
 from controllers.runtime.resting import NAME_RESTS
 from nodeagent.deviceplugin.__main__ import CDI_DIRS
-from nodeagent.deviceplugin.look import CONTAINERD
+from nodeagent.host.runtimes import CONTAINERD
 from tests.gpupool.world import Cluster
 
 NAME = names.plugin_object("a")
@@ -238,3 +239,25 @@ def test_only_a_plugin_of_mig_instances_asks_the_driver() -> None:
 
     assert [template(made).get("runtimeClassName") for made in (plain, mig)] == [None, "nvidia"]
     assert "NVIDIA_VISIBLE_DEVICES" in {each["name"] for each in container(mig)["env"]}
+
+
+def test_the_pools_programs_are_told_where_the_api_server_is() -> None:
+    """Where the cluster's Service is not routed; a flag of the controller says it, and a change rolls them out."""
+    made = served()
+    (pool,) = made.view().pools
+    env = api_server("192.0.2.1", None)
+    expected = [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "192.0.2.1"},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": "443"},
+    ]
+    for build in (operands.daemonset, migmanager.daemonset):
+        before, after = build(pool, "image"), build(pool, "image", env=env)
+        assert container(after)["env"] == container(before)["env"] + expected
+        assert before["metadata"]["annotations"] != after["metadata"]["annotations"]
+
+    world = made.view()
+    world.agent_env = env
+    seen = world.pool("a")
+    assert seen is not None
+    writes = [action for action in plan.act(seen, made.now).actions if isinstance(action, Apply)]
+    assert [container(action.body)["env"][-2:] for action in writes] == [expected]

@@ -10,6 +10,7 @@ from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap
+from controllers.api.meta import Condition
 from controllers.api.settings import parse_settings
 from controllers.domain import mig
 from controllers.gpupool import migmanager
@@ -55,10 +56,20 @@ def layout(made: Cluster) -> mig.NodeLayout:
     return found
 
 
-def configured(made: Cluster, card: str) -> str:
+def parts(made: Cluster) -> list[mig.CardLayout | None]:
+    """How each card of the layout is to be divided."""
+    return [card.layout for card in layout(made).cards]
+
+
+def told_of(made: Cluster, card: str) -> Condition:
+    """What a card says of its pool."""
     found = kinds.find(next(d for d in devices(made) if d.name == card).status.conditions, kinds.CONFIGURED)
     assert found is not None
-    return found.reason
+    return found
+
+
+def configured(made: Cluster, card: str) -> str:
+    return told_of(made, card).reason
 
 
 def resume(made: Cluster) -> None:
@@ -409,11 +420,11 @@ def test_a_lost_card_is_not_waited_for() -> None:
 
 def test_a_driver_that_is_away_for_a_moment_turns_nothing_back() -> None:
     made = pooled(**SMALL)
-    before = layout(made).wanted
+    before = parts(made)
     told_mig = made.objects["GPUDevice", CARDS[0]]["status"]["hardware"].pop("mig")
     made._touch(("GPUDevice", CARDS[0]))
     made.execute(made._plan("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
-    assert layout(made).wanted == before
+    assert parts(made) == before
 
     made.objects["GPUDevice", CARDS[0]]["status"]["hardware"]["mig"] = told_mig
     made._touch(("GPUDevice", CARDS[0]))
@@ -432,7 +443,7 @@ def test_what_somebody_edits_in_the_layout_is_put_back(key: str) -> None:
     made.settle()
 
     if key == names.MIG_CARDS:  # another part was written: ours is asked for anew
-        assert [dict(part.instances) for part in layout(made).wanted.values()] == [{"1g.10gb": 7}] * 2
+        assert parts(made) == [mig.CardLayout(True, {"1g.10gb": 7})] * 2
     else:
         assert made.objects[LAYOUT]["data"] == before
 
@@ -441,7 +452,7 @@ def test_a_deleted_layout_is_made_anew() -> None:
     made = pooled(**SMALL)
     del made.objects[LAYOUT]
     made.settle()
-    assert [dict(part.instances) for part in layout(made).wanted.values()] == [{"1g.10gb": 7}] * 2
+    assert parts(made) == [mig.CardLayout(True, {"1g.10gb": 7})] * 2
     assert published(made) == [7, 7]
 
 
@@ -519,4 +530,230 @@ def test_a_card_at_which_a_manager_may_still_be_is_not_offered_whole() -> None:
     made.plugin()
     made.mig_manager()  # asserts that nothing is divided while it is offered
     made.settle()
+    assert published(made) == [None, 1]  # in MIG mode it is no whole card, and not ours to turn back
+
+    by_hand(made, CARDS[0], {}, enabled=False)
+    made.settle()
     assert published(made) == [1, 1]
+
+
+@pytest.mark.parametrize("mode", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
+def test_a_card_in_mig_mode_does_not_come_into_a_pool_of_whole_cards(mode: dict[str, Any]) -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    by_hand(made, CARDS[0], {"3g.40gb": 2})
+    made.pool("a", allocation=mode)
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
+    found = told_of(made, CARDS[0])
+    assert (found.status, found.reason) == ("False", "MIGEnabled")
+    assert "nvidia-smi -i 0000:00:00.0 -mig 0" in found.message
+    assert [c.name for c in status(made).candidates] == [CARDS[0]]
+
+    by_hand(made, CARDS[0], {}, enabled=False)
+    made.settle()
+    assert None not in published(made)
+
+
+@pytest.mark.parametrize("mode", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
+def test_a_member_that_somebody_puts_into_mig_mode_is_withdrawn_alone(mode: dict[str, Any]) -> None:
+    made = pooled(**mode)
+    before = published(made)
+    by_hand(made, CARDS[0], {})
+    made.settle()
+    assert published(made) == [None, before[1]]
+    assert configured(made, CARDS[0]) == "MIGEnabled"
+    assert "nvidia-smi -i 0000:00:00.0 -mig 0" in told_of(made, CARDS[0]).message
+    assert (told(made), LAYOUT in made.objects) == (("False", "AsExpected"), False)
+
+    made.annotate(CARDS[0], None)  # nothing is ours to turn back
+    made.settle()
+    assert devices(made)[0].status.pool_ref is None
+
+
+def test_a_pool_that_leaves_mig_with_a_card_that_its_administrator_divided_says_what_to_do() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    by_hand(made, CARDS[0], {"3g.40gb": 2})
+    made.pool("a", allocation=SMALL)
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    allocate(made, CARDS[0], "u")
+    ask(made, {"mode": "Exclusive"})
+    made.settle()
+    assert told(made) == ("True", "WaitingForPods")  # nobody can turn it off under a pod
+
+    end(made, CARDS[0])
+    made.settle()
+    assert (published(made), divided(made)) == ([None, None], [{"1g.10gb": 7}, None])
+    assert told(made) == ("True", "LayoutFailed")
+    assert told(made, kinds.MISCONFIGURED) == ("True", "LayoutFailed")
+    assert "MIGEnabled" in message(made)
+    assert "nvidia-smi -i 0000:00:00.0 -mig 0" in message(made)
+
+    by_hand(made, CARDS[0], {}, enabled=False)
+    made.settle()  # nobody has to resume it
+    assert (applied(made)[0], published(made)) == ("Exclusive", [1, 1])
+
+
+def untell(made: Cluster, *cards: str) -> dict[str, Any]:
+    """The nodes' agents may not ask the driver, and nobody knows how cards are divided; returns what they told."""
+    known = {}
+    for card in cards:
+        known[card] = made.objects["GPUDevice", card]["status"]["hardware"].pop("mig")
+        made._touch(("GPUDevice", card))
+    return known
+
+
+def tell(made: Cluster, known: dict[str, Any]) -> None:
+    """They tell it again."""
+    for card, mig_told in known.items():
+        made.objects["GPUDevice", card]["status"]["hardware"]["mig"] = mig_told
+        made._touch(("GPUDevice", card))
+
+
+@pytest.mark.parametrize("mode", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
+def test_a_card_whose_mig_state_is_unknown_is_a_whole_one(mode: dict[str, Any]) -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    untell(made, *CARDS)
+    made.pool("a", allocation=mode)
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    assert None not in published(made)
+
+
+def test_a_card_whose_mig_state_is_unknown_comes_into_a_mig_pool_once_it_is_told() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    known = untell(made, CARDS[0])
+    made.pool("a", allocation=SMALL)
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
+    found = told_of(made, CARDS[0])
+    assert (found.status, found.reason) == ("False", "MIGStateUnknown")
+    assert "nodeAgent.discover.runtimeClassName" in found.message
+    assert (published(made), told(made)) == ([None, 7], ("False", "AsExpected"))
+
+    tell(made, known)
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_pool_whose_cards_tell_nothing_of_mig_is_halted_at_once_and_divides_nothing() -> None:
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    known = untell(made, *CARDS)
+    ask(made, SMALL)
+    made.settle()
+    assert told(made) == ("True", "LayoutFailed")
+    assert "MIGStateUnknown" in message(made)
+    assert "nodeAgent.discover.runtimeClassName" in message(made)
+    assert LAYOUT not in made.objects
+    assert all("migApply" not in made.objects["GPUDevice", card]["status"] for card in CARDS)
+
+    tell(made, known)
+    end(made, CARDS[0])
+    made.settle()  # nobody has to resume it
+    assert (applied(made)[0], published(made), divided(made)) == ("MIG", [7, 7], [{"1g.10gb": 7}] * 2)
+
+
+def test_a_divided_card_of_which_nobody_tells_for_a_moment_is_as_it_was() -> None:
+    made = pooled(**SMALL)
+    known = untell(made, CARDS[0])
+    made.settle()
+    assert parts(made) == [mig.CardLayout(True, {"1g.10gb": 7})] * 2
+    assert "nodeAgent.discover.runtimeClassName" in message(made)
+
+    tell(made, known)
+    made.settle()  # nobody has to resume it
+    assert (published(made), told(made)) == ([7, 7], ("False", "AsExpected"))
+
+
+def test_a_leaving_card_of_which_nobody_tells_says_what_is_missing() -> None:
+    made = pooled(**SMALL)
+    known = untell(made, CARDS[0])
+    made.annotate(CARDS[0], None)
+    made.settle()
+    assert configured(made, CARDS[0]) == "AwaitingTurnBack"
+    assert "nodeAgent.discover.runtimeClassName" in told_of(made, CARDS[0]).message
+
+    tell(made, known)
+    made.settle()
+    assert (divided(made)[0], devices(made)[0].status.pool_ref) == (None, None)
+
+
+def two_failing() -> Cluster:
+    """Two pools of a node, of each of which a card could not be divided."""
+    made = Cluster()
+    made.node("n1", 2)
+    made.breaks = dict.fromkeys(CARDS, "the card needs a reboot")
+    for pool, card in zip("ab", CARDS, strict=True):
+        made.pool(pool, allocation=SMALL)
+        made.annotate(card, pool)
+    made.settle()
+    made.breaks = {}
+    made.now += 1
+    for pool in "ab":
+        made.objects["GPUPool", pool]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
+        made._touch(("GPUPool", pool))
+    return made
+
+
+def test_two_pools_of_a_node_that_are_resumed_at_once_are_both_obeyed() -> None:
+    made = two_failing()
+    first, second = (made._plan("GPUPool", pool).actions for pool in "ab")  # of one and the same layout
+    made.execute(first, names.MANAGER_POOL)
+    with pytest.raises(ConflictError):
+        made.execute(second, names.MANAGER_POOL)
+    assert names.RESUME in made.objects["GPUPool", "b"]["metadata"]["annotations"], "it has not been obeyed"
+
+    made.settle()
+    assert published(made) == [7, 7]
+    assert all(names.RESUME not in made.objects["GPUPool", pool]["metadata"]["annotations"] for pool in "ab")
+
+
+def test_a_node_that_planned_before_a_pool_was_resumed_does_not_undo_that() -> None:
+    made = two_failing()
+    data = made.objects[LAYOUT]["data"]
+    data[names.MIG_CONFIG] = "another"  # something for the node to put back
+    made._touch(LAYOUT)
+    resumed, late = made._plan("GPUPool", "a").actions, made._plan("GPUNodeInventory", "n1").actions
+    before = layout(made)
+    made.execute(resumed, names.MANAGER_POOL)
+    with pytest.raises(ConflictError):
+        made.execute(late, names.MANAGER_POOL)
+    assert layout(made) != before
+
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_layout_that_the_cache_does_not_know_is_not_written_over() -> None:
+    made = pooled()
+    made.slow = set(CARDS)
+    ask(made, SMALL)
+    made.settle()
+    before = layout(made)
+    made.now += 1
+    made.hidden = frozenset({LAYOUT[1]})
+    late = made._plan("GPUNodeInventory", "n1").actions
+    assert any(isinstance(action, Apply) for action in late)
+    with pytest.raises(ConflictError):
+        made.execute(late, names.MANAGER_POOL)
+    assert layout(made) == before
+
+
+def test_a_layout_that_was_deleted_meanwhile_is_not_made_anew_from_an_old_one() -> None:
+    made = two_failing()
+    resumed = made._plan("GPUPool", "a").actions
+    del made.objects[LAYOUT]
+    with pytest.raises(ConflictError):
+        made.execute(resumed, names.MANAGER_POOL)
+    assert names.RESUME in made.objects["GPUPool", "a"]["metadata"]["annotations"]

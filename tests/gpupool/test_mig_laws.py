@@ -49,6 +49,18 @@ def mend(cluster: Cluster) -> None:
         cluster._touch(("Node", node))
 
 
+def turn_off(cluster: Cluster) -> None:
+    """Somebody turns MIG mode off where the module would not."""
+    found = cluster.objects.values()
+    kept = [mig.read(obj["data"]) for obj in found if names.MIG_CARDS in obj.get("data", {})]
+    ours = {(card.uuid, card.ours) for layout in kept if layout is not None for card in layout.cards}
+    for card in CARDS:
+        hardware = cluster.objects["GPUDevice", card]["status"]["hardware"]
+        if hardware["mig"]["enabled"] and (hardware["uuid"], True) not in ours:
+            hardware["mig"] |= {"enabled": False, "types": []}
+            cluster._touch(("GPUDevice", card))
+
+
 class MigWork(Maintenance):
     """The pool of the laws of Maintenance, with MIG managers that need not succeed."""
 
@@ -85,25 +97,40 @@ class MigWork(Maintenance):
             told["types"] = [{"name": name, "count": count} for name, count in instances.items()]
             self.cluster._touch(("GPUDevice", card))
 
+    @rule(card=st.sampled_from(CARDS))
+    def somebody_turns_mig_mode(self, card: str) -> None:
+        """On or off, by hand, where no pod is on the card: the driver refuses it otherwise."""
+        status = self.cluster.objects["GPUDevice", card]["status"]
+        if not status.get("allocations"):
+            told: dict[str, Any] = status["hardware"]["mig"]
+            told |= {"enabled": not told["enabled"], "types": []}
+            self.cluster._touch(("GPUDevice", card))
+
     @rule()
     def somebody_resumes(self) -> None:
         resume(self.cluster)
 
     @rule()
     def settle_and_be_quiet(self) -> None:
-        """It comes to rest, and a pool that is Misconfigured offers nothing."""
+        """It comes to rest, a pool that is Misconfigured offers nothing, and no card in MIG mode is offered whole."""
         trial = copy.deepcopy(self.cluster)
         trial.settle()
         assert not any(made.writes for made in trial.plans())
         told = adapter(GPUPool).validate_python(trial.objects["GPUPool", "a"]).status.conditions
         if kinds.is_true(told, kinds.MISCONFIGURED):
             assert kinds.is_true(told, kinds.MAINTENANCE)
+        mode = applied(adapter(GPUPool).validate_python(trial.objects["GPUPool", "a"])).mode
+        for device in trial.all(resources.GPUDEVICE, GPUDevice):
+            card = mig.card_of(device)
+            assert mode == "MIG" or device.status.published is None or card is None or card.actual == mig.DISABLED
 
     @rule()
     def mend_and_be_served(self) -> None:
         """Whatever was, it ends as the spec asks once nothing is in the way."""
         trial = copy.deepcopy(self.cluster)
         mend(trial)
+        trial.settle()
+        turn_off(trial)
         trial.settle()
         resume(trial)
         trial.settle()

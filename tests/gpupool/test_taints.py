@@ -14,8 +14,10 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
+from controllers.domain.clock import stamp_exact
 from controllers.gpupool import taints
 from controllers.runtime.plan import Merge, Note
+from tests.gpupool.world import Cluster
 from tests.tools.model import ConflictError, Model
 
 OURS = {"key": "gpu", "value": "train", "effect": "NoSchedule"}
@@ -158,6 +160,90 @@ def test_a_pod_that_was_admitted_before_is_not_hurt(
         assert "pod team/p was admitted without a toleration" in note.message
         setattr(place, where, [])
     assert place.settle() == [taint]
+
+
+def tainted() -> tuple[Cluster, dict[str, Any]]:
+    """A pool with its card on one node, which comes to want a taint; nothing of it is on the node yet."""
+    made = Cluster()
+    made.node("n1", 1)
+    made.pool("a", deviceAssignment={"requireAnnotation": False})
+    made.settle()
+    made.objects["GPUPool", "a"]["spec"]["scheduling"] = {"taints": [OURS]}
+    made._touch(("GPUPool", "a"))
+    return made, made.objects["Node", "n1"]
+
+
+def reserved(made: Cluster, request: str) -> None:
+    entry = {
+        "requestID": request,
+        "namespace": "team",
+        "pod": "web-*",
+        "slots": 1,
+        "since": stamp_exact(made.now),
+        "expiresAt": stamp_exact(made.now + 15.0),
+        "seen": False,
+    }
+    (key,) = [key for key in made.objects if key[0] == "GPUDevice"]
+    made.objects[key]["status"]["reservations"] = [entry]
+    made._touch(key)
+
+
+def put_off(made: Cluster) -> str:
+    """What the event of a withheld taint says; empty where none is withheld."""
+    seen = taints.observe(made.view(), "n1", made.now)
+    assert seen is not None
+    found = taints.plan(seen)
+    notes = [action.message for action in found.actions if isinstance(action, Note)]
+    assert bool(notes) is not bool(found.writes)
+    assert (found.requeue_after is None) is not bool(notes)
+    return "".join(notes)
+
+
+def test_a_taint_waits_for_a_pod_that_is_promised_cards_and_has_not_appeared() -> None:
+    """Its object may be a moment behind the webhook's reservation, and has no toleration for what was not there."""
+    made, node = tainted()
+    reserved(made, "r")
+    assert "reserved for pod team/web-*, which has not appeared yet" in put_off(made)
+
+    made.pod("web-1", "a", "r")
+    assert "pod default/web-1 was admitted without a toleration" in put_off(made)
+
+    made.pod("web-1", "a", "r", node="n1", phase="Running")
+    made.settle()
+    assert node["spec"]["taints"] == [OURS]
+
+
+def test_a_reservation_of_a_pod_that_never_appears_puts_the_taint_off_no_longer_than_it_lasts() -> None:
+    made, node = tainted()
+    reserved(made, "r")
+    assert put_off(made)
+    made.now += 16.0
+    made.settle()
+    assert node["spec"]["taints"] == [OURS]
+
+
+@pytest.mark.parametrize("fields", [{}, {"schedulingGates": [{"name": "later"}]}])
+def test_a_taint_waits_for_a_pod_that_holds_no_reservation_now(fields: dict[str, Any]) -> None:
+    """Between two turns, or behind a gate: no node of its pool would ever be open to it again."""
+    made, node = tainted()
+    made.pod("old", "a", "r")
+    made.objects["Pod", "default/old"]["spec"] |= fields
+    assert "pod default/old was admitted without a toleration" in put_off(made)
+
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    made.objects["Pod", "default/old"]["spec"]["tolerations"] = tolerations
+    assert put_off(made) == ""
+
+    made.objects["Pod", "default/old"]["spec"].pop("tolerations")
+    made.objects["Pod", "default/old"]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    made.settle()
+    assert node["spec"]["taints"] == [OURS]
+
+
+def test_a_pod_of_a_pool_that_has_no_card_here_keeps_no_taint_off() -> None:
+    made, _ = tainted()
+    made.pod("elsewhere", "b", "r")
+    assert put_off(made) == ""
 
 
 @pytest.mark.parametrize("text", ["", "no json", "{}", "[1]", '[{"key": "gpu"}]'])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from controllers.api import names, resources
@@ -14,10 +15,10 @@ from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod
 from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
-from controllers.domain.lifecycle import live
+from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
 from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.observe import World
-from controllers.runtime.plan import Action, Apply, Plan
+from controllers.runtime.plan import Action, Apply, Merge, Plan
 from controllers.runtime.store import Store
 from tests.tools.model import ConflictError, Model
 
@@ -74,6 +75,24 @@ class Cluster(Model):
         layout = applied(adapter(GPUPool).validate_python(stored)) if stored else AllocationSpec()
         promised = sum(r.slots for r in device.status.reservations if live(r, self.now))
         assert promised <= slots_under(device, layout), f"{device.name} is promised to more pods than it has slots"
+
+    def _one(self, action: Action, manager: str, uids: dict[tuple[str, str], str]) -> None:
+        """Carry out one write; what it does to a card must be one step of the table."""
+        device = self._device(action)
+        super()._one(action, manager, uids)
+        if device is not None and (written := self._device(action)) is not None:
+            self._check_step(device, written)
+
+    def _device(self, action: Action) -> GPUDevice | None:
+        if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
+            return None
+        stored = self.objects.get(("GPUDevice", action.ref.name))
+        return adapter(GPUDevice).validate_python(stored) if stored is not None else None
+
+    def _check_step(self, old: GPUDevice, new: GPUDevice) -> None:
+        before, now = _noted(old, self.now), _noted(new, self.now)
+        steps = {after(facts, name) for facts in before for name in HAPPENINGS if allowed(facts, name)}
+        assert now & (before | steps), f"{new.name} went from {before} to {now}: no step of the table"
 
     def view(self) -> World:
         stores = {}
@@ -294,3 +313,8 @@ class Cluster(Model):
 def _data(action: Action) -> dict[str, Any]:
     found: dict[str, Any] = action.body.get("data", {}) if isinstance(action, Apply) else {}
     return found
+
+
+def _noted(device: GPUDevice, now: float) -> set[Facts]:
+    """A card's facts, of which time may have ended the reservations although they are still noted."""
+    return {facts_of(device, now), replace(facts_of(device, now), reserved=bool(device.status.reservations))}

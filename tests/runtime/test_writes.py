@@ -156,6 +156,24 @@ async def test_replace_with_an_old_version_is_a_conflict(executor: Executor, spa
     assert (await space.all())["a"] == {"v": "2"}
 
 
+async def test_apply_that_names_an_old_version_is_a_conflict(executor: Executor, space: Space, refer: Any) -> None:
+    old = await space.put("a", v="1")
+    new = await space.put("a", v="2")
+
+    def apply(value: str, version: str) -> Apply:
+        return Apply(refer("a", old["uid"]), {"metadata": {"resourceVersion": version}, "data": {"v": value}})
+
+    with pytest.raises(Conflict):
+        await executor.execute([apply("3", old["resourceVersion"])])
+    await executor.execute([apply("4", new["resourceVersion"])])
+    assert (await space.all())["a"] == {"v": "4"}
+
+    await space.delete("a")
+    with pytest.raises(Conflict):
+        await executor.execute([apply("5", new["resourceVersion"])])
+    assert await space.all() == {}
+
+
 async def test_merge_of_an_object_that_is_gone(executor: Executor, space: Space, refer: Any) -> None:
     old = await space.put("a", v="1")
     await space.delete("a")

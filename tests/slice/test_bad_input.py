@@ -130,6 +130,11 @@ async def test_a_field_of_a_wrong_type_is_refused_by_the_api_server(people: Peop
         ("wrong", {"allocation": {"mode": "Sometimes"}}, "Unsupported value"),
         ("wrong", {"allocation": {"maxDevicesPerNode": 0}}, "greater than or equal to 1"),
         ("wrong", {"deviceSelector": {"include": {"minComputeCapability": "nine"}}}, "minComputeCapability"),
+        ("wrong", {"deviceSelector": {"include": {"minComputeCapability": "9" * 5000}}}, "minComputeCapability"),
+        ("wrong", {"deviceSelector": {"include": {"indexes": ["0", "4-"]}}}, "include.indexes[1]"),
+        ("wrong", {"deviceSelector": {"exclude": {"indexes": ["0,1"]}}}, "exclude.indexes[0]"),
+        ("wrong", {"deviceSelector": {"exclude": {"indexes": ["9" * 5000]}}}, "exclude.indexes[0]"),
+        ("wrong", {"deviceSelector": {"exclude": {"indexes": ["3-1"]}}}, "from its lower position to its higher one"),
     ],
 )
 async def test_a_pool_that_breaks_a_rule_is_refused_with_the_rule(

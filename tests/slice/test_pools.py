@@ -146,7 +146,7 @@ async def test_an_automatic_pool_takes_its_cards_and_ignore_withdraws_one(people
     await in_pool(people, "second", cards[2:3])
     await in_pool(people, pool, cards[:2])
 
-    await mark(people, cards[0], labels={names.LABEL_IGNORE: "true"}, annotations={names.ASSIGNMENT: None})
+    await mark(people, cards[0], labels={names.LABEL_IGNORE: "true"})
     await people.view.until(
         lambda: cards[0] not in [c.name for c in people.cards(pool)], 20, lambda: str(people.cards(pool))
     )

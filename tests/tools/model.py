@@ -99,6 +99,7 @@ class Model:
             raise ConflictError(key)
         uids[key] = found["metadata"]["uid"]
         part = {k: v for k, v in action.body.items() if (k == "status") == (action.subresource == "status")}
+        part = _on_version(found, part)
         if isinstance(action, Merge):
             if found["metadata"]["resourceVersion"] != action.resource_version:
                 raise ConflictError(key)
@@ -143,6 +144,16 @@ class Model:
 
 def _key(meta: dict[str, Any]) -> str:
     return f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else str(meta["name"])
+
+
+def _on_version(found: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """What is written, without the version that it may be written on only."""
+    version = part.get("metadata", {}).get("resourceVersion")
+    if version is None:
+        return part
+    if version != found["metadata"].get("resourceVersion"):
+        raise ConflictError(found["metadata"]["name"])
+    return {**part, "metadata": {k: v for k, v in part["metadata"].items() if k != "resourceVersion"}}
 
 
 def _merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ SOURCES = [
     # What makes conditions out of findings, and the findings of a report that is no condition.
     if "coverage" not in path.parts and path != ROOT / "controllers" / "api" / "conditions.py"
 ]
-REASON_AT = {"Finding": 1, "Obstacle": 0, "failed": 1, "unknown": 1, "condition": None, "replace": None}
+REASON_AT = {"Finding": 1, "Obstacle": 0, "Hindrance": 0, "failed": 1, "unknown": 1, "condition": None, "replace": None}
 """Calls that are given a reason, with its place; None where only by keyword."""
 NVML_CHOICE = (
     "next(((reason, do) for word, reason, do in _REASONS if word in text), "

@@ -7,7 +7,6 @@ What is not in the catalogue is not known, and nothing here guesses it.
 from controllers.domain.catalogue.drivers import Requirement, for_card, is_older, requirement, strictest
 from controllers.domain.catalogue.lookup import VENDORS, canonical_profile, geometry, is_card, model, vendor_id
 from controllers.domain.catalogue.model import Geometry, Model, Profile, Vendor
-from controllers.domain.catalogue.placement import fits, place
 
 __all__ = [
     "VENDORS",
@@ -17,13 +16,11 @@ __all__ = [
     "Requirement",
     "Vendor",
     "canonical_profile",
-    "fits",
     "for_card",
     "geometry",
     "is_card",
     "is_older",
     "model",
-    "place",
     "requirement",
     "strictest",
     "vendor_id",

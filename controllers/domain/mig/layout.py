@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.domain import pci
@@ -18,7 +17,7 @@ from controllers.domain.mig.records import DISABLED, CardLayout
 from controllers.domain.mig.slots import slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from controllers.domain.mig.records import MigCard
     from controllers.domain.mig.slots import CardSlots
@@ -55,13 +54,6 @@ class NodeLayout:
 
     cards: tuple[PlannedCard, ...] = ()
     """By address."""
-    refused: Mapping[str, CardSlots] = field(default_factory=dict)
-    """By address, the cards that cannot be divided as their pool asks, and why. They are left as they are."""
-
-    @property
-    def wanted(self) -> Mapping[str, CardLayout]:
-        """How each card is to be divided, by address."""
-        return MappingProxyType({card.address: card.layout for card in self.cards if card.layout is not None})
 
     @property
     def version(self) -> str:
@@ -72,23 +64,23 @@ class NodeLayout:
 
 
 def plan(cards: Iterable[MigCard]) -> NodeLayout:
-    """The layout of a node. `cards` are all cards of the node, in any order, each address once."""
+    """The layout of a node. `cards` are all cards of the node, in any order, each address once.
+
+    A card that cannot be divided as its pool asks is left as it is.
+    """
     everyone = sorted(cards, key=lambda card: pci.place(card.address))
     if len({card.address for card in everyone}) < len(everyone):
         raise ValueError("two cards of one node have the same PCI address")
     counted = [card.address for card in everyone if card.nvidia and card.served]
     indexes = {address: index for index, address in enumerate(counted)}
     planned: list[PlannedCard] = []
-    refused: dict[str, CardSlots] = {}
     for card in everyone:
         slots = slots_of(card, card.profile) if card.profile is not None else None
-        if slots is not None and slots.reason is not None:
-            refused[card.address] = slots
         layout = _layout(card, slots)
         if layout is not None or (slots is not None and _to_turn_back(card)):
             index = indexes.get(card.address)
             planned.append(PlannedCard(card.address, card.vendor, card.device, card.uuid, index, layout, card.ours))
-    return NodeLayout(tuple(planned), MappingProxyType(refused))
+    return NodeLayout(tuple(planned))
 
 
 def _layout(card: MigCard, slots: CardSlots | None) -> CardLayout | None:

@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 from controllers.domain import pci
-from controllers.domain.catalogue import fits, geometry, model
+from controllers.domain.catalogue import geometry, model
 from controllers.domain.mig import DISABLED, CardLayout, MigCard
+from tests.tools.placement import fits
 
 KEYS = {"device-filter", "devices", "mig-enabled", "mig-devices"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.domain.catalogue import fits
 from controllers.domain.catalogue.lookup import GEOMETRIES, MODELS
 from controllers.domain.mig import MigCard, slots_of
+from tests.tools.placement import fits
 
 A100_40, A100_80, H100, GB200, RTX_PRO = ("20b0", "20b2", "2330", "2941", "2bb1")
 

@@ -1,4 +1,4 @@
-"""Whether MIG instances fit on one GPU together, and where. Pure.
+"""Whether MIG instances fit on one GPU together, and where: what a played driver goes by. Pure.
 
 Slices are few and a GPU holds seven instances at most, so the search is complete: None means that
 no arrangement exists. Its order is fixed, so equal questions get equal answers.
