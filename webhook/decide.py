@@ -18,7 +18,7 @@ from webhook.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.api.gpupool import GPUPool, Scheduling, Toleration
+    from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Namespace
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
@@ -72,7 +72,7 @@ def decide(
     pool_terms = _pool_terms(pool, spec, added_affinity)
     if isinstance(pool_terms, Denied):
         return pool_terms
-    added = _tolerations(scheduling, view.shelves) if scheduling is not None else []
+    added = mutate.pool_tolerations(scheduling.taints, scheduling.tolerations) if scheduling is not None else []
     rules = place.Rules(
         (scheduling.strategy if scheduling else None) or defaults.default_strategy,
         (scheduling.topology_key if scheduling else None) or defaults.topology_key,
@@ -94,13 +94,6 @@ def decide(
         added_affinity=added_affinity,
     )
     return Granted(ask, request_id, placement, patch)
-
-
-def _tolerations(scheduling: Scheduling, shelves: tuple[Shelf, ...]) -> list[Toleration]:
-    """Tolerations for the pool's taints that its nodes carry, and those that the pool adds."""
-    nodes = shelves if scheduling.taints else ()
-    present = {taint for shelf in nodes if shelf.node for taint in shelf.node.spec.taints}
-    return mutate.pool_tolerations(scheduling.taints, present, scheduling.tolerations)
 
 
 def _pool_terms(

@@ -88,11 +88,11 @@ class _Form(BaseModel):
 class _Expression(_Form):
     key: Key
     operator: str
-    values: tuple[Value, ...] = ()
+    values: tuple[Value, ...] | None = None
 
     @model_validator(mode="after")
     def _counted(self) -> Self:
-        count = len(self.values)
+        count = len(self.values or ())
         msg = ""
         if self.operator in {"In", "NotIn"} and not count:
             msg = f"operator {self.operator} needs values"
@@ -107,6 +107,7 @@ class _Expression(_Form):
 
 class _NodeExpression(_Expression):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[Value, ...] = ()
 
 
 class _PodExpression(_Expression):
@@ -146,8 +147,12 @@ class _NodeAffinity(_Form):
 
 
 class _Selector(_Form):
-    match_labels: dict[Key, Value] | None = None
+    match_labels: dict[Key, Value | None] | None = None
     match_expressions: tuple[_PodExpression, ...] | None = None
+
+    def names(self) -> frozenset[str]:
+        """The labels that it asks for."""
+        return frozenset(self.match_labels or ()) | {one.key for one in self.match_expressions or ()}
 
 
 class _PodTerm(_Form):
@@ -160,8 +165,16 @@ class _PodTerm(_Form):
 
     @model_validator(mode="after")
     def _selecting(self) -> Self:
-        if (self.match_label_keys or self.mismatch_label_keys) and self.label_selector is None:
+        same, other = frozenset(self.match_label_keys or ()), frozenset(self.mismatch_label_keys or ())
+        selected = self.label_selector.names() if self.label_selector is not None else frozenset()
+        msg = ""
+        if (same or other) and self.label_selector is None:
             msg = "matchLabelKeys and mismatchLabelKeys need a labelSelector"
+        elif both := same & other:
+            msg = f"{min(both)!r} is in both matchLabelKeys and mismatchLabelKeys"
+        elif both := same & selected:
+            msg = f"{min(both)!r} is in both matchLabelKeys and labelSelector"
+        if msg:
             raise ValueError(msg)
         return self
 

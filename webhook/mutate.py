@@ -63,15 +63,12 @@ def unmarked(raw: Mapping[str, Any]) -> Patch:
     )
 
 
-def pool_tolerations(taints: Iterable[Taint], present: Iterable[Any], extra: Iterable[Toleration]) -> list[Toleration]:
-    """Tolerations for the pool's taints that its nodes carry, and those that the pool adds."""
+def pool_tolerations(taints: Iterable[Taint], extra: Iterable[Toleration]) -> list[Toleration]:
+    """Tolerations for the pool's taints, whether its nodes carry them yet or not, and those that the pool adds."""
     from controllers.api.gpupool import Toleration
 
-    there = {(taint.key, taint.value or "", taint.effect) for taint in present}
     own = [
-        Toleration(key=taint.key, operator="Equal", value=taint.value or "", effect=taint.effect)
-        for taint in taints
-        if (taint.key, taint.value or "", taint.effect) in there
+        Toleration(key=taint.key, operator="Equal", value=taint.value or "", effect=taint.effect) for taint in taints
     ]
     return [*own, *extra]
 

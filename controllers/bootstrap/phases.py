@@ -53,8 +53,9 @@ PHASES: Final = (
     Phase("validator", "validator", "Validator", kinds.INFRA_DEGRADED, opens_cards=True),
 )
 CLIENTS: Final = frozenset(phase.component for phase in PHASES if phase.opens_cards)
-"""Components that go before a card is reset. The driver's validator has no device nodes and reads the host's files,
-and the toolkit configures the container runtime: neither opens a card."""
+"""Components that go before a card is reset. The driver's validator has no device nodes and reads the host's files.
+The toolkit stays, since pods need their runtime: it opens the cards for a moment when it makes their specification anew
+(ADR 0019), and a reset that finds one in use is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ has annotated is never touched, and what is written is the same annotation, so t
 there on both ways are one.
 
 Where a person declines a card, the annotation goes if it names a pool that takes the card by
-itself: there it is the controller's to set, whoever wrote it, and comes back once the card is
-no longer declined. Elsewhere the annotation is that person's decision, and stays.
+itself: there it is the controller's to set, whoever wrote it. Once the card is no longer
+declined the oldest pool that takes it so gets it, which need not be the same one. Elsewhere
+the annotation is that person's decision, and stays.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic, is_ignored
+from controllers.gpupool.migcards import hindrance
 from controllers.gpupool.select import claim, in_use, serves, unfit
 from controllers.runtime.plan import Merge, ref
 
@@ -57,9 +59,17 @@ def taking(seen: ObservedNode) -> Counter[str]:
     taken = Counter(d.status.pool_ref.name for d in seen.devices if d.status.pool_ref is not None)
     for device in seen.free:
         named = claim(device)
-        if named is not None and any(pool.name == named for pool in seen.takers.get(device.name, ())):
+        if named is None:
+            continue
+        # A card that stays out of its pool until an administrator does something about it takes nobody's place.
+        if any(pool.name == named and not is_hindered(seen, pool, device) for pool in seen.takers.get(device.name, ())):
             taken[named] += 1
     return taken
+
+
+def is_hindered(seen: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
+    """Whether the pool cannot serve the card as it is divided now."""
+    return hindrance(pool.spec.allocation.mode, seen.facts, device) is not None
 
 
 def has_room(pool: GPUPool, taken: Counter[str]) -> bool:
@@ -83,8 +93,9 @@ def _is_ours(seen: ObservedNode, device: GPUDevice) -> bool:
 
 
 def _first(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
-    """The oldest pool with room that takes the card by itself."""
+    """The oldest pool with room that takes the card by itself, and can serve it."""
     for pool in seen.takers.get(device.name, ()):
-        if serves(pool) and has_room(pool, taken) and is_automatic(pool, device, seen.settings):
+        able = serves(pool) and has_room(pool, taken) and not is_hindered(seen, pool, device)
+        if able and is_automatic(pool, device, seen.settings):
             return pool.name
     return None

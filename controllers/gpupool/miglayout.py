@@ -18,6 +18,7 @@ from controllers.domain.allocation import applied, wanted
 from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
+from controllers.domain.mig.configmap import COMPONENT
 from controllers.domain.request import units_of
 from controllers.domain.slots import reported
 from controllers.gpupool.migcards import is_done, part_of, rewrite
@@ -76,9 +77,10 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
         actions.append(Expect(POD, known, labels=names.LABEL_POOL, fields=fields))
     if found is not None:
         return [*actions, rewrite(found, body)]
-    # None of ours may be there: it remembers what a cache that lags does not.
-    name = names.mig_layout(node.name)
-    actions.append(Expect(CONFIGMAP, frozenset(), names.NAMESPACE, fields=f"metadata.name={name}"))
+    # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
+    # and gets the label back.
+    name, ours = names.mig_layout(node.name), f"{names.LABEL_COMPONENT}={COMPONENT}"
+    actions.append(Expect(CONFIGMAP, frozenset(), names.NAMESPACE, labels=ours, fields=f"metadata.name={name}"))
     return [*actions, Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)]
 
 

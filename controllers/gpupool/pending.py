@@ -12,7 +12,7 @@ from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import claims
-from controllers.gpupool.approve import has_room, taking
+from controllers.gpupool.approve import has_room, is_hindered, taking
 from controllers.gpupool.migcards import MIG_ENABLED, MIG_STATE_UNKNOWN
 from controllers.gpupool.select import claim, hint, serves, unfit
 from controllers.runtime.plan import Note, ref
@@ -62,7 +62,7 @@ def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterat
     takers = [pool for pool in seen.takers.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    can = [pool for pool in takers if has_room(pool, taken)]
+    can = [pool for pool in takers if has_room(pool, taken) and not is_hindered(seen, pool, device)]
     for pool in can:
         yield PendingCard(
             pool=pool.name,
@@ -71,8 +71,8 @@ def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterat
             reason="AwaitingApproval",
             annotation_hint=hint(pool.name),
         )
-    # Pools that have all they may of this node have nothing to decide, but the card idles: whoever could change that
-    # or decline it is told, as of a card that is annotated for such a pool.
+    # Pools that have all they may of this node, or cannot serve the card as it is divided, have nothing to decide, but
+    # the card idles: whoever could change that or decline it is told, as of a card that is annotated for such a pool.
     for pool in () if can else takers:
         yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason=UNDECIDED[claims.NODE_FULL])
 

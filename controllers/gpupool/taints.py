@@ -7,10 +7,12 @@ node has only one of them. Where pools want different values, the oldest pool's 
 is written as a whole, on the version that was read (design §2.5, §3).
 
 A taint is withheld while it would hurt a pod that was admitted before and does not tolerate it:
-one that runs here, or is yet to come to a node of one of the pools. The webhook gives tolerations
-only for taints that are there, so a pool's first pods may come without. A pod between two turns or
-behind a scheduling gate holds no reservation, and would find no node ever after. Where a reservation
-here is of a pod that has not appeared, nobody knows yet what that one tolerates.
+one that runs here, or is yet to come to a node of one of the pools. The webhook gives pods tolerations
+for the taints that the pool wants by then (ADR 0020), so a taint that is new in the pool waits for the
+pods that are older, and no longer. A pod between two turns or behind a scheduling gate holds no
+reservation, and would find no node ever after. Where a reservation here is of a pod that has not
+appeared, nobody knows yet what that one tolerates. A taint of another value is taken off meanwhile:
+newer pods do not tolerate it.
 """
 
 from __future__ import annotations

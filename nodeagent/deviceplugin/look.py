@@ -106,13 +106,15 @@ class Looker:
         seen, driver, layout = await asyncio.to_thread(self._files)
         if driver is None or not ask:
             self.asker.forget()
-            return seen
+            # An unloaded driver's instances are remembered, for their capacity, and ill.
+            return replace(seen, silent=frozenset(self._told)) if ask else seen
         answer = await self.asker.answer(driver.version, (tuple(sorted(driver.cards)), layout))
+        silent = _silent(driver, answer, self._slow.silent)
         if answer.driver is None:
-            return seen
+            return replace(seen, silent=silent)
         told = _told(seen, answer.driver, self.places.proc)
         self._told |= told
-        return replace(_with_instances(seen, told), silent=_silent(driver, answer), remembered=frozenset())
+        return replace(_with_instances(seen, told), silent=silent, remembered=frozenset())
 
     def _files(self) -> tuple[Seen, Driver | None, tuple[str, ...]]:
         """What files tell, without the driver's own answer."""
@@ -169,12 +171,15 @@ def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, Told]:
     }
 
 
-def _silent(by_files: Driver, answer: Answer) -> frozenset[str]:
-    """The cards that the driver's files have and the driver, which told all else, does not."""
+def _silent(by_files: Driver, answer: Answer, before: frozenset[str]) -> frozenset[str]:
+    """The cards that the driver's files have and the driver, which told all else, does not.
+
+    An answer that is not whole says nothing of what it leaves out: who was silent `before` stays so until it is named.
+    """
     told = answer.driver
-    if told is None or answer.pending or told.failed or not told.cards:
-        return frozenset()
-    return frozenset(by_files.cards.keys() - told.cards.keys())
+    missing = frozenset(by_files.cards.keys() - (told.cards.keys() if told is not None else ()))
+    whole = told is not None and bool(told.cards) and not told.failed and not answer.pending
+    return missing if whole else missing & before
 
 
 def _with_instances(seen: Seen, told: Mapping[str, Told]) -> Seen:

@@ -557,6 +557,39 @@ def test_a_card_in_mig_mode_does_not_come_into_a_pool_of_whole_cards(mode: dict[
     assert None not in published(made)
 
 
+def test_a_card_in_mig_mode_takes_no_place_of_an_automatic_pool_that_cannot_serve_it() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    by_hand(made, CARDS[0], {})
+    automatic = {"deviceAssignment": {"requireAnnotation": False}}
+    made.pool("a", allocation={"mode": "Exclusive", "maxDevicesPerNode": 1}, **automatic)
+    made.settle()
+    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
+    first = made.objects["GPUDevice", CARDS[0]]
+    assert names.ASSIGNMENT not in first["metadata"].get("annotations", {})
+    inventory = made.objects["GPUNodeInventory", "n1"]["status"]
+    waits = [(one["pool"], one["reason"]) for one in inventory["pools"]["pending"]]
+    assert waits == [("a", "OutOfSelector")], "it idles, and is told of"
+
+    # One that was annotated before takes nobody's place either.
+    made.annotate(CARDS[0], "a")
+    made.annotate(CARDS[1], None)
+    made.settle()
+    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
+
+
+def test_a_card_in_mig_mode_goes_to_the_automatic_pool_that_can_serve_it() -> None:
+    made = Cluster()
+    made.node("n1", 1)
+    by_hand(made, CARDS[0], {})
+    automatic = {"deviceAssignment": {"requireAnnotation": False}}
+    made.pool("a", allocation={"mode": "Exclusive"}, **automatic)
+    made.now += 1
+    made.pool("b", allocation=SMALL, **automatic)
+    made.settle()
+    assert made.objects["GPUDevice", CARDS[0]]["metadata"]["annotations"][names.ASSIGNMENT] == "b"
+
+
 @pytest.mark.parametrize("mode", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
 def test_a_member_that_somebody_puts_into_mig_mode_is_withdrawn_alone(mode: dict[str, Any]) -> None:
     made = pooled(**mode)
@@ -748,6 +781,24 @@ def test_a_layout_that_the_cache_does_not_know_is_not_written_over() -> None:
     with pytest.raises(ConflictError):
         made.execute(late, names.MANAGER_POOL)
     assert layout(made) == before
+
+
+def test_a_layout_that_lost_its_label_and_so_is_in_no_cache_gets_it_back() -> None:
+    made = pooled(**SMALL)
+    wanted = dict(made.objects[LAYOUT]["metadata"]["labels"])
+    made.objects[LAYOUT]["metadata"]["labels"] = {}
+    made._touch(LAYOUT)
+    made.hidden = frozenset({LAYOUT[1]})
+    began = made.now
+    while made.objects[LAYOUT]["metadata"]["labels"] != wanted:
+        assert made.now < began + 10, "it stays without its label"
+        for about in (("GPUPool", "a"), ("GPUNodeInventory", "n1")):
+            made.execute(made._plan(*about).actions, names.MANAGER_POOL)
+        made.plugin()
+        made.now += 1
+    made.hidden = frozenset()
+    made.settle()
+    assert published(made) == [7, 7]
 
 
 def test_a_layout_that_was_deleted_meanwhile_is_not_made_anew_from_an_old_one() -> None:

@@ -41,6 +41,12 @@ ZONE = {"topologyKey": "topology.kubernetes.io/zone"}
 RIGHT: dict[str, dict[str, Any]] = {
     "nothing": {},
     "nulls": {"nodeAffinity": None, "podAffinity": None, "podAntiAffinity": {REQUIRED: None, PREFERRED: None}},
+    "nulls in a selector": near(
+        labelSelector={
+            "matchLabels": {"a": None},
+            "matchExpressions": [{"key": "app", "operator": "Exists", "values": None}],
+        }
+    ),
     "labels of nodes": nodes(label("disk", "In", "ssd", ""), label("a.b/c", "Exists"), label("mem", "Gt", "5")),
     "an empty term beside another": nodes({}, label("disk", "DoesNotExist")),
     "a node by name": nodes(name("node-1.example.com")),
@@ -108,6 +114,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a label's value": (near(namespaceSelector={"matchLabels": {"a": "x!"}}), "'x!' is no value of a label"),
     "a namespace": (near(namespaces=["Team"]), "namespaces[0]: 'Team' is no name of a namespace"),
+    "a key in both lists": (
+        near(matchLabelKeys=["a"], mismatchLabelKeys=["a"], labelSelector={}),
+        "'a' is in both matchLabelKeys and mismatchLabelKeys",
+    ),
     "keys without a selector": (
         near(matchLabelKeys=["a"]),
         "matchLabelKeys and mismatchLabelKeys need a labelSelector",

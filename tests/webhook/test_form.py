@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.webhook.affinities import RIGHT, WRONG, nodes
+from tests.webhook.affinities import RIGHT, WRONG, near, nodes
 from tests.webhook.test_fuzz import POOL_AFFINITY
 from tests.webhook.test_objects import review, send
 from webhook import affinity
@@ -22,6 +22,14 @@ def test_a_mistake_is_told_with_its_place(raw: dict[str, Any], said: str) -> Non
     with pytest.raises(ValueError, match=r"^spec\.scheduling\.affinity cannot be read: ") as told:
         affinity.read(raw)
     assert said in str(told.value)
+
+
+def test_a_key_that_a_selector_names_already_is_told() -> None:
+    # The API server refuses it in pods that have the label, as all of a Deployment have.
+    for selector in ({"matchLabels": {"app": "x"}}, {"matchExpressions": [{"key": "app", "operator": "Exists"}]}):
+        with pytest.raises(ValueError, match="'app' is in both matchLabelKeys and labelSelector"):
+            affinity.read(near(matchLabelKeys=["app"], labelSelector=selector))
+        affinity.read(near(mismatchLabelKeys=["app"], labelSelector=selector))
 
 
 def pool(added: Any, **spec: Any) -> dict[str, Any]:

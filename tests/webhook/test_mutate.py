@@ -105,12 +105,12 @@ def test_marks_of_a_pod_that_reserves_nothing_are_removed() -> None:
     assert mutate.unmarked({}) == ()
 
 
-def test_only_taints_that_nodes_carry_are_tolerated_and_extras_always() -> None:
-    there = Taint(key="gpu", value="a", effect="NoSchedule")
-    absent = Taint(key="other", effect="NoExecute")
+def test_the_pools_taints_are_tolerated_exactly_and_extras_as_they_are() -> None:
+    taints = [Taint(key="gpu", value="a", effect="NoSchedule"), Taint(key="other", effect="NoExecute")]
     extra = Toleration(key="more", operator="Exists")
-    assert mutate.pool_tolerations([there, absent], [there], [extra]) == [
+    assert mutate.pool_tolerations(taints, [extra]) == [
         Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule"),
+        Toleration(key="other", operator="Equal", value="", effect="NoExecute"),
         extra,
     ]
 

@@ -155,6 +155,29 @@ async def test_instances_are_remembered_while_the_driver_says_nothing_at_all(mac
     assert (now.silent, same(before, now)) == (frozenset(), True)
 
 
+async def test_a_silent_card_stays_silent_until_it_is_named(machine: Machine, config: Path) -> None:
+    made, before = await divided(machine, config)
+    made.without(FIRST).write(config)
+    anew(machine)
+    await machine.looker.look(CARDS)
+    made.also("driver_not_loaded").write(config)
+    anew(machine)
+    now = await machine.looker.look(CARDS)
+    assert (now.silent, same(before, now)) == ({FIRST}, True), "an answer that is not whole does not make it well"
+    made.write(config)
+    anew(machine)
+    assert await machine.looker.look(CARDS) == before
+
+
+async def test_instances_of_an_unloaded_driver_are_remembered_and_ill(machine: Machine, config: Path) -> None:
+    _, before = await divided(machine, config)
+    shutil.rmtree(machine.tree.proc / "driver" / "nvidia")
+    shutil.rmtree(machine.tree.sys / "module" / "nvidia", ignore_errors=True)
+    now = await machine.looker.look(CARDS)
+    assert now.silent == frozenset(CARDS)
+    assert dict(now.instances) == {card: before.instances[card] for card in CARDS}
+
+
 async def test_instances_of_a_lost_card_are_remembered(machine: Machine, config: Path) -> None:
     made, before = await divided(machine, config)
     machine.tree.pull(FIRST)
