@@ -79,10 +79,16 @@ class Reader:
             }
             self.apply(body)  # a page that tells only of the workload
         names = "'{range .status.candidates[*]}{.name} {end}'"
-        candidates = self._until(f"kubectl get gpupool {pool} -o jsonpath={names}", "gpu-").split()
-        self.terminal.typed(
-            f"kubectl annotate gpudevice {' '.join(candidates[:count])} gpu.deckhouse.io/assignment={pool}"
-        )
+        deadline = time.monotonic() + SECONDS
+        while True:
+            candidates = self._until(f"kubectl get gpupool {pool} -o jsonpath={names}", "gpu-").split()
+            cards = " ".join(candidates[:count])
+            said = self.terminal.typed(
+                f"kubectl annotate --overwrite gpudevice {cards} gpu.deckhouse.io/assignment={pool}"
+            )
+            if said.count(" annotated") == count:
+                break  # else a card has not yet left the pool of the page before, and the webhook refuses it
+            assert time.monotonic() < deadline, said
         self._until(f"kubectl get gpupool {pool} -o jsonpath='<{{.status.capacity.available}}>'", f"<{count}>")
 
     def _until(self, command: str, words: str) -> str:
