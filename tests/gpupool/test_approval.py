@@ -15,11 +15,10 @@ from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds
 from controllers.gpupool import assignment, nodes, plan
 from controllers.runtime.plan import Expect, Merge, Note, Plan
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.tools.model import ConflictError
 
 CARD = "n1-0000-00-00-0"
-AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
 DAY = 86_400.0
 
 

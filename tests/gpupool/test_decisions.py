@@ -15,7 +15,7 @@ from controllers.api.settings import parse_settings
 from controllers.domain.clock import stamp_exact
 from controllers.gpupool import operands, plan, reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.tools.model import ConflictError
 
 CARD = "n1-0000-00-00-0"
@@ -87,7 +87,7 @@ def test_cards_of_a_node_that_is_not_ready_do_not_wait_for_anybody() -> None:
 
 
 def test_a_pool_takes_no_more_cards_of_a_node_than_it_may_and_asks_for_no_more() -> None:
-    made = cluster(3, a={"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}})
+    made = cluster(3, a={**AUTOMATIC, "allocation": {"maxDevicesPerNode": 1}})
     made.settle()
 
     assert sorted(pools_of(made), key=str) == [None, None, "a"]
@@ -97,9 +97,7 @@ def test_a_pool_takes_no_more_cards_of_a_node_than_it_may_and_asks_for_no_more()
 
 
 def test_cards_for_which_one_pool_has_room_wait_for_that_one_only() -> None:
-    made = cluster(
-        2, a={"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}}, b={}
-    )
+    made = cluster(2, a={**AUTOMATIC, "allocation": {"maxDevicesPerNode": 1}}, b={})
     made.settle()
 
     assert pending(made) == [("b", "AwaitingApproval", f"{names.ASSIGNMENT}=b")]
@@ -107,7 +105,7 @@ def test_cards_for_which_one_pool_has_room_wait_for_that_one_only() -> None:
 
 
 def test_a_node_whose_cards_are_in_pools_or_declined_has_nothing_to_decide() -> None:
-    made = cluster(2, a={"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}})
+    made = cluster(2, a={**AUTOMATIC, "allocation": {"maxDevicesPerNode": 1}})
     made.settle()
     (free,) = [d for d in made.all(resources.GPUDEVICE, GPUDevice) if d.status.pool_ref is None]
     entry = {"type": "Ignored", "status": "True", "reason": "Label", "lastTransitionTime": "t"}
@@ -121,8 +119,7 @@ def test_a_node_whose_cards_are_in_pools_or_declined_has_nothing_to_decide() -> 
 
 
 def test_the_oldest_automatic_pool_takes_the_card() -> None:
-    automatic = {"deviceAssignment": {"requireAnnotation": False}}
-    made = cluster(a=automatic, b=automatic)
+    made = cluster(a=AUTOMATIC, b=AUTOMATIC)
     made.objects["GPUPool", "b"]["metadata"]["creationTimestamp"] = "2025-01-01T00:00:00Z"
     made.settle()
 
@@ -223,7 +220,7 @@ def test_a_pool_that_outgrows_one_configmap_never_withdraws_a_card(monkeypatch: 
     made = Cluster()
     for node in ("n1", "n2", "n3"):
         made.node(node, 2)
-    made.pool("a", deviceAssignment={"requireAnnotation": False}, allocation={"maxDevicesPerNode": 1})
+    made.pool("a", **AUTOMATIC, allocation={"maxDevicesPerNode": 1})
     made.settle()
     made.objects["GPUPool", "a"]["spec"]["allocation"] = {}
     made._touch(("GPUPool", "a"))

@@ -29,7 +29,7 @@ from tests.gpupool.test_maintenance import (
     status,
     told,
 )
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.tools.model import ConflictError
 
 CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
@@ -537,17 +537,22 @@ def test_a_card_at_which_a_manager_may_still_be_is_not_offered_whole() -> None:
     assert published(made) == [1, 1]
 
 
+def kept_out(made: Cluster) -> Condition:
+    """Both cards are confirmed for pool a, and the first one stays out: what it says."""
+    for card in CARDS:
+        made.annotate(card, "a")
+    made.settle()
+    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
+    return told_of(made, CARDS[0])
+
+
 @pytest.mark.parametrize("mode", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
 def test_a_card_in_mig_mode_does_not_come_into_a_pool_of_whole_cards(mode: dict[str, Any]) -> None:
     made = Cluster()
     made.node("n1", 2)
     by_hand(made, CARDS[0], {"3g.40gb": 2})
     made.pool("a", allocation=mode)
-    for card in CARDS:
-        made.annotate(card, "a")
-    made.settle()
-    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
-    found = told_of(made, CARDS[0])
+    found = kept_out(made)
     assert (found.status, found.reason) == ("False", "MIGEnabled")
     assert "nvidia-smi -i 0000:00:00.0 -mig 0" in found.message
     assert [c.name for c in status(made).candidates] == [CARDS[0]]
@@ -561,8 +566,7 @@ def test_a_card_in_mig_mode_takes_no_place_of_an_automatic_pool_that_cannot_serv
     made = Cluster()
     made.node("n1", 2)
     by_hand(made, CARDS[0], {})
-    automatic = {"deviceAssignment": {"requireAnnotation": False}}
-    made.pool("a", allocation={"mode": "Exclusive", "maxDevicesPerNode": 1}, **automatic)
+    made.pool("a", allocation={"mode": "Exclusive", "maxDevicesPerNode": 1}, **AUTOMATIC)
     made.settle()
     assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
     first = made.objects["GPUDevice", CARDS[0]]
@@ -582,10 +586,9 @@ def test_a_card_in_mig_mode_goes_to_the_automatic_pool_that_can_serve_it() -> No
     made = Cluster()
     made.node("n1", 1)
     by_hand(made, CARDS[0], {})
-    automatic = {"deviceAssignment": {"requireAnnotation": False}}
-    made.pool("a", allocation={"mode": "Exclusive"}, **automatic)
+    made.pool("a", allocation={"mode": "Exclusive"}, **AUTOMATIC)
     made.now += 1
-    made.pool("b", allocation=SMALL, **automatic)
+    made.pool("b", allocation=SMALL, **AUTOMATIC)
     made.settle()
     assert made.objects["GPUDevice", CARDS[0]]["metadata"]["annotations"][names.ASSIGNMENT] == "b"
 
@@ -665,11 +668,7 @@ def test_a_card_whose_mig_state_is_unknown_comes_into_a_mig_pool_once_it_is_told
     made.node("n1", 2)
     known = untell(made, CARDS[0])
     made.pool("a", allocation=SMALL)
-    for card in CARDS:
-        made.annotate(card, "a")
-    made.settle()
-    assert [device.status.pool_ref is not None for device in devices(made)] == [False, True]
-    found = told_of(made, CARDS[0])
+    found = kept_out(made)
     assert (found.status, found.reason) == ("False", "MIGStateUnknown")
     assert "nodeAgent.discover.runtimeClassName" in found.message
     assert (published(made), told(made)) == ([None, 7], ("False", "AsExpected"))

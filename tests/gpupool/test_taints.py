@@ -17,7 +17,7 @@ from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp_exact
 from controllers.gpupool import taints
 from controllers.runtime.plan import Merge, Note
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.tools.model import ConflictError, Model
 
 OURS = {"key": "gpu", "value": "train", "effect": "NoSchedule"}
@@ -166,7 +166,7 @@ def tainted() -> tuple[Cluster, dict[str, Any]]:
     """A pool with its card on one node, which comes to want a taint; nothing of it is on the node yet."""
     made = Cluster()
     made.node("n1", 1)
-    made.pool("a", deviceAssignment={"requireAnnotation": False})
+    made.pool("a", **AUTOMATIC)
     made.settle()
     made.objects["GPUPool", "a"]["spec"]["scheduling"] = {"taints": [OURS]}
     made._touch(("GPUPool", "a"))

@@ -32,6 +32,8 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }
 READY = {"type": "Ready", "status": "True"}
+AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
+"""Of the spec of a pool that takes cards by itself."""
 
 
 class Cluster(Model):
