@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.api.conditions import IGNORED
 from controllers.domain.allocation import undividable
+from controllers.domain.approval import is_ignored
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.migcards import hindrance
 from controllers.gpupool.select import claim, in_use, serves
@@ -75,7 +77,12 @@ def _of_pool(seen: ObservedNode, device: GPUDevice, named: str, pool: GPUPool | 
 
 
 def _of_card(seen: ObservedNode, device: GPUDevice) -> Found | None:
-    if (blocked := blocked_by(device)) is not None:
+    blocked = blocked_by(device)
+    # The label counts at once; the condition follows it, and never while inventory is away.
+    if is_ignored(device.metadata) and (blocked is None or blocked.type == IGNORED):
+        do = f"Remove {names.LABEL_IGNORE}; then the pool takes the card"
+        return IGNORED, f"{names.LABEL_IGNORE}=true keeps the card out of every pool", do
+    if blocked is not None:
         kind = blocked.type
         return kind, f"the card's condition {kind} is True", f"{kind} says what to do; then the pool takes the card"
     if device.status.hardware is None:

@@ -9,7 +9,7 @@ from controllers.api import names
 from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition, find, is_true
 from controllers.api.gpunodeinventory import InventoryPools, PendingCard, PendingReason
 from controllers.api.resources import GPUNODEINVENTORY
-from controllers.domain.approval import is_automatic
+from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.clock import stamp
 from controllers.gpupool import claims
 from controllers.gpupool.approve import has_room, is_hindered, taking
@@ -49,7 +49,7 @@ def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterat
     inventory_id, named = device.status.inventory_id, claim(device)
     if inventory_id is None:
         return
-    if is_true(device.status.conditions, IGNORED):
+    if is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED):
         yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
         return
     if unfit(device, seen.facts) is not None:

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from controllers.api import names
 from sim.errors import UserError
 from sim.programs import catalog
 
@@ -58,8 +59,12 @@ def _run(command: list[str], stdin: str | None = None) -> subprocess.CompletedPr
 
 def install_crds(tools: Tools) -> None:
     """The module's CRDs, and those of NFD and Deckhouse that a bare cluster lacks."""
-    files = [str(path) for folder in CRD_FOLDERS for path in sorted(folder.glob("*.yaml"))]
-    tools.run("apply", "--server-side", *(f"--filename={path}" for path in files if "doc-ru-" not in path))
+    apply_crds(tools, *(path for folder in CRD_FOLDERS for path in sorted(folder.glob("*.yaml"))))
+
+
+def apply_crds(tools: Tools, *files: Path) -> None:
+    """The CRDs of these files, without those in Russian; returns when the API server serves them."""
+    tools.run("apply", "--server-side", *(f"--filename={path}" for path in files if "doc-ru-" not in path.name))
     # kubectl takes one that has no conditions yet for an error, and does not wait.
     for come in ("jsonpath={.status.conditions}", "condition=Established"):
         tools.run("wait", f"--for={come}", "crd", "--all", "--timeout=30s")
@@ -79,6 +84,11 @@ def render(tools: Tools, values: dict[str, str]) -> str:
 def install_chart(tools: Tools, values: dict[str, str]) -> None:
     """Render the chart and apply it; the namespace first, since the rest lives in it."""
     manifests = render(tools, values)
-    namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: d8-gpu-operator\n"
-    tools.run("apply", "--server-side", "--filename=-", stdin=namespace)
+    make_namespace(tools)
     tools.run("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=manifests)
+
+
+def make_namespace(tools: Tools) -> None:
+    """The module's namespace, which Deckhouse or Helm would make."""
+    namespace = f"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {names.NAMESPACE}\n"
+    tools.run("apply", "--server-side", "--filename=-", stdin=namespace)

@@ -91,6 +91,7 @@ OUT = {"deviceSelector": {"include": {"vendors": ["amd"]}}}
     [
         (lambda c: condition(c, "Faulted"), {}, "Faulted", []),
         (lambda c: condition(c, "Ignored"), {}, "Ignored", [("a", "Declined")]),
+        (ignore, {}, "Ignored", [("a", "Declined")]),  # inventory has not said so yet
         (lambda c: condition(c, "ManagedDisabled"), {}, "ManagedDisabled", []),
         (lambda c: condition(c, "InventoryIncomplete"), {}, "InventoryIncomplete", []),
         (lambda c: c.unready("n1"), {}, "NodeNotReady", []),

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from controllers.api import names, resources
-from controllers.install.observed import CONTROLLERS, MODULE_CONFIGS, OURS
-from controllers.runtime.errors import NotFound
+from controllers.install.observed import CONTROLLERS
 from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, install_chart
 from tests.rbac import grants
@@ -28,18 +27,16 @@ if TYPE_CHECKING:
 MARKS = {"labels": {names.LABEL_MODULE: names.MODULE, names.LABEL_COMPONENT: "x"}}
 POD: dict[str, Any] = {"metadata": {"labels": {"x": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
 APP = {"selector": {"matchLabels": {"x": "x"}}, "template": POD}
-WAIT = 120.0
-"""Seconds; the API server clears a definition away in turns, and a turn that found something in its way waits long."""
 
 
-async def play(plane: ControlPlane, tools: Tools, client: Client, folder: Path) -> None:
-    """Definitions are made from nothing; then everything that the clean-up may find is there, and goes."""
+async def install(plane: ControlPlane, tools: Tools, folder: Path) -> None:
+    """Definitions are made from nothing: ours, and ModuleConfig's, which Deckhouse would have brought."""
     await asyncio.to_thread(_grant, tools)
-    for name in (*OURS, MODULE_CONFIGS):
-        await client.request("DELETE", resources.CRD.path(None, name))
-    for name in (*OURS, MODULE_CONFIGS):
-        await _gone(client, resources.CRD, name)
     await _run(plane, tools, folder, names.MANAGER_CRDS, "crds")
+
+
+async def clean_up(plane: ControlPlane, tools: Tools, client: Client, folder: Path) -> None:
+    """Everything that the clean-up may find is there, and goes."""
     for resource, name, body in _leftovers():
         space = names.NAMESPACE if resource.namespaced else None
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -67,16 +64,6 @@ async def _run(plane: ControlPlane, tools: Tools, folder: Path, account: str, ve
         subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90
     )
     assert done.returncode == 0, done.stderr
-
-
-async def _gone(client: Client, resource: Resource, name: str) -> None:
-    async with asyncio.timeout(WAIT):
-        while True:
-            try:
-                await client.get(resource, name)
-            except NotFound:
-                return
-            await asyncio.sleep(0.1)
 
 
 def _leftovers() -> list[tuple[Resource, str, dict[str, Any]]]:
