@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
 from controllers.runtime.errors import AlreadyExists, ApiError, NotFound, RuntimeFault
+from sim.nodes.leaving import remove_node
 from sim.nodes.names import FAULT
 from sim.soak.churn import Act
 from sim.soak.ground import MANAGER, Ground, brief_spec, join, make_pool
@@ -127,11 +128,7 @@ class Hands:
         await self._delete(resources.GPUPOOL, act.subject)
 
     async def _leave(self, act: Act) -> None:
-        """A node goes with its pods: Kubernetes' own collector would come after up to a minute."""
-        await self._delete(resources.NODE, act.subject)
-        query = {"fieldSelector": f"spec.nodeName={act.subject}", "gracePeriodSeconds": "0"}
-        for namespace in (names.NAMESPACE, TEAM):
-            await self._client.request("DELETE", resources.POD.path(namespace), query=query)
+        await remove_node(self._client, act.subject)
 
     async def _join(self, act: Act) -> None:
         with suppress(AlreadyExists):

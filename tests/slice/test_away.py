@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -12,8 +11,8 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING, find, is_true
 from controllers.domain.clock import stamp
-from controllers.runtime.errors import NotFound
 from sim.nodes import names as sim_names
+from sim.nodes.leaving import bury
 from sim.nodes.manifests import create_nodes, node_manifests
 from tests.slice.people import People
 
@@ -77,17 +76,10 @@ async def test_a_card_of_a_dead_node_stays_says_why_and_goes_with_the_node(peopl
 
     await people.remove(resources.NODE, NODE)
     await people.view.until(lambda: not cards(people), 20, lambda: f"{cards(people)} stay")
-    await bury(people)
+    await bury(people.client, NODE)
     await people.settled(pool, (0, 0, 0, 0))
     await people.retire(pool)
     assert await left(people, pool) == []
-
-
-async def bury(people: People) -> None:
-    """What Kubernetes' own collector does after a while: the node's pods go, since no kubelet will end them."""
-    for pod in [pod for pod in people.view.pods if pod.node == NODE]:
-        with suppress(NotFound):
-            await people.remove(resources.POD, pod.name, pod.metadata.namespace)
 
 
 async def left(people: People, pool: str) -> list[Any]:

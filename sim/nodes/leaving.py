@@ -1,0 +1,37 @@
+"""A node that leaves with its pods.
+
+Kubernetes' own collector would end the pods of a node that is gone after up to a minute, and kubelet those of a node
+that comes back under its name. KWOK does neither: such a pod would stay, and keep the name's next node from its own.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import orjson
+
+from controllers.api import resources
+from controllers.runtime.errors import NotFound
+
+if TYPE_CHECKING:
+    from controllers.runtime.client import Client
+
+AT_ONCE = {"gracePeriodSeconds": 0}
+
+
+async def remove_node(client: Client, name: str) -> None:
+    """Delete a node, if it is there, and its pods."""
+    with suppress(NotFound):
+        await client.request("DELETE", resources.NODE.path(None, name), body=AT_ONCE)
+    await bury(client, name)
+
+
+async def bury(client: Client, node: str) -> None:
+    """Delete every pod that is bound to a node, and ask again until there is none."""
+    query = {"fieldSelector": f"spec.nodeName={node}"}
+    while pods := orjson.loads(await client.request("GET", resources.POD.path(None), query=query))["items"]:
+        for pod in pods:
+            with suppress(NotFound):
+                about = pod["metadata"]
+                await client.request("DELETE", resources.POD.path(about["namespace"], about["name"]), body=AT_ONCE)
