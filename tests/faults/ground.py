@@ -21,6 +21,7 @@ from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
 from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.controlplane.ports import free_ports
+from sim.nodes.leaving import bury
 from sim.nodes.manifests import node_manifests
 from sim.view import LateError, View
 from tests.faults import wiping
@@ -222,7 +223,8 @@ class Ground(Processes):
         )
 
     async def join(self, name: str) -> None:
-        """Add a node."""
+        """Add a node, which has no pods of the last one of that name."""
+        await bury(self.client, name)
         (made,) = node_manifests([SHAPE], prefix="x")
         made["metadata"]["name"] = name
         made["metadata"]["labels"][names.LABEL_HOSTNAME] = name

@@ -242,7 +242,6 @@ async def ignored(hands: Hands) -> None:
     await hands.pool("auto", deviceAssignment={"requireAnnotation": False})
     await hands.offered("auto", 4)
     await hands.mark(card, names.LABEL_IGNORE, "true")
-    await hands.assign(card, None)
     await hands.in_pool(card, None)
     await hands.offered("auto", 3)
     await hands.mark(card, names.LABEL_IGNORE, None)
