@@ -2,7 +2,7 @@
 
 Results are appended to a file, a line of JSON each, with a key: a hash of the code that they are about, and of all that
 decides how it was asked. A campaign that was cut short goes on where it was, and one over other code begins anew. What
-failed and could be chance is run once more (`outcomes`).
+failed and could be chance, or struck nothing, is run once more (`outcomes`).
 """
 
 from __future__ import annotations
@@ -136,9 +136,10 @@ class Campaign:
         able = [plan for plan in mixed if self.reference_file(plan.workload).exists()]
         await self._work(self._tasks([plan for plan in able if str(plan) not in self.results]), self._keep)
         await self._finish()
-        again = [plan for plan in able if outcomes.is_doubtful(self.results.get(str(plan), {"outcome": ""}))]
-        await self._work(self._tasks(again), self._keep)
-        await self._finish()
+        for _ in range(2):  # a plan that struck nothing may fail when it does, and then is in doubt
+            again = [plan for plan in able if outcomes.is_doubtful(self.results.get(str(plan), {"outcome": ""}))]
+            await self._work(self._tasks(again), self._keep)
+            await self._finish()
 
     def _tasks(self, chosen: Sequence[Plan]) -> list[dict[str, Any]]:
         return [

@@ -1,4 +1,4 @@
-"""What becomes of a plan that failed: what cannot be chance is failed, the rest is run once more. Pure.
+"""What becomes of a plan that failed or struck nothing: what cannot be chance stays, the rest is run once more. Pure.
 
 Results are mappings as they are written to a file; `certain` says how many of the failures, the first ones, cannot be
 chance.
@@ -19,17 +19,23 @@ NOT_REACHED_MOST = 0.02
 
 def is_doubtful(result: Mapping[str, Any]) -> bool:
     """Whether it is to be run once more."""
-    return result["outcome"] == FAILED and not result.get("certain") and "attempts" not in result
+    by_chance = result["outcome"] == NOT_REACHED or (result["outcome"] == FAILED and not result.get("certain"))
+    return by_chance and "attempts" not in result
 
 
 def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """One result out of two of a plan: `1 of 2` where the first failure was doubtful and did not come again."""
+    """One result out of two of a plan: `1 of 2` where the first failure was doubtful and did not come again.
+
+    Where the first run struck nothing, only the second one counts, and may itself be in doubt.
+    """
+    attempts = [{key: one.get(key) for key in ("outcome", "failures", "struck", "seconds")} for one in (first, second)]
+    if first["outcome"] == NOT_REACHED:
+        return {**second, "attempts": attempts} if second["outcome"] == NOT_REACHED else dict(second)
     certain = int(first.get("certain", 0)) + int(second.get("certain", 0))
     outcome = ONCE if second["outcome"] == PASSED and not certain else FAILED
     failures = [
         f"{which} run: {sentence}" for which, one in (("1st", first), ("2nd", second)) for sentence in one["failures"]
     ]
-    attempts = [{key: one.get(key) for key in ("outcome", "failures", "struck", "seconds")} for one in (first, second)]
     return {**second, "outcome": outcome, "failures": failures, "certain": certain, "attempts": attempts}
 
 

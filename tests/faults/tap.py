@@ -33,6 +33,9 @@ BODY_MAX = 100_000
 RESENT = 0.5
 """Seconds within which a client's library sends a request again by itself whose connection was reset."""
 FORBIDDEN = 403
+STARTING = 0.3
+"""Seconds after a kill in which nothing comes from who follows: Python alone takes longer to start. A connection that
+the proxy comes to within them had waited in its queue, and is the dead process's."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,8 @@ class Tap(FaultProxy):
         return any(e.status == FORBIDDEN and e.at > since for e in self.trace)
 
     def _sent(self, e: Exchange) -> Sent:
-        orphan = any(getattr(e, "opened", e.at) <= killed < e.at for killed in self.kills)
+        opened = getattr(e, "opened", e.at) - STARTING
+        orphan = any(opened <= killed < e.at for killed in self.kills)
         return Sent(
             self.process,
             e.verb,

@@ -118,6 +118,17 @@ def test_a_doubtful_failure_is_run_once_more_and_both_are_kept(tmp_path: Path, w
     assert campaign(tmp_path, "a").results[str(FIRST)]["failures"] == ["1st run: the end differs"]
 
 
+def test_a_plan_that_struck_nothing_is_run_once_more_and_may_fail_twice_then(tmp_path: Path, workers: Crew) -> None:
+    missed, failed = {"outcome": "not reached"}, {"outcome": "failed", "failures": ["the end differs"]}
+    workers.answers = {str(FIRST): [missed, missed], str(SECOND): [missed, failed, failed]}
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST, SECOND]))
+
+    assert workers.asked == [str(FIRST), str(SECOND)] * 2 + [str(SECOND)]
+    assert (made.results[str(FIRST)]["outcome"], made.results[str(SECOND)]["outcome"]) == ("not reached", "failed")
+
+
 def test_a_certain_failure_is_not_run_again(tmp_path: Path, workers: Crew) -> None:
     workers.answers = {str(FIRST): [{"outcome": "failed", "failures": ["two pools"], "certain": 1}]}
     made = campaign(tmp_path, "a")

@@ -39,6 +39,15 @@ def test_a_second_run_that_strikes_nothing_clears_nobody() -> None:
     assert outcomes.together(result("failed", "x"), result("not reached"))["outcome"] == "failed"
 
 
+def test_what_struck_nothing_is_run_once_more_and_only_that_run_counts() -> None:
+    missed, failed = result("not reached"), result("failed", "x")
+
+    assert outcomes.is_doubtful(missed)
+    assert outcomes.together(missed, result("passed"))["outcome"] == "passed"
+    assert not outcomes.is_doubtful(outcomes.together(missed, missed))
+    assert outcomes.is_doubtful(outcomes.together(missed, failed))  # it failed once as yet
+
+
 def test_what_is_certain_is_not_run_again_and_counts_in_whichever_run() -> None:
     certain = result("failed", "a card is in two pools", certain=1)
 

@@ -219,3 +219,20 @@ async def test_a_strike_without_an_effect_struck_nothing(monkeypatch: pytest.Mon
     await real.heal()
 
     assert (void.what, real.what) == ("", "people were refused")
+
+
+def test_what_a_killed_process_had_sent_is_told_from_what_its_successor_sends() -> None:
+    tap, killed = tap_alone(), time.monotonic()
+    tap.kills.append(killed)
+
+    def wrote(opened: float, at: float) -> None:
+        made = Exchange("PATCH", "/api/v1/nodes/n", {}, b"{}", "test", killed + at, resource="nodes", name="n")
+        made.write, made.opened = 1, killed + opened  # type: ignore[attr-defined]
+        tap.trace.append(made)
+
+    wrote(-1, -0.5)
+    wrote(-1, 0.5)
+    wrote(0.1, 0.1)  # a connection of its own, that waited while the proxy was busy with the kill
+    wrote(0.5, 0.6)
+
+    assert [one.orphan for one in tap.sent()] == [False, True, True, False]
