@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,7 +139,8 @@ class Campaign:
         await self._finish()
         for _ in range(2):  # a plan that struck nothing may fail when it does, and then is in doubt
             again = [plan for plan in able if outcomes.is_doubtful(self.results.get(str(plan), {"outcome": ""}))]
-            await self._work(self._tasks(again), self._keep)
+            # One at a time: with other control planes beside it a process may lose its lease by itself.
+            await self._work(self._tasks(again), self._keep, most=1)
             await self._finish()
 
     def _tasks(self, chosen: Sequence[Plan]) -> list[dict[str, Any]]:
@@ -169,10 +171,12 @@ class Campaign:
         with self.file.open("a") as file:
             file.write(json.dumps(result) + "\n")
 
-    async def _work(self, tasks: list[dict[str, Any]], keep: Callable[[dict[str, Any]], None]) -> None:
-        """Have the crew do tasks; it stays for more, until `dismiss`."""
+    async def _work(
+        self, tasks: list[dict[str, Any]], keep: Callable[[dict[str, Any]], None], most: int = sys.maxsize
+    ) -> None:
+        """Have the crew, or so many of it, do tasks; it stays for more, until `dismiss`."""
         waiting, done, began = list(reversed(tasks)), [0], time.monotonic()
-        while len(self._crew) < min(self.workers, len(tasks)):
+        while len(self._crew) < min(self.workers, most, len(tasks)):
             self._crew.append(Helper(self.folder / f"worker-{len(self._crew)}", self.wrapped))
 
         async def one(helper: Helper) -> None:
@@ -184,7 +188,7 @@ class Campaign:
                 self._progress(answer, done[0], len(tasks), began)
 
         try:
-            await asyncio.gather(*map(one, self._crew))
+            await asyncio.gather(*map(one, self._crew[:most]))
         except asyncio.CancelledError:
             await self.dismiss(now=True)
             raise

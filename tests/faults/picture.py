@@ -163,8 +163,9 @@ def _leaves(path: str, value: Any, bearers: Mapping[str, str]) -> Iterator[tuple
 
 def _key(inner: Any, place: int) -> Any:
     """What an entry of a list is known by."""
-    named = (inner[k] for k in ("type", "name", "inventoryID", "key") if k in inner) if isinstance(inner, dict) else ()
-    return next(iter(named), place)
+    if not isinstance(inner, dict):
+        return place
+    return next((inner[key] for key in ("type", "name", "inventoryID", "key", "pod") if key in inner), place)
 
 
 def _plain(text: str, bearers: Mapping[str, str]) -> str:

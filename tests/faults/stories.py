@@ -98,17 +98,17 @@ async def reassign(hands: Hands) -> None:
 async def handover(hands: Hands) -> None:
     """A card that serves a pod is taken out of its pool, which it leaves when the pod has ended; another gets it."""
     card = hands.cards(FIRST)[0]
-    await hands.pool("left")
-    await hands.pool("right")
-    await hands.assign(card, "left")
-    await hands.offered("left", 1)
-    await hands.pod("busy", "left")
+    await hands.pool("gives")
+    await hands.pool("takes")
+    await hands.assign(card, "gives")
+    await hands.offered("gives", 1)
+    await hands.pod("busy", "gives")
     await hands.runs("busy")
     await hands.assign(card, None)
     await hands.delete_pods("busy")
     await hands.in_pool(card, None)
-    await hands.assign(card, "right")
-    await hands.offered("right", 1)
+    await hands.assign(card, "takes")
+    await hands.offered("takes", 1)
 
 
 async def burst(hands: Hands) -> None:
@@ -122,11 +122,11 @@ async def burst(hands: Hands) -> None:
 
 async def pairs(hands: Hands) -> None:
     """Two pods come at once, each for all cards of a node: it gets both or none."""
-    await hands.pool("all", deviceAssignment={"requireAnnotation": False})
-    await hands.offered("all", 4)
-    await asyncio.gather(*(hands.pod(f"p-{number}", "all", 2) for number in range(2)))
+    await hands.pool("both", deviceAssignment={"requireAnnotation": False})
+    await hands.offered("both", 4)
+    await asyncio.gather(*(hands.pod(f"p-{number}", "both", 2) for number in range(2)))
     await hands.runs("p-0", "p-1")
-    await hands.capacity("all", 4, 4, 0)
+    await hands.capacity("both", 4, 4, 0)
 
 
 async def expiry(hands: Hands) -> None:
@@ -239,13 +239,13 @@ async def exporter(hands: Hands) -> None:
 async def ignored(hands: Hands) -> None:
     """A person takes a card out of an automatic pool, and lets it go back."""
     card = hands.cards(FIRST)[0]
-    await hands.pool("auto", deviceAssignment={"requireAnnotation": False})
-    await hands.offered("auto", 4)
+    await hands.pool("picks", deviceAssignment={"requireAnnotation": False})
+    await hands.offered("picks", 4)
     await hands.mark(card, names.LABEL_IGNORE, "true")
     await hands.in_pool(card, None)
-    await hands.offered("auto", 3)
+    await hands.offered("picks", 3)
     await hands.mark(card, names.LABEL_IGNORE, None)
-    await hands.offered("auto", 4)
+    await hands.offered("picks", 4)
 
 
 async def returned(hands: Hands) -> None:

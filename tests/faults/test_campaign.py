@@ -27,10 +27,13 @@ class Crew:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.most: list[int] = []
+        """At once, each time; 0 where all of them may work."""
         self.answers: dict[str, list[dict[str, Any]]] = {}
 
-    async def work(self, made: Campaign, tasks: list[dict[str, Any]], keep: Any) -> None:
+    async def work(self, made: Campaign, tasks: list[dict[str, Any]], keep: Any, most: int) -> None:
         for task in tasks:
+            self.most.append(most)
             name = task["plan"]
             self.asked.append(name)
             told = self.answers[name].pop(0) if self.answers.get(name) else {}
@@ -44,8 +47,8 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Crew:
     """Instead of control planes."""
     made = Crew()
 
-    async def work(self: Campaign, tasks: list[dict[str, Any]], keep: Any) -> None:
-        await made.work(self, tasks, keep)
+    async def work(self: Campaign, tasks: list[dict[str, Any]], keep: Any, most: int = 0) -> None:
+        await made.work(self, tasks, keep, most)
 
     monkeypatch.setattr(Campaign, "_work", work)
     return made
@@ -103,7 +106,7 @@ def test_a_plan_without_a_reference_is_not_run(tmp_path: Path, workers: Crew) ->
     assert [plan for plan in made.every_plan(["pool", "join"]) if plan.workload == "join"] == []
 
 
-def test_a_doubtful_failure_is_run_once_more_and_both_are_kept(tmp_path: Path, workers: Crew) -> None:
+def test_a_doubtful_failure_is_run_once_more_alone_and_both_are_kept(tmp_path: Path, workers: Crew) -> None:
     failure = {"outcome": "failed", "failures": ["the end differs"]}
     workers.answers = {str(FIRST): [failure], str(SECOND): [failure, failure]}
     made = campaign(tmp_path, "a")
@@ -111,6 +114,7 @@ def test_a_doubtful_failure_is_run_once_more_and_both_are_kept(tmp_path: Path, w
     asyncio.run(made.run([FIRST, SECOND]))
 
     assert workers.asked == [str(FIRST), str(SECOND)] * 2
+    assert workers.most == [0, 0, 1, 1]
     assert {name: made.results[name]["outcome"] for name in made.results} == {
         str(FIRST): "1 of 2",
         str(SECOND): "failed",

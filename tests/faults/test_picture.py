@@ -50,7 +50,7 @@ def test_a_mask_hides_only_what_differed_between_references() -> None:
 
 def test_an_allocation_is_told_by_the_pod_that_has_its_uid_now() -> None:
     serves = card("a", allocations=[{"podUID": OTHER, "pod": "p"}])
-    place = "GPUDevice a.status.allocations[0].podUID"
+    place = "GPUDevice a.status.allocations[p].podUID"
 
     assert picture({("GPUDevice", "a"): serves, ("Pod", "team/p"): asking("p", OTHER)})[place] == "<Pod team/p>"
     assert picture({("GPUDevice", "a"): serves, ("Pod", "team/p"): asking("p", "u")})[place] == GONE

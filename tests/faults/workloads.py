@@ -1,7 +1,8 @@
 """What people and machines do while something breaks: short stories over a ground with two ready nodes of two cards.
 
 Each ends in a state that does not depend on luck: who got which of two equal cards is either no matter any more, or
-said in `alike` (patterns, and what stands for all that match).
+said in `alike` (patterns, and what stands for all that match). No two name a pool alike to which they give the same
+cards: a process tells an event once in ten minutes, so that the other's references would lack it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ WORKLOADS = {
         Workload("returned", stories.returned),
         Workload("hasty-assign", hasty.assign, hasty=True),
         Workload("hasty-pool", hasty.pool, hasty=True),
-        Workload("hasty-allocation", hasty.allocation, hasty=True, luck=("GPUPool mode.status.lastReconfigured",)),
+        Workload("hasty-allocation", hasty.allocation, hasty=True, luck=("GPUPool turns.status.lastReconfigured",)),
         Workload("hasty-disable", hasty.disable, hasty=True),
         Workload("hasty-pods", hasty.pods, hasty=True),
     )
