@@ -50,8 +50,13 @@ def withdrawals(seen: ObservedNode) -> list[Merge]:
     return [
         Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
         for device in seen.devices
-        if device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(seen, device)
+        if is_withdrawn(seen, device)
     ]
+
+
+def is_withdrawn(seen: ObservedNode, device: GPUDevice) -> bool:
+    """Whether the card's annotation goes since the card is declined, and its pool takes cards by itself."""
+    return device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(seen, device)
 
 
 def taking(seen: ObservedNode) -> Counter[str]:

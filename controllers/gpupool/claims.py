@@ -78,8 +78,9 @@ def _of_pool(seen: ObservedNode, device: GPUDevice, named: str, pool: GPUPool | 
 
 def _of_card(seen: ObservedNode, device: GPUDevice) -> Found | None:
     blocked = blocked_by(device)
-    # The label counts at once; the condition follows it, and never while inventory is away.
-    if is_ignored(device.metadata) and (blocked is None or blocked.type == IGNORED):
+    # The mark counts at once; the condition comes and goes after it, and does neither while inventory is away. Both say
+    # the same, so that nothing is told twice.
+    if blocked.type == IGNORED if blocked is not None else is_ignored(device.metadata):
         do = f"Remove {names.LABEL_IGNORE}; then the pool takes the card"
         return IGNORED, f"{names.LABEL_IGNORE}=true keeps the card out of every pool", do
     if blocked is not None:

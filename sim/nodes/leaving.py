@@ -6,18 +6,26 @@ that comes back under its name. KWOK does neither: such a pod would stay, and ke
 
 from __future__ import annotations
 
+import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import orjson
 
 from controllers.api import resources
-from controllers.runtime.errors import NotFound
+from controllers.runtime.errors import NotFound, RuntimeFault
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
 
 AT_ONCE = {"gracePeriodSeconds": 0}
+PATIENCE, PAUSE = 20.0, 0.1
+"""Seconds until pods that stay are an error, and between two looks."""
+
+
+class StuckError(RuntimeFault):
+    """Pods that do not go: something else holds them, a finalizer as a rule."""
 
 
 async def remove_node(client: Client, name: str) -> None:
@@ -28,10 +36,14 @@ async def remove_node(client: Client, name: str) -> None:
 
 
 async def bury(client: Client, node: str) -> None:
-    """Delete every pod that is bound to a node, and ask again until there is none."""
-    query = {"fieldSelector": f"spec.nodeName={node}"}
+    """Delete every pod that is bound to a node, and ask again until there is none; raises StuckError."""
+    query, limit = {"fieldSelector": f"spec.nodeName={node}"}, time.monotonic() + PATIENCE
     while pods := orjson.loads(await client.request("GET", resources.POD.path(None), query=query))["items"]:
-        for pod in pods:
+        marks = [pod["metadata"] for pod in pods]
+        if time.monotonic() > limit:
+            stay = ", ".join(f"{about['namespace']}/{about['name']}" for about in marks)
+            raise StuckError(f"pods of node {node} that were deleted are still there after {PATIENCE:g} s: {stay}")
+        for about in marks:
             with suppress(NotFound):
-                about = pod["metadata"]
                 await client.request("DELETE", resources.POD.path(about["namespace"], about["name"]), body=AT_ONCE)
+        await asyncio.sleep(PAUSE)

@@ -27,6 +27,8 @@ from tests.faults.workloads import WORKLOADS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+ALONE_MOST: Final = 60
+"""Plans in doubt that are run one at a time: more are no chance, and would take hours so."""
 GB_EACH: Final = 2.5
 """Memory of one control plane with everything."""
 
@@ -139,8 +141,8 @@ class Campaign:
         await self._finish()
         for _ in range(2):  # a plan that struck nothing may fail when it does, and then is in doubt
             again = [plan for plan in able if outcomes.is_doubtful(self.results.get(str(plan), {"outcome": ""}))]
-            # One at a time: with other control planes beside it a process may lose its lease by itself.
-            await self._work(self._tasks(again), self._keep, most=1)
+            # One at a time: with other control planes at work beside it a process may lose its lease by itself.
+            await self._work(self._tasks(again), self._keep, most=1 if len(again) <= ALONE_MOST else self.workers)
             await self._finish()
 
     def _tasks(self, chosen: Sequence[Plan]) -> list[dict[str, Any]]:

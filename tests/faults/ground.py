@@ -224,12 +224,19 @@ class Ground(Processes):
 
     async def join(self, name: str) -> None:
         """Add a node, which has no pods of the last one of that name."""
-        await bury(self.client, name)
+        if not await self._is_there(resources.NODE, name):  # it is where an answer got lost, and this is another try
+            await bury(self.client, name)
         (made,) = node_manifests([SHAPE], prefix="x")
         made["metadata"]["name"] = name
         made["metadata"]["labels"][names.LABEL_HOSTNAME] = name
         with suppress(AlreadyExists):
             await self.client.create(resources.NODE, made, manager=MANAGER)
+
+    async def _is_there(self, resource: resources.Resource, name: str) -> bool:
+        with suppress(NotFound):
+            await self.client.get(resource, name)
+            return True
+        return False
 
     async def delete(self, resource: resources.Resource, name: str, namespace: str | None = None) -> None:
         """Delete an object, at once; none is fine."""

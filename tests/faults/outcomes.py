@@ -15,6 +15,8 @@ PASSED, FAILED, ONCE, NOT_REACHED = "passed", "failed", "1 of 2", "not reached"
 OUTCOMES = (PASSED, ONCE, FAILED, NOT_REACHED)
 NOT_REACHED_MOST = 0.02
 """Share of the plans that were run that may find nothing to strike."""
+ONCE_MOST = 0.1
+"""Share of them that may differ in one run of two: more are no chance."""
 
 
 def is_doubtful(result: Mapping[str, Any]) -> bool:
@@ -49,15 +51,32 @@ def amended(result: Mapping[str, Any], sentences: Iterable[str], *, certain: boo
 
 def counts(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> tuple[int, int, int]:
     """How many plans were planned, run, and not reached by their fault: references are no plans."""
-    names, by_name = set(planned), {str(result["plan"]): result for result in results}
-    run = [by_name[name] for name in names if name in by_name]
+    names, run = set(planned), _run(results, planned)
     return len(names), len(run), sum(result["outcome"] == NOT_REACHED for result in run)
 
 
+def _run(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> list[Mapping[str, Any]]:
+    names = set(planned)
+    return [result for name, result in {str(one["plan"]): one for one in results}.items() if name in names]
+
+
+def excess(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> list[str]:
+    """Of what may come by chance, what came too often, in sentences."""
+    run, found = _run(results, planned), []
+    for outcome, most, single, what in (
+        (NOT_REACHED, NOT_REACHED_MOST, 0, "too many plans struck nothing"),
+        (ONCE, ONCE_MOST, 1, "too many plans failed one run of two"),
+    ):
+        count = sum(result["outcome"] == outcome for result in run)
+        if count > max(most * len(run), single):
+            found.append(f"{what}: {count} of {len(run)}, {most:.0%} are allowed")
+    return found
+
+
 def status(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> int:
-    """Of the program: 1 where a plan failed or too many found nothing to strike, 3 where some were not run, else 0."""
-    every = list(results)
-    wanted, run, missed = counts(every, planned)
-    if any(result["outcome"] == FAILED for result in every) or missed > NOT_REACHED_MOST * max(run, 1):
+    """Of the program: 1 where a plan failed, or too much came by chance, 3 where some were not run, else 0."""
+    every, chosen = list(results), list(planned)
+    wanted, run, _ = counts(every, chosen)
+    if any(result["outcome"] == FAILED for result in every) or excess(every, chosen):
         return 1
     return 3 if run < wanted else 0

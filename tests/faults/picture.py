@@ -8,6 +8,7 @@ by nature: `mask` learns it. Pure.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
@@ -155,8 +156,10 @@ def _leaves(path: str, value: Any, bearers: Mapping[str, str]) -> Iterator[tuple
         if not value:
             yield path, {}
     elif isinstance(value, list):
+        known = Counter[Any]()
         for place, inner in enumerate(value):
-            yield from _leaves(f"{path}[{_key(inner, place)}]", inner, bearers)
+            known[key := _key(inner, place)] += 1  # what is there twice must not fall together
+            yield from _leaves(f"{path}[{key}]" if known[key] == 1 else f"{path}[{key}#{known[key]}]", inner, bearers)
     else:
         yield path, _plain(value, bearers) if isinstance(value, str) else value
 

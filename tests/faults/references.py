@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SETTLED = 6.0
 """Seconds after which a reference has written what it writes at most every five seconds (a pool's candidates)."""
 MOST = 4
-"""Runs where they differ in what is made on the way: orders that are rare would be failures later."""
+"""Runs of a campaign's references, of those where people do not wait, and of those that differ in what is made on the
+way: orders that are rare would be failures later."""
 
 
 async def refer(

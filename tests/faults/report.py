@@ -26,7 +26,8 @@ def text(
 ) -> str:
     """The whole report; `planned`: the plans that were to be run, references aside; `masked`: paths by workload."""
     every = sorted(results, key=lambda r: r["plan"])
-    wanted, run, missed = outcomes.counts(every, planned or [str(r["plan"]) for r in every if not _is_reference(r)])
+    chosen = planned or [str(r["plan"]) for r in every if not _is_reference(r)]
+    wanted, run, missed = outcomes.counts(every, chosen)
     lines = [f"Fault campaign over code {code}: {wanted} plans, {run} run, {missed} not reached", ""]
     lines += _table("kind of fault", [name for name, *_ in plans.GROUPS], every, _group)
     lines += ["", *_table("workload", sorted({_workload(r) for r in every}), every, _workload)]
@@ -42,8 +43,7 @@ def text(
     numbers = Counter(result["outcome"] for result in every)
     if run < wanted:
         lines.append(f"incomplete: {wanted - run} plans were not run")
-    if missed > outcomes.NOT_REACHED_MOST * max(run, 1):
-        lines.append(f"too many plans struck nothing: {missed} of {run}, {outcomes.NOT_REACHED_MOST:.0%} are allowed")
+    lines += outcomes.excess(every, chosen)
     lines.append(f"{numbers[outcomes.ONCE]} failed one run of two and passed the other")
     lines.append(f"{numbers[outcomes.FAILED]} failures")
     return "\n".join(lines)
@@ -63,7 +63,10 @@ def _why(result: Mapping[str, Any]) -> str:
         return "an invariant or an exception: certain, in whichever run"
     if "attempts" not in result:
         return "not run again: what fails without breaking an invariant is to fail twice"
-    return "failed in both runs" if result["outcome"] == outcomes.FAILED else "a difference that did not come again"
+    if result["outcome"] != outcomes.FAILED:
+        return "a difference that did not come again"
+    both = all(attempt["outcome"] == outcomes.FAILED for attempt in result["attempts"])
+    return "failed in both runs" if both else "failed, and the other run says nothing: its fault struck nothing"
 
 
 def _missed(every: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -250,7 +250,7 @@ async def ignored(hands: Hands) -> None:
 
 async def returned(hands: Hands) -> None:
     """A card in a pool fails; it is mended, and a person says that it is well."""
-    await hands.settings(health={"recoveryScrapes": 1000})  # by itself it would come back before that, or after: luck
+    await hands.settings(health={"recoveryScrapes": 1000})  # only the person's word brings it back
     await hands.join(NEW)  # what a card has been through stays on record: it goes with its node
     await hands.ready(NEW)
     card = hands.cards(NEW)[-1]

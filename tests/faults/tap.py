@@ -34,8 +34,8 @@ RESENT = 0.5
 """Seconds within which a client's library sends a request again by itself whose connection was reset."""
 FORBIDDEN = 403
 STARTING = 0.3
-"""Seconds after a kill in which nothing comes from who follows: Python alone takes longer to start. A connection that
-the proxy comes to within them had waited in its queue, and is the dead process's."""
+"""Seconds after a kill in which nothing comes from who follows: the supervisor waits for 0.2 s, and our imports take
+longer than the rest. A connection that the proxy comes to within them had waited in its queue, and is the dead's."""
 
 
 @dataclass(frozen=True)

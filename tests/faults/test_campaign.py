@@ -122,6 +122,47 @@ def test_a_doubtful_failure_is_run_once_more_alone_and_both_are_kept(tmp_path: P
     assert campaign(tmp_path, "a").results[str(FIRST)]["failures"] == ["1st run: the end differs"]
 
 
+def test_many_doubtful_failures_are_run_by_everybody(
+    tmp_path: Path, workers: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaigns, "ALONE_MOST", 1)
+    failure = {"outcome": "failed", "failures": ["the end differs"]}
+    workers.answers = {str(FIRST): [failure], str(SECOND): [failure]}
+    made = campaign(tmp_path, "a")
+    made.workers = 3
+
+    asyncio.run(made.run([FIRST, SECOND]))
+
+    assert workers.most == [0, 0, 3, 3]
+
+
+def test_no_more_helpers_work_at_once_than_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, at_once = [0], list[int]()
+
+    class Slow:
+        def __init__(self, *_: Any) -> None: ...
+
+        async def ask(self, task: dict[str, Any]) -> dict[str, Any]:
+            busy[0] += 1
+            at_once.append(busy[0])
+            await asyncio.sleep(0)
+            busy[0] -= 1
+            return {"plan": task["plan"], "outcome": "passed", "failures": []}
+
+    monkeypatch.setattr(campaigns, "Helper", Slow)
+    made = campaign(tmp_path, "a")
+    made.workers = 3
+
+    async def work() -> None:
+        await made._work([{"plan": str(n)} for n in range(6)], lambda _: None)
+        assert max(at_once) == 3
+        at_once.clear()
+        await made._work([{"plan": str(n)} for n in range(6)], lambda _: None, most=1)
+        assert at_once == [1] * 6
+
+    asyncio.run(work())
+
+
 def test_a_plan_that_struck_nothing_is_run_once_more_and_may_fail_twice_then(tmp_path: Path, workers: Crew) -> None:
     missed, failed = {"outcome": "not reached"}, {"outcome": "failed", "failures": ["the end differs"]}
     workers.answers = {str(FIRST): [missed, missed], str(SECOND): [missed, failed, failed]}

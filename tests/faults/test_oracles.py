@@ -69,6 +69,8 @@ def test_where_people_do_not_wait_an_object_may_be_written_as_often_as_any_of_it
         return oracles.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
 
     assert told(7, hasty=True) == []
+    deleted, hasty = replace(GOOD, sent=[replace(write("x"), verb="delete")] * 2), replace(REFERENCE, hasty=True)
+    assert "written 2 times, 0 in the reference" in oracles.writes(deleted, hasty, Due(more=1))[0]
     assert "written 8 times, 6 in the reference" in told(8, hasty=True)[0]
     assert "written 5 times, 0 in the reference" in told(5, hasty=False)[0]
 

@@ -78,6 +78,22 @@ def test_more_than_two_in_a_hundred_that_strike_nothing_fail() -> None:
     assert "too many plans struck nothing: 3 of 100, 2% are allowed" in text
 
 
+def test_more_than_ten_in_a_hundred_that_fail_one_run_of_two_are_no_chance() -> None:
+    names = [f"pool/hold/gpupool:pods#{n}" for n in range(100)]
+    every = [result("1 of 2" if n < 10 else "passed", plan=name) for n, name in enumerate(names)]
+    assert outcomes.status(every, names) == 0
+    every[10] = result("1 of 2", plan=names[10])
+
+    assert outcomes.status(every, names) == 1
+    assert "too many plans failed one run of two: 11 of 100, 10% are allowed" in report.text(every, "abc", names)
+
+
+def test_a_failure_beside_a_run_that_struck_nothing_does_not_count_as_two() -> None:
+    both = outcomes.together(result("failed", "x"), result("not reached"))
+
+    assert "its fault struck nothing" in report.text([both], "abc")
+
+
 def test_plans_that_were_not_run_are_no_success() -> None:
     names = [PLAN, "pool/hold/gpupool:pods#2"]
 

@@ -48,6 +48,14 @@ def test_a_mask_hides_only_what_differed_between_references() -> None:
     assert list(differences(one, {"a": 9, "b": 9}, hidden)) == ["a"]
 
 
+def test_what_a_list_has_twice_is_seen_twice() -> None:
+    twice = card("a", allocations=[{"pod": "p", "slots": 1}, {"pod": "p", "slots": 2}])
+
+    found = picture({("GPUDevice", "a"): twice})
+
+    assert [found[f"GPUDevice a.status.allocations[{key}].slots"] for key in ("p", "p#2")] == [1, 2]
+
+
 def test_an_allocation_is_told_by_the_pod_that_has_its_uid_now() -> None:
     serves = card("a", allocations=[{"podUID": OTHER, "pod": "p"}])
     place = "GPUDevice a.status.allocations[p].podUID"

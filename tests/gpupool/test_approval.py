@@ -122,6 +122,31 @@ def test_an_annotation_that_cannot_be_followed_says_why_once(
     assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
 
 
+def test_a_declined_card_says_so_once_however_late_its_condition_comes_and_goes() -> None:
+    made = cluster(a={})
+    made.annotate(CARD, "a")
+    ignore(made)
+    assert told(node_plan(made), names.EVENT_ANNOTATION_MISMATCH)
+    made.settle()
+
+    condition(made, "Ignored")
+    assert node_plan(made).actions == ()
+    ignore(made, ignored=False)
+    assert node_plan(made).actions == ()
+
+
+def test_a_card_that_its_pool_annotated_and_is_declined_before_it_came_in_only_loses_the_annotation() -> None:
+    made = cluster(a=AUTOMATIC)
+    made.execute(node_plan(made).actions, names.MANAGER_POOL, stop_after=1)
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
+    ignore(made)
+
+    seen = node_plan(made)
+
+    assert told(seen, names.EVENT_ANNOTATION_MISMATCH) == []
+    assert [type(write) for write in seen.writes if write.ref.resource == resources.GPUDEVICE] == [Merge]
+
+
 def pod_holds(made: Cluster, name: str) -> None:
     made.pod("p", "b", "r", node="n1", phase="Running")
     made.objects["Pod", "default/p"]["metadata"]["annotations"][names.DEVICES] = card(made, name).status.inventory_id

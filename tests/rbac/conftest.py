@@ -14,7 +14,7 @@ from controllers.runtime.client import Client
 from sim import controlplane, programs
 from sim.cluster import Options, bring_up
 from sim.controlplane.layout import Layout
-from sim.module.install import ROOT, Tools, apply_crds, install_chart, make_namespace
+from sim.module.install import CRD_FOLDERS, Tools, apply_crds, install_chart, make_namespace
 from sim.module.processes import Timers
 from sim.view import View
 from tests.nodeagent.discover.node import Cluster
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tests.rbac.audit import Use
     from tests.rbac.grants import Chart
 
-CRDS = ROOT / "sim" / "crds"
 POLICY = Path(__file__).with_name("audit-policy.yaml")
 TIMERS = Timers(lease_duration=10.0, renew_deadline=7.0, retry_period=0.5, watch_idle=60.0)
 # As in clusters that have it: who makes an object that keeps its owner from going must be allowed to.
@@ -95,7 +94,7 @@ def _agents(folder: Path) -> frozenset[Use]:
         tools = Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
         make_namespace(tools)
         asyncio.run(hooks.install(plane, tools, folder))
-        apply_crds(tools, *sorted(CRDS.glob("nodefeature*.yaml")))
+        apply_crds(tools, *sorted(CRD_FOLDERS[0].glob("nodefeature*.yaml")))
         install_chart(tools, {})
         asyncio.run(_play_agents(plane, tools, folder))
         return frozenset(Log(Layout(plane.dir).log("audit")).refresh())

@@ -31,6 +31,7 @@ APP = {"selector": {"matchLabels": {"x": "x"}}, "template": POD}
 
 async def install(plane: ControlPlane, tools: Tools, folder: Path) -> None:
     """Definitions are made from nothing: ours, and ModuleConfig's, which Deckhouse would have brought."""
+    assert "deckhouse" not in await asyncio.to_thread(tools.run, "get", "crds", "--output=name")
     await asyncio.to_thread(_grant, tools)
     await _run(plane, tools, folder, names.MANAGER_CRDS, "crds")
 
