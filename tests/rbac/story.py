@@ -182,7 +182,7 @@ class Story:
         """Writers collide, so that each reads by quorum what it may write now; a faulted card is taken back by hand."""
         people, card = self.people, self.cards(OTHER)[0]
         await people.pool("busy")
-        await people.annotate(card, "busy")
+        await people.eventually(lambda: people.annotate(card, "busy"), 20)  # no replica may be ready yet
         await people.offered("busy", 1, 120)
         about = ((resources.GPUDEVICE, card), (resources.GPUNODEINVENTORY, OTHER), (resources.GPUPOOL, "busy"))
         wanted = [
