@@ -80,11 +80,11 @@ def _of_card(seen: ObservedNode, device: GPUDevice) -> Found | None:
     blocked = blocked_by(device)
     # The mark counts at once; the condition comes and goes after it, and does neither while inventory is away. Both say
     # the same, so that nothing is told twice.
-    if blocked.type == IGNORED if blocked is not None else is_ignored(device.metadata):
+    kind = blocked.type if blocked is not None else IGNORED if is_ignored(device.metadata) else None
+    if kind == IGNORED:
         do = f"Remove {names.LABEL_IGNORE}; then the pool takes the card"
         return IGNORED, f"{names.LABEL_IGNORE}=true keeps the card out of every pool", do
-    if blocked is not None:
-        kind = blocked.type
+    if kind is not None:
         return kind, f"the card's condition {kind} is True", f"{kind} says what to do; then the pool takes the card"
     if device.status.hardware is None:
         do = "The node's agent has to report the card; then the pool takes it"

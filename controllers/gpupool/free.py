@@ -14,7 +14,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import lies_ahead, seconds, stamp
-from controllers.gpupool.approve import is_withdrawn
+from controllers.gpupool.approve import UNASSIGNED, is_withdrawn
 from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
 from controllers.gpupool.select import claim, serves
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
@@ -69,10 +69,9 @@ def forget(device: GPUDevice) -> list[Action]:
         f"There has been no GPUPool {named} for a while, so the annotation {names.ASSIGNMENT}={named} was removed."
         " Annotate the card again once there is a pool for it."
     )
-    body = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
     return [
         Expect(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
-        Merge(about, device.metadata.resource_version, body),
+        Merge(about, device.metadata.resource_version, UNASSIGNED),
         Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
     ]
 

@@ -11,7 +11,7 @@ from controllers.api import names, resources
 from sim import controlplane
 from sim.nodes import names as sim_names
 from sim.nodes import node_manifests
-from sim.nodes.leaving import bury, remove_node
+from sim.nodes.leaving import bury
 from tests.inventory.plane import Plane
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class Fleet:
         for name in wanted:
             for card in await self.cards(name):  # a card in a pool would stay, and be called lost
                 await self.pool(card, None)
-            await remove_node(self.plane.client, name)
+            await self.plane.delete(resources.NODE, name)
         for name in wanted:
 
             async def forgotten(name: str = name) -> bool:
                 return not await self.cards(name) and await self.plane.get(resources.GPUNODEINVENTORY, name) is None
 
             await self.plane.until(forgotten, f"{name} to be forgotten")
-            await bury(self.plane.client, name)  # a DaemonSet's controller may have made one more meanwhile
+            await bury(self.plane.client, name)  # now that a DaemonSet's controller makes no more
 
     async def fault(self, node: str, *words: str) -> None:
         """Let these faults, and no others, befall a node."""

@@ -16,12 +16,12 @@ from controllers.api.gpupool import GPUPool
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.runtime.plan import Note
 from tests.gpupool.machine import Controlled
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 
 SPECS = {
-    "old": {"deviceAssignment": {"requireAnnotation": False}, "allocation": {"maxDevicesPerNode": 1}},
+    "old": {**AUTOMATIC, "allocation": {"maxDevicesPerNode": 1}},
     "new": {
-        "deviceAssignment": {"requireAnnotation": False},
+        **AUTOMATIC,
         "deviceSelector": {"exclude": {"indexes": ["0"]}},
     },
     "manual": {"allocation": {"maxDevicesPerNode": 1}},

@@ -246,7 +246,7 @@ def test_a_pool_that_outgrows_one_configmap_never_withdraws_a_card(monkeypatch: 
 
 
 def test_the_pool_says_what_each_card_is_and_when_few_are_left() -> None:
-    made = cluster(2, a={"deviceAssignment": {"requireAnnotation": False}})
+    made = cluster(2, a=AUTOMATIC)
     made.settle()
     made.fault(CARD)
     made.pod("p", "a", "r", node="n1", phase="Running")

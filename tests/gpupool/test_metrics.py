@@ -8,7 +8,7 @@ from controllers.api import resources
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.gpupool import metrics
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 
 CARD = "n1-0000-00-00-0"
 
@@ -44,7 +44,7 @@ def test_slots_of_a_node_follow_its_cards() -> None:
 def test_a_pool_tells_its_cards_until_it_is_gone() -> None:
     made = Cluster()
     made.node("n1", 2)
-    made.pool("metric-c", deviceAssignment={"requireAnnotation": False})
+    made.pool("metric-c", **AUTOMATIC)
     made.settle()
     (pool,) = made.all(resources.GPUPOOL, GPUPool)
     metrics.record(pool, 2)
