@@ -17,8 +17,7 @@ from aiohttp import web
 from controllers.api import names
 from sim.controlplane import ProcessSpec, Ready
 from sim.module.balancer import HOST, Backend, Balancer
-from sim.module.install import ROOT
-from sim.module.processes import STAGE, Timers, module_process
+from sim.module.processes import ENV, STAGE, Timers, module_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +50,7 @@ def balancer_process(port: int, health: int, backends: Sequence[Backend]) -> Pro
     return ProcessSpec(
         name=NAME,
         argv=argv,
-        env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        env=ENV,
         ready=Ready(urls=(f"http://{HOST}:{health}/readyz",)),
         stage=STAGE,
         ports={"https": port, "health": health},

@@ -21,6 +21,10 @@ MODULES = {
 }
 
 
+ENV = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}
+"""Of a process of the module, as images/control-plane/Dockerfile sets it and says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timers:
     """Times in seconds that tests scale down; the processes' own defaults where None."""
@@ -49,7 +53,7 @@ def module_process(
     return ProcessSpec(
         name=name if replica == 1 else f"{name}-{replica}",
         argv=(*argv, *timers.flags(), *extra),
-        env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        env=ENV,
         ready=Ready(urls=(f"http://127.0.0.1:{port}/readyz",)),
         stage=STAGE,
         grace=15.0,
@@ -68,7 +72,7 @@ def agent_process(kubeconfig: Path, port: int, exporter_port: int) -> ProcessSpe
     return ProcessSpec(
         name="simulated-agent",
         argv=(*argv, f"--health-port={port}", f"--exporter-port={exporter_port}"),
-        env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        env=ENV,
         ready=Ready(urls=(f"http://127.0.0.1:{port}/readyz",)),
         stage=STAGE,
         ports={"health": port, "exporters": exporter_port},

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from nodeagent.__main__ import ROLES
 from sim.images import lock
 from sim.images.lock import IMAGES, ROOT
-from sim.module.processes import MODULES
+from sim.module.processes import ENV, MODULES
 from tests.images.dockerfile import sources, stages, target
 
 COMMANDS = {
@@ -106,6 +106,17 @@ def program(image, dockerfile):
     made = [stage for stage in stages(dockerfile) if stage.base == "${GO_BASE}"]
     assert bool(made) == (image == "node-agent")
     return made[0].of("RUN")[0] if made else ""
+
+
+def test_simulated_processes_have_the_images_environment():
+    """What is measured of them (`make soak`, `make bench`) is to be what an image does."""
+    last = stages((ROOT / "images" / "control-plane" / "Dockerfile").read_text())[-1]
+    (line,) = last.of("ENV")
+    said = dict(pair.split("=", 1) for pair in line.split())
+    told = {"PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    assert {key: value for key, value in said.items() if key not in told} == {
+        key: value for key, value in ENV.items() if key not in told
+    }
 
 
 def test_no_address_of_a_package_index_is_written_down(image):
