@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -71,10 +71,18 @@ class Course:
     """Objects of the module whose version changed in it."""
     left: list[str] = field(default_factory=list)
     """What is not as it was before the churn, at the very end."""
+    came: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Of each process of the module when each series of its metrics was first there, in seconds."""
 
     def judged(self, warm_up: float) -> list[Boundary]:
         """The ends of cycles after the warm-up."""
         return [end for end in self.ends if end.at - self.ends[0].at >= warm_up - 1.0]
+
+    def new_series(self, warm_up: float) -> dict[str, list[str]]:
+        """By process the series of metrics that were first there after the warm-up."""
+        since = self.ends[0].at + warm_up
+        late = {process: sorted(s for s, at in came.items() if at > since) for process, came in self.came.items()}
+        return {process: series for process, series in late.items() if series}
 
 
 @dataclass
@@ -92,6 +100,7 @@ class Runner:
     async def run(self) -> None:
         """All of it."""
         length, course = self.length, self.course
+        course.came = self.reader.came
         course.ends.append(await _end(self.ground, self.reader))
         title = f"churn, {length.cycles} cycles of {length.pace.cycle:.0f} s"
         async with (

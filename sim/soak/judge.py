@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from sim.soak.limits import COUNT, EVENTS, FLOWS, LEAST_CYCLES, LEVELS, OWN_LEVELS, SHARE
+from sim.soak.limits import COUNT, EVENTS, FLOWS, LEAST_CYCLES, LEVELS, OWN_LEVELS, SHARE, Flow, Level
 from sim.soak.records import Boundary, Reading, is_ours
+from sim.soak.replicas import boundary_of, replicated, together
 from sim.soak.slopes import Slope, theil_sen
 
 Verdict = Literal["met", "missed", "unsure", "info"]
@@ -52,14 +53,18 @@ def rows(boundaries: Sequence[Boundary], readings: Sequence[Mapping[str, Reading
     """Every quantity of every process over the cycles between the boundaries; none for fewer than two cycles.
 
     `readings` are those in between, in order; boundaries have some of their own. A process that was started anew is
-    left out.
+    left out. What moves between the replicas of one is judged of all of them together.
     """
     if len(boundaries) < 3:  # noqa: PLR2004 - two cycles have three ends
         return []
     processes = [name for name in boundaries[-1].readings if _lived(name, boundaries)]
+    groups = replicated({name: boundaries[-1].readings[name] for name in processes})
+    alike = {name for group in groups.values() for name in group}
     found: list[Row] = []
     for process in sorted(processes, key=lambda name: (not is_ours(name), name)):
-        found += _of_process(process, boundaries, readings)
+        found += _of_process(process, boundaries, readings, one_of_many=process in alike)
+    for name, group in groups.items():
+        found += _moving(name, group, boundaries, readings)
     return found + _stored(boundaries)
 
 
@@ -68,19 +73,53 @@ def _lived(process: str, ends: Sequence[Boundary]) -> bool:
     return len({end.readings[process].pid if process in end.readings else None for end in ends}) == 1
 
 
-def _of_process(process: str, ends: Sequence[Boundary], readings: Sequence[Mapping[str, Reading]]) -> list[Row]:
+def _of_process(
+    process: str, ends: Sequence[Boundary], readings: Sequence[Mapping[str, Reading]], *, one_of_many: bool
+) -> list[Row]:
     ours = is_ours(process)
+    levels = (*LEVELS, *(OWN_LEVELS if ours else ()))
+    # Only the module's processes tell of their requests.
+    flows = [flow for flow in FLOWS if ours or flow.unit]
+
+    def judged(what: Level | Flow) -> bool:
+        return ours and not (one_of_many and what.moves)
+
+    return _levels(process, ends, readings, {level: judged(level) for level in levels}) + _flows(
+        process, ends, {flow: judged(flow) for flow in flows}
+    )
+
+
+def _moving(
+    name: str, replicas: list[str], ends: Sequence[Boundary], readings: Sequence[Mapping[str, Reading]]
+) -> list[Row]:
+    """What moves between replicas, of all together."""
+    ends = [boundary_of(end, name, replicas) for end in ends]
+    readings = [together(one, name, replicas) for one in readings]
+    levels = {level: True for level in (*LEVELS, *OWN_LEVELS) if level.moves}
+    return _levels(name, ends, readings, levels) + _flows(name, ends, {flow: True for flow in FLOWS if flow.moves})
+
+
+def _levels(
+    process: str,
+    ends: Sequence[Boundary],
+    readings: Sequence[Mapping[str, Reading]],
+    levels: Mapping[Level, bool],
+) -> list[Row]:
+    """What a process has; of each whether it is judged."""
     of_it = [one[process] for one in (*readings, *(end.readings for end in ends)) if process in one]
+    return [
+        _row(process, level.name, level.unit, _least(ends, of_it, level.take), level.limit if judged else None)
+        for level, judged in levels.items()
+    ]
+
+
+def _flows(process: str, ends: Sequence[Boundary], flows: Mapping[Flow, bool]) -> list[Row]:
+    """What a process does; of each whether it is judged."""
     found = []
-    for level in (*LEVELS, *(OWN_LEVELS if ours else ())):
-        points = _least(ends, of_it, level.take)
-        found.append(_row(process, level.name, level.unit, points, level.limit if ours else None))
-    for flow in FLOWS:
-        if not ours and flow.unit == "":
-            continue  # only the module's processes tell of their requests
+    for flow, judged in flows.items():
         points = _counted(ends, process, flow.take)
-        share = flow.share if ours else None
-        limit = share * statistics.mean(value for _, value in points) if share is not None else None
+        mean = statistics.mean(value for _, value in points)
+        limit = flow.share * mean if judged and flow.share is not None else None
         found.append(_row(process, flow.name, flow.unit, points, limit))
     return found
 

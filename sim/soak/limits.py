@@ -33,6 +33,8 @@ class Level:
     unit: str = ""
     limit: float | None = COUNT
     """Growth an hour, at most; None where it is shown and not judged."""
+    moves: bool = False
+    """Whether it moves between replicas, with their connections: judged of all together, and shown of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Flow:
     unit: str = ""
     share: float | None = SHARE
     """Growth an hour, at most, of the mean; None where it is shown and not judged."""
+    moves: bool = False
+    """As of a level."""
 
 
 def _own(take: Callable[[Own], float]) -> Callable[[Reading], float]:
@@ -56,17 +60,17 @@ def _own(take: Callable[[Own], float]) -> Callable[[Reading], float]:
 LEVELS = (
     Level("memory (RSS)", lambda r: r.rss, "MB", MEMORY),
     Level("anonymous memory", lambda r: r.anonymous, "MB", MEMORY),
-    Level("descriptors", lambda r: r.descriptors),
+    Level("descriptors", lambda r: r.descriptors, moves=True),
     Level("threads", lambda r: r.threads),
 )
 OWN_LEVELS = (
-    Level("tasks", _own(lambda o: o.tasks)),
+    Level("tasks", _own(lambda o: o.tasks), moves=True),
     Level("keys that wait", _own(lambda o: o.queue)),
     Level("cached objects", _own(lambda o: o.cached)),
     Level("series of metrics", _own(lambda o: o.series)),
 )
 FLOWS = (
-    Flow("requests a cycle", _own(lambda o: o.sent)),
+    Flow("requests a cycle", _own(lambda o: o.sent), moves=True),
     Flow("writes a cycle", _own(lambda o: o.writes), share=None),
     Flow("CPU a cycle", lambda r: r.cpu, "s", share=None),
 )

@@ -39,6 +39,8 @@ class Reader:
     folder: Path
     restarts: Counter[str] = field(default_factory=Counter)
     """Of each process, as the supervisor counts; a process that was away once is counted too."""
+    came: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of each process when each series of its metrics was first there, in seconds of the monotonic clock."""
 
     async def __aenter__(self) -> Self:
         """Open the connections."""
@@ -59,15 +61,19 @@ class Reader:
     async def _one(self, name: str, state: ProcessState) -> Reading | None:
         self.restarts[name] = max(self.restarts[name], state.restarts)
         try:
-            own = await self._own(state) if is_ours(name) else None
+            own = await self._own(name, state) if is_ours(name) else None
             return kernel(state.pid, own)
         except (OSError, aiohttp.ClientError, TimeoutError):
             self.restarts[name] = max(self.restarts[name], state.restarts + 1)
             return None
 
-    async def _own(self, state: ProcessState) -> Own:
+    async def _own(self, name: str, state: ProcessState) -> Own:
         async with self._session.get(f"http://127.0.0.1:{state.ports['health']}/metrics") as answer:
-            return own(told(await answer.text()))
+            metrics = told(await answer.text())
+        known, now = self.came.setdefault(name, {}), time.monotonic()
+        for series in metrics.keys() - known.keys():
+            known[series] = now
+        return own(metrics)
 
 
 def own(metrics: Mapping[str, float]) -> Own:

@@ -74,6 +74,11 @@ class Boundary:
     """Seconds from the last act's begin until everything was as before."""
 
 
+def process_of(name: str) -> str:
+    """What a process is a replica of; itself where it is the first or only one."""
+    return names.WEBHOOK if name.rpartition("-")[0] == names.WEBHOOK else name
+
+
 def is_ours(process: str) -> bool:
     """Whether a process is the module's, any replica of it."""
-    return process in MODULE or process.rpartition("-")[0] == names.WEBHOOK
+    return process_of(process) in MODULE

@@ -125,7 +125,7 @@ def _outcome(
         checks=checks,
         done=hands.done,
         refused=hands.refused,
-        facts=_facts(seen, hands, planned, told),
+        facts=_facts(seen, hands, planned, told, length.warm_up),
     )
 
 
@@ -137,7 +137,7 @@ def _shortfall(seen: Course, hands: Hands) -> list[str]:
     return [f"{verb}: {rate:.2f} a second, expected {least:.2f}" for verb, rate in rates.items() if rate < least]
 
 
-def _facts(seen: Course, hands: Hands, planned: int, told: dict[str, list[str]]) -> dict[str, Any]:
+def _facts(seen: Course, hands: Hands, planned: int, told: dict[str, list[str]], warm_up: float) -> dict[str, Any]:
     seconds = max(1.0, seen.ends[-1].at - seen.ends[0].at)
     pods = hands.done["pod"] + hands.done["gate"]
     last = {name: one.own for name, one in seen.ends[-1].readings.items() if one.own is not None}
@@ -157,6 +157,9 @@ def _facts(seen: Course, hands: Hands, planned: int, told: dict[str, list[str]])
             name: round(1000 * max(one[name].own.stall for one in seen.readings if name in one and one[name].own))  # type: ignore[union-attr]
             for name in last
             if seen.readings
+        },
+        "series of metrics that came after the warm-up": {
+            name: series[:SHOWN] for name, series in seen.new_series(warm_up).items()
         },
         "lists of all of a kind": {name: round(own.lists) for name, own in last.items()},
         "requests": requests,

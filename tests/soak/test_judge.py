@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from controllers.api import names
 from sim.soak import judge
 from sim.soak.judge import SERVER as API_SERVER
 from sim.soak.judge import Row
@@ -90,8 +93,6 @@ def test_a_longer_cycle_does_no_more_than_its_time() -> None:
 
 
 def _later(end: Any, by: float) -> Any:
-    from dataclasses import replace
-
     return replace(
         end, at=end.at + by, readings={name: replace(one, at=one.at + by) for name, one in end.readings.items()}
     )
@@ -132,3 +133,40 @@ def test_a_process_that_was_away_or_began_anew_is_left_out() -> None:
     assert {row.process for row in judge.rows(without, [])} == {SERVER, API_SERVER}
     anew = ends(MANY, kernel=lambda n: {"pid": 1 if n < 20 else 2})
     assert {row.process for row in judge.rows(anew, [])} == {SERVER, API_SERVER}
+
+
+FIRST, SECOND, BOTH = names.WEBHOOK, f"{names.WEBHOOK}-2", f"{names.WEBHOOK}, all 2"
+
+
+def replicas(first: Callable[[int], int], second: Callable[[int], int]) -> dict[tuple[str, str], Row]:
+    """Of two replicas each has so many connections, and sends as many requests, in a cycle."""
+    found, sent = [], Counter[str]()
+    for number, end in enumerate(ends(MANY)):
+        readings = {}
+        for name, many in ((FIRST, first), (SECOND, second)):
+            sent[name] += many(number)
+            said = own(tasks=many(number), requests={"GET 200": sent[name]})
+            readings[name] = reading(end.at, said, descriptors=many(number))
+        found.append(replace(end, readings=readings))
+    return {(row.process, row.name): row for row in judge.rows(found, [])}
+
+
+def test_connections_that_move_from_replica_to_replica_are_no_growth() -> None:
+    rows = replicas(lambda n: 60 - n, lambda n: 20 + n)
+    assert rows[SECOND, "descriptors"].slope.value == pytest.approx(120)
+    assert rows[SECOND, "descriptors"].verdict == rows[SECOND, "requests a cycle"].verdict == "info"
+    assert {rows[BOTH, name].verdict for name in ("descriptors", "tasks", "requests a cycle")} == {"met"}
+    assert (BOTH, "memory (RSS)") not in rows
+    assert rows[SECOND, "memory (RSS)"].verdict == "met"
+
+
+def test_what_grows_in_one_replica_is_found_in_the_sum() -> None:
+    assert missed(replicas(lambda _: 20, lambda n: 20 + n)) == {"descriptors", "tasks", "requests a cycle"}
+
+
+def test_replicas_are_not_added_up_where_one_began_anew() -> None:
+    found = []
+    for number, end in enumerate(ends(MANY)):
+        one = end.readings[OURS]
+        found.append(replace(end, readings={FIRST: one, SECOND: replace(one, pid=1 if number < 9 else 2)}))
+    assert {row.process for row in judge.rows(found, [])} == {FIRST, API_SERVER}

@@ -70,6 +70,11 @@ def test_the_begin_is_not_judged() -> None:
     assert [end.at for end in course.judged(Length(180).warm_up)] == [160 + 30 * n for n in range(9)]
 
 
+def test_series_that_come_after_the_warm_up_are_named() -> None:
+    course = Course(ends=ends(10), came={OURS: {"a": 50.0, "b": 161.0, "c": 160.5}, "other": {"d": 99.0}})
+    assert course.new_series(60) == {OURS: ["b", "c"]}
+
+
 def test_cycles_fill_the_time() -> None:
     assert Length(1800).cycles == 60
     assert Length(1.0).cycles == 1
