@@ -10,6 +10,7 @@ so that the next plan sees it.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ log = structlog.get_logger()
 STATUS_TRIES = 5
 READS_AT_ONCE = 16
 WRITES_AT_ONCE = 16
+DELETED_FOR = 60.0
+"""Seconds for which a deletion is not repeated. A uid never comes back, but in an etcd that was restored."""
 
 
 class Executor:
@@ -45,6 +48,7 @@ class Executor:
         """Prepare; `feed` adds the stores that learn from our writes."""
         self._client, self._manager, self._recorder = client, manager, recorder
         self._stores: dict[str, tuple[Store[Any], TypeAdapter[Any]]] = {}
+        self._deleted: dict[str, float] = {}  # uids by when they were, in monotonic seconds and in that order
 
     def feed(self, resource: Resource, record: type[Any], store: Store[Any]) -> None:
         """Let writes of a kind update its store at once."""
@@ -163,6 +167,8 @@ class Executor:
         if ref.uid is None:
             msg = f"a deletion of {ref.resource.kind} {ref.name} without a uid"
             raise ValueError(msg)
+        if self._was_deleted(ref.uid):
+            return
         for other in action.absent:
             if await self._exists(other):
                 raise Retry(1.0, f"{other.resource.kind} {other.name} is there after all")
@@ -172,9 +178,17 @@ class Executor:
             )
         except NotFound as error:
             if error.about != ref.name:
-                raise
-            return  # what we wanted
-        metrics.WRITES.labels(ref.resource.kind, "delete").inc()
+                raise  # else it is what we wanted
+        else:
+            metrics.WRITES.labels(ref.resource.kind, "delete").inc()
+        self._deleted[ref.uid] = time.monotonic()
+
+    def _was_deleted(self, uid: str) -> bool:
+        """Whether we have deleted it already: until the watch tells so, each plan has it deleted once more."""
+        now = time.monotonic()
+        while self._deleted and now - self._deleted[oldest := next(iter(self._deleted))] >= DELETED_FOR:
+            del self._deleted[oldest]
+        return uid in self._deleted
 
     async def _expect_all(self, actions: list[Expect]) -> None:
         """Reads that follow one another, several at a time: a quorum list waits up to 100 ms for the server's cache."""

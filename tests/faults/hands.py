@@ -237,10 +237,12 @@ class Hands:
         )
 
     async def undeployed(self) -> None:
-        """Nothing of ours is there for nodes but the agent that tells of cards."""
+        """Nothing of ours is there for nodes but the agent that tells of cards; no pool has a list of its own."""
 
         def there() -> list[str]:
-            found = [*self._ground.recorder.of("DaemonSet"), *self._ground.recorder.of("RuntimeClass")]
+            recorder = self._ground.recorder
+            lists = [name for name in recorder.of("ConfigMap") if names.plugin_object("") in name]
+            found = [*recorder.of("DaemonSet"), *recorder.of("RuntimeClass"), *lists]
             return [name for name in found if names.DISCOVER_DAEMONSET not in name]
 
         await self.until(lambda: not there(), there)

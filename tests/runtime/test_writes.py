@@ -203,6 +203,32 @@ async def test_delete_of_a_version_that_has_changed(executor: Executor, space: S
     await executor.execute([Delete(refer("a", new["uid"]))])  # what we wanted is so already
 
 
+async def test_a_deletion_is_not_sent_again_while_the_cache_does_not_know_of_it(
+    executor: Executor, space: Space, refer: Any, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sent() -> int:
+        return sum(exchange.verb == "delete" for exchange in proxy.trace)
+
+    uid = (await space.put("a", v="1"))["uid"]
+    plan = [Delete(refer("a", uid))]
+    proxy.fail(WRITES, 500, times=1)
+    with pytest.raises(ApiError):
+        await executor.execute(plan)
+    first = sent()
+    await executor.execute(plan)
+    assert sent() == first + 1, "what was refused is tried again"
+    await executor.execute(plan)
+    assert sent() == first + 1
+
+    successor = (await space.put("a", v="2"))["uid"]
+    await executor.execute([Delete(refer("a", successor))])
+    assert await space.all() == {}, "another object of that name"
+
+    monkeypatch.setattr("controllers.runtime.executor.DELETED_FOR", 0.0)
+    await executor.execute(plan)
+    assert sent() == first + 3, "not for ever: an etcd that was restored has it again"
+
+
 async def test_delete_is_given_up_where_what_should_be_absent_is_there(
     executor: Executor, space: Space, refer: Any
 ) -> None:
