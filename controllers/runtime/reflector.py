@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 T = TypeVar("T", bound=KubeObject)
+USUAL_ENDS = ("ended", "gone", Unreachable.__name__)
+"""Why watches end, as their metric names it, where nothing is refused."""
 log = structlog.get_logger()
 
 
@@ -100,6 +102,8 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """List, watch, and begin again, for ever."""
         settings, loop = self._settings, asyncio.get_running_loop()
+        for reason in USUAL_ENDS:  # from 0 on: a series that begins with 1 has not risen, for Prometheus
+            metrics.WATCH_ENDS.labels(self.resource.kind, reason)
         delay, listed_at = settings.retry_min, float("-inf")
         while True:
             await asyncio.sleep(max(0.0, listed_at + _jitter(settings.list_gap) - loop.time()))

@@ -72,14 +72,14 @@ class Course:
     left: list[str] = field(default_factory=list)
     """What is not as it was before the churn, at the very end."""
     came: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Of each process of the module when each series of its metrics was first there, in seconds."""
+    """Of each process of the module since when each series that its metrics have at the end is there, in seconds."""
 
     def judged(self, warm_up: float) -> list[Boundary]:
         """The ends of cycles after the warm-up."""
         return [end for end in self.ends if end.at - self.ends[0].at >= warm_up - 1.0]
 
     def new_series(self, warm_up: float) -> dict[str, list[str]]:
-        """By process the series of metrics that were first there after the warm-up."""
+        """By process the series of metrics that came after the warm-up and stayed."""
         since = self.ends[0].at + warm_up
         late = {process: sorted(s for s, at in came.items() if at > since) for process, came in self.came.items()}
         return {process: series for process, series in late.items() if series}

@@ -40,7 +40,7 @@ class Reader:
     restarts: Counter[str] = field(default_factory=Counter)
     """Of each process, as the supervisor counts; a process that was away once is counted too."""
     came: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Of each process when each series of its metrics was first there, in seconds of the monotonic clock."""
+    """Of each process since when each series that its metrics have now is there, in seconds of the monotonic clock."""
 
     async def __aenter__(self) -> Self:
         """Open the connections."""
@@ -70,9 +70,8 @@ class Reader:
     async def _own(self, name: str, state: ProcessState) -> Own:
         async with self._session.get(f"http://127.0.0.1:{state.ports['health']}/metrics") as answer:
             metrics = told(await answer.text())
-        known, now = self.came.setdefault(name, {}), time.monotonic()
-        for series in metrics.keys() - known.keys():
-            known[series] = now
+        known, now = self.came.get(name, {}), time.monotonic()
+        self.came[name] = {series: known.get(series, now) for series in metrics}
         return own(metrics)
 
 

@@ -158,7 +158,7 @@ def _facts(seen: Course, hands: Hands, planned: int, told: dict[str, list[str]],
             for name in last
             if seen.readings
         },
-        "series of metrics that came after the warm-up": {
+        "series of metrics that came after the warm-up and stayed": {
             name: series[:SHOWN] for name, series in seen.new_series(warm_up).items()
         },
         "lists of all of a kind": {name: round(own.lists) for name, own in last.items()},

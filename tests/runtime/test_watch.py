@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from controllers.api.meta import KubeObject
@@ -51,6 +52,14 @@ async def test_lists_in_pages_then_follows_churn(client: Client, proxy: FaultPro
         await store.equals(space)
 
     assert len(proxy.seen(LISTS)) == 3, "a broken watch goes on where it was, without a list"
+
+
+async def test_the_ends_of_a_watch_have_their_series_before_the_first(client: Client, space: Space) -> None:
+    metrics.WATCH_ENDS.clear()
+    async with following(client, space) as followed:
+        await until(lambda: followed.store.synced, "the first list")
+        labels = [{"kind": "ConfigMap", "reason": reason} for reason in ("ended", "gone", "Unreachable")]
+        assert None not in [REGISTRY.get_sample_value("gpu_watch_ends_total", one) for one in labels]
 
 
 async def test_churn_during_the_list_is_not_lost(client: Client, proxy: FaultProxy, space: Space) -> None:
