@@ -19,7 +19,7 @@ import orjson
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from controllers.runtime import metrics
+from controllers.runtime import metrics, recent
 from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
 
@@ -185,9 +185,7 @@ class Executor:
 
     def _was_deleted(self, uid: str) -> bool:
         """Whether we have deleted it already: until the watch tells so, each plan has it deleted once more."""
-        now = time.monotonic()
-        while self._deleted and now - self._deleted[oldest := next(iter(self._deleted))] >= DELETED_FOR:
-            del self._deleted[oldest]
+        recent.forget(self._deleted, DELETED_FOR, time.monotonic())
         return uid in self._deleted
 
     async def _expect_all(self, actions: list[Expect]) -> None:

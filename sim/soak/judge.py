@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -58,13 +59,19 @@ def rows(boundaries: Sequence[Boundary], readings: Sequence[Mapping[str, Reading
     if len(boundaries) < 3:  # noqa: PLR2004 - two cycles have three ends
         return []
     processes = [name for name in boundaries[-1].readings if _lived(name, boundaries)]
-    groups = replicated({name: boundaries[-1].readings[name] for name in processes})
+    groups = replicated(processes)
     alike = {name for group in groups.values() for name in group}
     found: list[Row] = []
     for process in sorted(processes, key=lambda name: (not is_ours(name), name)):
-        found += _of_process(process, boundaries, readings, one_of_many=process in alike)
+        if is_ours(process):
+            mine = partial(_is_its_own, alone=process not in alike)
+            found += _of_process(process, boundaries, readings, lambda _: True, mine)
+        else:
+            found += _of_process(process, boundaries, readings, _is_the_kernels, lambda _: False)
     for name, group in groups.items():
-        found += _moving(name, group, boundaries, readings)
+        ends = [boundary_of(end, name, group) for end in boundaries]
+        between = [together(one, name, group) for one in readings]
+        found += _of_process(name, ends, between, lambda what: what.moves, lambda _: True)
     return found + _stored(boundaries)
 
 
@@ -73,53 +80,33 @@ def _lived(process: str, ends: Sequence[Boundary]) -> bool:
     return len({end.readings[process].pid if process in end.readings else None for end in ends}) == 1
 
 
+def _is_its_own(what: Level | Flow, *, alone: bool) -> bool:
+    """Whether a process is to be judged by it: not where it moves between this one and others like it."""
+    return alone or not what.moves
+
+
+def _is_the_kernels(what: Level | Flow) -> bool:
+    """Whether it is known of a process that tells nothing of itself."""
+    return what in LEVELS or (what in FLOWS and what.unit != "")
+
+
 def _of_process(
-    process: str, ends: Sequence[Boundary], readings: Sequence[Mapping[str, Reading]], *, one_of_many: bool
-) -> list[Row]:
-    ours = is_ours(process)
-    levels = (*LEVELS, *(OWN_LEVELS if ours else ()))
-    # Only the module's processes tell of their requests.
-    flows = [flow for flow in FLOWS if ours or flow.unit]
-
-    def judged(what: Level | Flow) -> bool:
-        return ours and not (one_of_many and what.moves)
-
-    return _levels(process, ends, readings, {level: judged(level) for level in levels}) + _flows(
-        process, ends, {flow: judged(flow) for flow in flows}
-    )
-
-
-def _moving(
-    name: str, replicas: list[str], ends: Sequence[Boundary], readings: Sequence[Mapping[str, Reading]]
-) -> list[Row]:
-    """What moves between replicas, of all together."""
-    ends = [boundary_of(end, name, replicas) for end in ends]
-    readings = [together(one, name, replicas) for one in readings]
-    levels = {level: True for level in (*LEVELS, *OWN_LEVELS) if level.moves}
-    return _levels(name, ends, readings, levels) + _flows(name, ends, {flow: True for flow in FLOWS if flow.moves})
-
-
-def _levels(
     process: str,
     ends: Sequence[Boundary],
     readings: Sequence[Mapping[str, Reading]],
-    levels: Mapping[Level, bool],
+    shown: Callable[[Level | Flow], bool],
+    judged: Callable[[Level | Flow], bool],
 ) -> list[Row]:
-    """What a process has; of each whether it is judged."""
+    """What a process has and does, of that what is to be shown; with a limit where it is judged."""
     of_it = [one[process] for one in (*readings, *(end.readings for end in ends)) if process in one]
-    return [
-        _row(process, level.name, level.unit, _least(ends, of_it, level.take), level.limit if judged else None)
-        for level, judged in levels.items()
-    ]
-
-
-def _flows(process: str, ends: Sequence[Boundary], flows: Mapping[Flow, bool]) -> list[Row]:
-    """What a process does; of each whether it is judged."""
     found = []
-    for flow, judged in flows.items():
+    for level in filter(shown, (*LEVELS, *OWN_LEVELS)):
+        points = _least(ends, of_it, level.take)
+        found.append(_row(process, level.name, level.unit, points, level.limit if judged(level) else None))
+    for flow in filter(shown, FLOWS):
         points = _counted(ends, process, flow.take)
-        mean = statistics.mean(value for _, value in points)
-        limit = flow.share * mean if judged and flow.share is not None else None
+        share = flow.share if judged(flow) else None
+        limit = share * statistics.mean(value for _, value in points) if share is not None else None
         found.append(_row(process, flow.name, flow.unit, points, limit))
     return found
 

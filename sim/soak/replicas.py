@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from sim.soak.records import Boundary, Own, Reading, is_ours, process_of
@@ -16,7 +16,7 @@ from sim.soak.records import Boundary, Own, Reading, is_ours, process_of
 T = TypeVar("T", Own, Reading)
 
 
-def replicated(processes: Mapping[str, Reading]) -> dict[str, list[str]]:
+def replicated(processes: Iterable[str]) -> dict[str, list[str]]:
     """The processes of which there is more than one replica, by the name under which they are told together."""
     found: dict[str, list[str]] = defaultdict(list)
     for name in sorted(filter(is_ours, processes)):
@@ -42,8 +42,9 @@ def _sum(each: list[Reading]) -> Reading:
     for own in said:
         requests.update(own.requests)
     stall = max((own.stall for own in said), default=0.0)
-    pid = hash(tuple(one.pid for one in each))  # another one where any of them began anew
-    return _added(each, at=each[0].at, pid=pid, own=_added(said, requests=requests, stall=stall) if said else None)
+    return _added(
+        each, at=each[0].at, pid=each[0].pid, own=_added(said, requests=requests, stall=stall) if said else None
+    )
 
 
 def _added(each: list[T], **other: Any) -> T:
