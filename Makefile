@@ -71,11 +71,12 @@ images-tools: ## install what `make images BASE=debian` needs of Debian
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends docker.io debootstrap
 
 .PHONY: check
-check: venv ## style, types, layers, generated files, that every test can be collected
+check: venv ## style, types, layers, purity, generated files, that every test can be collected
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
+	@found=$$($(PY) -m pytest --quiet tests/test_architecture.py 2>&1) || { tail -30 <<<"$$found"; exit 1; }
 	@$(PY) -m controllers.api.crdgen --check
 	@$(PY) -m nodeagent.deviceplugin.wire.generate --check
 	@$(PY) -m sim.docs --check
