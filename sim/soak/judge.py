@@ -101,7 +101,7 @@ def _of_process(
     of_it = [one[process] for one in (*readings, *(end.readings for end in ends)) if process in one]
     found = []
     for level in filter(shown, (*LEVELS, *OWN_LEVELS)):
-        points = _least(ends, of_it, level.take)
+        points = _at_ends(ends, process, level.take) if level.at_end else _least(ends, of_it, level.take)
         found.append(_row(process, level.name, level.unit, points, level.limit if judged(level) else None))
     for flow in filter(shown, FLOWS):
         points = _counted(ends, process, flow.take)
@@ -115,6 +115,10 @@ def _least(ends: Sequence[Boundary], readings: Sequence[Reading], take: Callable
     return [
         (end.at, min(take(one) for one in readings if begin.at < one.at <= end.at)) for begin, end in pairwise(ends)
     ]
+
+
+def _at_ends(ends: Sequence[Boundary], process: str, take: Callable[[Reading], float]) -> Points:
+    return [(end.at, take(end.readings[process])) for end in ends[1:]]
 
 
 def _counted(ends: Sequence[Boundary], process: str, take: Callable[[Reading], float]) -> Points:

@@ -25,7 +25,8 @@ LEAST_CYCLES = 8
 class Level:
     """Something that a process has.
 
-    Of each cycle the least is taken: what leaks raises that too, and what comes and goes does not.
+    Of each cycle the least is taken, or what there is at its end: what leaks raises both, and what comes and goes
+    neither.
     """
 
     name: str
@@ -35,6 +36,9 @@ class Level:
     """Growth an hour, at most; None where it is shown and not judged."""
     moves: bool = False
     """Whether it moves between replicas, with their connections: judged of all together, and shown of each."""
+    at_end: bool = False
+    """Whether a cycle's end is taken, where it follows the cluster's objects, which are then as they were: its least
+    depends on whether a reading falls into the moment in which a node is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ LEVELS = (
 OWN_LEVELS = (
     Level("tasks", _own(lambda o: o.tasks), moves=True),
     Level("keys that wait", _own(lambda o: o.queue)),
-    Level("cached objects", _own(lambda o: o.cached)),
-    Level("series of metrics", _own(lambda o: o.series)),
+    Level("cached objects", _own(lambda o: o.cached), at_end=True),
+    Level("series of metrics", _own(lambda o: o.series), at_end=True),
 )
 FLOWS = (
     Flow("requests a cycle", _own(lambda o: o.sent), moves=True),

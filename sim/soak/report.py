@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim.bench.table import COLOURS
+from sim.soak.slopes import CONFIDENCE
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -91,7 +92,7 @@ def show(outcome: Outcome) -> None:
     table = Table(title=title, title_justify="left")
     for name in ("process", "quantity"):
         table.add_column(name, no_wrap=True)
-    for name in ("first", "last", "growth an hour", "95 % range", "limit"):
+    for name in ("first", "last", "growth an hour", f"{CONFIDENCE:.1%} range", "limit"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     before = ""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.999
+"""Some sixty quantities are judged in a run: with 95 % one or two of them would seem to grow by chance."""
 LEAST_POINTS = 2
 
 

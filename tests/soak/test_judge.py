@@ -85,6 +85,29 @@ def test_more_and_more_requests_are_found_and_a_burst_is_not() -> None:
     assert missed(judged(said=lambda n: {"requests": {"GET 200": once[n]}})) == set()
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_requests_that_waver_are_not_missed_by_chance_and_one_more_with_each_cycle_is(seed: int) -> None:
+    """As two replicas of the webhook waver: never below 160, and often some more."""
+    chance = random.Random(seed)
+    each = [160 + chance.expovariate(1 / 11) for _ in range(MANY)]
+    for more, verdict in ((0, {"met", "unsure"}), (1, {"missed"})):
+        total = [0.0]
+        for number, count in enumerate(each):
+            total.append(total[-1] + count + more * number)
+        row = judged(said=lambda n, total=total: {"requests": {"GET 200": total[n]}})[OURS, "requests a cycle"]
+        assert row.verdict in verdict
+
+
+def test_what_follows_the_clusters_objects_is_judged_where_a_cycle_ends() -> None:
+    """A reading falls now and then into the moment in which a node is away."""
+    found = ends(MANY)
+    between = [
+        {OURS: reading(end.at - 10, own(cached=80 if number < MANY / 2 else 90))} for number, end in enumerate(found)
+    ]
+    row = next(row for row in judge.rows(found, between) if (row.process, row.name) == (OURS, "cached objects"))
+    assert (row.first, row.last, row.verdict) == (100, 100, "met")
+
+
 def test_a_longer_cycle_does_no_more_than_its_time() -> None:
     found = ends(MANY)
     late = [end if number < 30 else _later(end, CYCLE) for number, end in enumerate(found)]
