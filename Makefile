@@ -70,17 +70,20 @@ images: venv ## build the two images; BASE=debian where no registry is reachable
 images-tools: ## install what `make images BASE=debian` needs of Debian
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends docker.io debootstrap
 
+# What a command says is shown only where it fails: the end of it.
+quietly = found=$$($(1) 2>&1) || { tail -30 <<<"$$found"; exit 1; }
+
 .PHONY: check
 check: venv ## style, types, layers, purity, generated files, that every test can be collected
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
-	@found=$$($(PY) -m pytest --quiet tests/test_architecture.py 2>&1) || { tail -30 <<<"$$found"; exit 1; }
+	@$(call quietly,$(PY) -m pytest --quiet tests/test_architecture.py)
 	@$(PY) -m controllers.api.crdgen --check
 	@$(PY) -m nodeagent.deviceplugin.wire.generate --check
 	@$(PY) -m sim.docs --check
-	@found=$$($(PY) -m pytest --collect-only --quiet 2>&1) || { tail -30 <<<"$$found"; exit 1; }
+	@$(call quietly,$(PY) -m pytest --collect-only --quiet)
 	@$(PY) -m sim.images.lock --check
 	@$(PY) -m sim.monitoring --check
 

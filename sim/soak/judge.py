@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-from sim.soak.limits import COUNT, EVENTS, FLOWS, LEAST_CYCLES, LEVELS, OWN_LEVELS, SHARE, Flow, Level
+from sim.soak.limits import COUNT, EVENTS, FLOWS, LEAST_CYCLES, LEVELS, OWN_FLOWS, OWN_LEVELS, SHARE, Flow, Level
 from sim.soak.records import Boundary, Reading, is_ours
 from sim.soak.replicas import boundary_of, replicated, together
 from sim.soak.slopes import Slope, theil_sen
@@ -87,7 +87,7 @@ def _is_its_own(what: Level | Flow, *, alone: bool) -> bool:
 
 def _is_the_kernels(what: Level | Flow) -> bool:
     """Whether it is known of a process that tells nothing of itself."""
-    return what in LEVELS or (what in FLOWS and what.unit != "")
+    return what in LEVELS or what in FLOWS
 
 
 def _of_process(
@@ -103,7 +103,7 @@ def _of_process(
     for level in filter(shown, (*LEVELS, *OWN_LEVELS)):
         points = _at_ends(ends, process, level.take) if level.at_end else _least(ends, of_it, level.take)
         found.append(_row(process, level.name, level.unit, points, level.limit if judged(level) else None))
-    for flow in filter(shown, FLOWS):
+    for flow in filter(shown, (*OWN_FLOWS, *FLOWS)):
         points = _counted(ends, process, flow.take)
         share = flow.share if judged(flow) else None
         limit = share * statistics.mean(value for _, value in points) if share is not None else None

@@ -73,11 +73,11 @@ OWN_LEVELS = (
     Level("cached objects", _own(lambda o: o.cached), at_end=True),
     Level("series of metrics", _own(lambda o: o.series), at_end=True),
 )
-FLOWS = (
+FLOWS = (Flow("CPU a cycle", lambda r: r.cpu, "s", share=None),)
+"""CPU is the machine's as much as ours: a neighbour's work shows in it."""
+OWN_FLOWS = (
     Flow("requests a cycle", _own(lambda o: o.sent), moves=True),
     Flow("writes a cycle", _own(lambda o: o.writes), share=None),
-    Flow("CPU a cycle", lambda r: r.cpu, "s", share=None),
 )
-"""CPU is the machine's as much as ours: a neighbour's work shows in it."""
 EVENTS = "Event"
 """The kind that comes and goes by time, not with a cycle: judged as a flow is."""
