@@ -33,8 +33,13 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
 {{- /* The same of the spec of pods that stands elsewhere, such as object.spec.template.spec; what is on the way there
        has been looked for before. */ -}}
 {{- define "gpu-control-plane.specAsks" -}}
-{{- $spec := . -}}
-{{- range $at, $list := list "containers" "initContainers" }}
+{{- include "gpu-control-plane.listsAsk" (dict "spec" . "lists" (list "containers" "initContainers")) -}}
+{{- end -}}
+
+{{- /* The same of some lists of containers. Usage: (dict "spec" "object.spec" "lists" (list "containers")) */ -}}
+{{- define "gpu-control-plane.listsAsk" -}}
+{{- $spec := .spec -}}
+{{- range $at, $list := .lists }}
 {{ if $at }}|| {{ end }}(has({{ $spec }}.{{ $list }}) && dyn({{ $spec }}.{{ $list }}) != null
 && dyn({{ $spec }}.{{ $list }}).exists(c, has(c.resources) && (
 {{- range $at, $kind := list "limits" "requests" }}{{ if $at }} || {{ end -}}

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.api import names
 from tests.security.someone import Someone
-from tests.templates.harness import FEATURES, GROUP, NAMESPACE, pod
+from tests.templates.harness import FEATURES, GROUP, NAMESPACE, asking, pod
 
 if TYPE_CHECKING:
     from tests.templates import harness
@@ -77,6 +77,18 @@ def test_in_their_own_namespace_they_do_what_they_like(tenant: Someone) -> None:
     """Otherwise the refusals above would say nothing."""
     assert tenant.create(f"{TEAM}/pods?dryRun=All", pod("x")).code == 201
     assert tenant.get(f"{TEAM}/secrets").code == 200
+
+
+def test_a_resize_brings_no_card_whatever_rights_one_has(tenant: Someone) -> None:
+    assert tenant.create(f"{TEAM}/pods", pod("sneak")).code == 201
+    try:
+        body = {"spec": {"containers": [{"name": "main", "resources": asking(pool="secret")}]}}
+        kind = "application/strategic-merge-patch+json"
+        answer = tenant.call("PATCH", f"{TEAM}/pods/sneak/resize", body, kind)
+        assert answer.code == 403
+        assert "was not requested when the pod was created" in answer.message
+    finally:
+        tenant.delete(f"{TEAM}/pods/sneak?gracePeriodSeconds=0")
 
 
 def test_another_pods_marks_are_refused_whatever_rights_one_has(tenant: Someone) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+PODS = "/api/v1/namespaces/default/pods"
+
+
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
     """An API server with the CRDs of others and two nodes; the chart is not there yet."""
@@ -54,7 +57,9 @@ def kube(bare: harness.Kube, first_install: CompletedProcess[str]) -> harness.Ku
         body = {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": kind, "metadata": {"name": name}, **rest}
         answer = bare.create(f"{GROUP}/{plural}", body)
         assert answer.code == 201, answer.message
+    assert bare.create(PODS, pod("resized")).code == 201
     eventually(lambda: all(_in_force(bare)), f"policies are not in force: {_in_force(bare)}")
+    bare.delete(f"{PODS}/resized?gracePeriodSeconds=0")
     inventory = bare.account("gpu-inventory-controller")
     for card, node in (("card-a", "node-a"), ("card-b", "node-b"), ("card-full", "node-a")):
         answer = inventory.merge(f"{GROUP}/gpudevices/{card}/status", {"status": {"nodeName": node}})
@@ -68,9 +73,11 @@ def _in_force(kube: harness.Kube) -> list[bool]:
     agent = kube.account("gpu-nodeagent-discover")
     feature = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "metadata": {"name": "gpu-probe"}}
     gpu = pod("probe", containers=[{"name": "main", "image": "none", "resources": asking()}])
+    resize = {"spec": {"containers": gpu["spec"]["containers"]}}
     return [
         kube.merge(f"{GROUP}/gpudevices/card-a/status?{dry}", {"status": {"managed": True}}).code == 403,
         agent.create(f"{FEATURES}?{dry}", feature).code == 403,
-        kube.create(f"/api/v1/namespaces/default/pods?{dry}", pod("probe", marks=True)).code == 403,
-        kube.create(f"/api/v1/namespaces/default/pods?{dry}", gpu).code == 500,
+        kube.create(f"{PODS}?{dry}", pod("probe", marks=True)).code == 403,
+        kube.create(f"{PODS}?{dry}", gpu).code == 500,
+        kube.merge(f"{PODS}/resized/resize?{dry}", resize).code == 403,
     ]

@@ -34,6 +34,7 @@ NAMESAKE = "gpupool-controller"
 DEAD_WEBHOOK = "https://127.0.0.1:1"
 GROUP = "/apis/gpu.deckhouse.io/v1alpha1"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
+WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm", "kube-controller-manager")
 
 
@@ -276,19 +277,38 @@ def install(kube: Kube, url: str = DEAD_WEBHOOK) -> subprocess.CompletedProcess[
     return kube.kubectl("apply", "--server-side", "--field-manager=installer", "-f", "-", stdin=text)
 
 
+@contextlib.contextmanager
+def without_webhook(kube: Kube) -> Iterator[None]:
+    """No webhook is configured, so that pods come as they are written, their marks too."""
+    assert kube.delete(WEBHOOK).code == 200
+    pods = "/api/v1/namespaces/default/pods?dryRun=All"
+    marked = pod("probe", marks=True, containers=[{"name": "main", "image": "none", "resources": asking()}])
+    eventually(lambda: kube.create(pods, marked).code == 201, "the webhook is still called")
+    try:
+        yield
+    finally:
+        assert install(kube).returncode == 0
+        eventually(lambda: kube.create(pods, marked).code == 500, "the webhook is not called again")
+
+
 def node_feature_crd() -> dict[str, Any]:
-    """A stand-in for NFD's CRD, which the chart does not bring: it takes anything."""
+    """A stand-in for NFD's CRD, which the chart does not bring."""
+    return stand_in("nfd.k8s-sigs.io", "nodefeatures", "NodeFeature", "v1alpha1")
+
+
+def stand_in(group: str, plural: str, kind: str, version: str) -> dict[str, Any]:
+    """A definition of namespaced objects whose spec takes anything."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": anything}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "nodefeatures.nfd.k8s-sigs.io"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": "nfd.k8s-sigs.io",
+            "group": group,
             "scope": "Namespaced",
-            "names": {"plural": "nodefeatures", "singular": "nodefeature", "kind": "NodeFeature"},
-            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
         },
     }
 

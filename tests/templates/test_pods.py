@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.templates.harness import asking, eventually, install, pod
+from tests.templates.harness import asking, pod, without_webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 PODS = "/api/v1/namespaces/default/pods"
-WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
 REQUEST = "gpu.deckhouse.io/request-id"
 MARKS = {
     "labels": {"gpu.deckhouse.io/pool": "a"},
@@ -130,14 +129,11 @@ def test_operands_of_a_pool_carry_its_label(kube: harness.Kube) -> None:
 @pytest.fixture
 def marked(kube: harness.Kube) -> Iterator[harness.Kube]:
     """A pod `g` as the webhook leaves it; made while no webhook is configured."""
-    assert kube.delete(WEBHOOK).code == 200
-    body = pod("g", marks=True, containers=[container(resources=asking())])
-    eventually(lambda: kube.create(PODS, body).code == 201, "the webhook is still called")
-    yield kube
-    kube.delete(f"{PODS}/g?gracePeriodSeconds=0")
-    assert install(kube).returncode == 0
-    gpu = ASKING["limits"]
-    eventually(lambda: kube.create(f"{PODS}?dryRun=All", gpu).code == 500, "the webhook is not called again")
+    with without_webhook(kube):
+        body = pod("g", marks=True, containers=[container(resources=asking())])
+        assert kube.create(PODS, body).code == 201
+        yield kube
+        kube.delete(f"{PODS}/g?gracePeriodSeconds=0")
 
 
 def test_marks_stay_as_they_are(marked: harness.Kube) -> None:
