@@ -102,10 +102,20 @@ class Process:
         return cls(name, manager, args, client, lease_client, recorder, Executor(client, manager, recorder), health)
 
     def reflect(
-        self, resource: Resource, record: type[T], *, scope: Scope | None = None, optional: bool = False
+        self,
+        resource: Resource,
+        record: type[T],
+        *,
+        scope: Scope | None = None,
+        optional: bool = False,
+        second: str | None = None,
     ) -> Store[T]:
-        """A store that is kept equal to the API server's objects from `run` on."""
-        store: Store[T] = Store(resource.kind)
+        """A store that is kept equal to the API server's objects from `run` on.
+
+        `second`: what metrics and health call it, where the process has a store of that kind already, of other objects;
+        that one learns of our own writes.
+        """
+        store: Store[T] = Store(second or resource.kind)
         settings = WatchSettings(
             watch_seconds=self.args.watch_seconds,
             idle_seconds=self.args.watch_idle,
@@ -122,8 +132,9 @@ class Process:
             recorder=self.recorder,
         )
         self._reflectors.append(reflector)
-        self.executor.feed(resource, record, store)
-        self.health.check(f"cache of {resource.plural}", reflector.synced.is_set)
+        if second is None:
+            self.executor.feed(resource, record, store)
+        self.health.check(f"cache of {second or resource.plural}", reflector.synced.is_set)
         return store
 
     def background(self, task: Callable[[], Awaitable[None]]) -> None:

@@ -28,6 +28,8 @@ from controllers.runtime.errors import ApiError, Gone, NotFound, RuntimeFault, U
 from controllers.runtime.plan import Note, Ref
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
     from controllers.runtime.events import Recorder
@@ -59,11 +61,13 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects of a kind: a namespace, and selectors as the API's query spells them."""
+    """Which objects of a kind: a namespace, selectors as the API's query spells them, and what these cannot say."""
 
     namespace: str | None = None
     labels: str | None = None
     fields: str | None = None
+    only: Callable[[Any], object] | None = None
+    """Whether an object that the API server tells of is kept. Of others nothing is; one that is no longer kept goes."""
 
     def query(self) -> dict[str, str]:
         """The selectors as query parameters."""
@@ -103,7 +107,7 @@ class Reflector(Generic[T]):
         """List, watch, and begin again, for ever."""
         settings, loop = self._settings, asyncio.get_running_loop()
         for reason in USUAL_ENDS:  # from 0 on: a series that begins with 1 has not risen, for Prometheus
-            metrics.WATCH_ENDS.labels(self.resource.kind, reason)
+            metrics.WATCH_ENDS.labels(self.store.kind, reason)
         delay, listed_at = settings.retry_min, float("-inf")
         while True:
             await asyncio.sleep(max(0.0, listed_at + _jitter(settings.list_gap) - loop.time()))
@@ -113,7 +117,7 @@ class Reflector(Generic[T]):
                 delay = settings.retry_min
                 await self._follow(version)
             except Gone as error:
-                metrics.WATCH_ENDS.labels(self.resource.kind, "gone").inc()
+                metrics.WATCH_ENDS.labels(self.store.kind, "gone").inc()
                 log.info("listing again", kind=self.resource.kind, why=str(error))
             except NotFound as error:
                 delay = await self._absent(error, delay)
@@ -139,13 +143,13 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> str:
         """Read everything in pages into the store; returns the list's version."""
-        metrics.LISTS.labels(self.resource.kind).inc()
+        metrics.LISTS.labels(self.store.kind).inc()
         items: list[T] = []
         unreadable: set[str] = set()
         query = {"limit": str(self._settings.page_size), **self._scope.query()}
         while True:
             body = await self._client.request("GET", self._path, query=query, timeout=60)
-            metrics.LIST_PAGES.labels(self.resource.kind).inc()
+            metrics.LIST_PAGES.labels(self.store.kind).inc()
             try:
                 meta, page = self._decode_page(body, unreadable)
                 version = int(meta["resourceVersion"])
@@ -164,7 +168,7 @@ class Reflector(Generic[T]):
 
     def _take(self, items: list[T], version: int) -> None:
         self.store.replace(items, version)
-        metrics.OBJECTS.labels(self.resource.kind).set(len(self.store))
+        metrics.OBJECTS.labels(self.store.kind).set(len(self.store))
         self.synced.set()
 
     async def _follow(self, version: str) -> None:
@@ -180,7 +184,7 @@ class Reflector(Generic[T]):
             except (Unreachable, ApiError) as broken:
                 version = str(max(int(version), self.store.observed))
                 error = broken
-            metrics.WATCH_ENDS.labels(self.resource.kind, type(error).__name__ if error else "ended").inc()
+            metrics.WATCH_ENDS.labels(self.store.kind, type(error).__name__ if error else "ended").inc()
             if loop.time() - started > self._settings.list_gap:
                 delay = self._settings.retry_min  # it worked for a while
                 if error is None:
@@ -202,7 +206,7 @@ class Reflector(Generic[T]):
                 for line in lines:
                     if line:
                         version = self._event_seen(line, version)
-                metrics.OBJECTS.labels(self.resource.kind).set(len(self.store))
+                metrics.OBJECTS.labels(self.store.kind).set(len(self.store))
         return version
 
     def _event_seen(self, line: bytes, version: str) -> str:
@@ -219,7 +223,7 @@ class Reflector(Generic[T]):
             self.store.progressed(int(version))
             return version
         self._readable(obj.key)
-        self.store.saw(obj, deleted=kind == "DELETED")
+        self.store.saw(obj, deleted=kind == "DELETED" or not self._is_kept(obj))
         return version
 
     def _unreadable_event(self, line: bytes) -> str:
@@ -250,14 +254,15 @@ class Reflector(Generic[T]):
             page = self._page.validate_json(body)
         except ValidationError:
             return self._decode_one_by_one(body, unreadable)
-        return page["metadata"], page["items"]
+        return page["metadata"], [obj for obj in page["items"] if self._is_kept(obj)]
 
     def _decode_one_by_one(self, body: bytes, unreadable: set[str]) -> tuple[dict[str, Any], list[T]]:
         raw = orjson.loads(body)
         items: list[T] = []
         for entry in raw.get("items") or ():
             try:
-                items.append(self._one.validate_python(entry))
+                if self._is_kept(obj := self._one.validate_python(entry)):
+                    items.append(obj)
             except ValidationError:
                 key = adapter(KubeObject).validate_python({"metadata": entry["metadata"]}).key
                 unreadable.add(key)
@@ -281,13 +286,16 @@ class Reflector(Generic[T]):
             message = f"This {kind} cannot be read and is left out, or counts as it was before: {why}. Mend the object."
             self._recorder.note(Note(about, "Warning", "Unreadable", message))
 
+    def _is_kept(self, obj: T) -> bool:
+        return self._scope.only is None or bool(self._scope.only(obj))
+
     def _readable(self, key: str) -> None:
         if key in self._unreadable:
             self._unreadable.discard(key)
             self._count_unreadable()
 
     def _count_unreadable(self) -> None:
-        metrics.UNREADABLE.labels(self.resource.kind).set(len(self._unreadable))
+        metrics.UNREADABLE.labels(self.store.kind).set(len(self._unreadable))
 
 
 def _error_of(line: bytes) -> ApiError:

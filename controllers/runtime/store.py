@@ -153,6 +153,8 @@ class Store(Generic[T]):
 
     def _set(self, key: str, new: T | None) -> None:
         old = self._items.get(key)
+        if old is None and new is None:
+            return  # an object that is not wanted, or was not known, is no turnover
         self.turnover += 1
         self._owner = get_ident()
         if old is not None:

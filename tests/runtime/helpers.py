@@ -19,7 +19,7 @@ from tests.tools.apiserver import until
 from tests.tools.faultproxy import reads_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from controllers.runtime.client import Client
     from controllers.runtime.events import Recorder
@@ -93,11 +93,12 @@ async def following(
     settings: WatchSettings = QUICK,
     record: Any = ConfigMap,
     labels: str | None = None,
+    only: Callable[[Any], object] | None = None,
     recorder: Recorder | None = None,
 ) -> AsyncIterator[Following]:
     """Run a reflector; it must still be alive at the end."""
     store: Store[Any] = Store("ConfigMap")
-    scope = Scope(namespace=space.name, labels=labels)
+    scope = Scope(namespace=space.name, labels=labels, only=only)
     reflector: Reflector[Any] = Reflector(
         client, CONFIGMAP, record, store, scope=scope, settings=settings, recorder=recorder
     )

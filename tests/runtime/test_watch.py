@@ -318,6 +318,32 @@ async def test_an_offer_outside_the_selectors_does_not_stay(
         await store.has({"mine": {"v": "1"}})
 
 
+def _is_mine(config: Counted) -> bool:
+    return config.data.get("mine") == 1
+
+
+async def test_only_what_is_wanted_is_held(client: Client, proxy: FaultProxy, space: Space) -> None:
+    """Where no selector can say it: in lists of several pages, and in what a watch tells."""
+    for number in range(12):  # pages of five
+        await space.put(f"before-{number:02}", mine="1" if number in (0, 11) else "0")
+    async with following(client, space, record=Counted, only=_is_mine) as store:
+        await store.has({"before-00": {"mine": 1}, "before-11": {"mine": 1}})
+        await watching(proxy)
+        turnover = store.store.turnover
+        await space.put("stranger", mine="0")
+        await space.put("stranger", mine="0", more="1")
+        await space.delete("stranger")
+        await space.put("last", mine="1")
+        await store.has({name: {"mine": 1} for name in ("before-00", "before-11", "last")})
+        assert store.store.turnover == turnover + 1, "strangers come and go without a trace"
+        await space.put("before-00", mine="0")
+        await store.has({name: {"mine": 1} for name in ("before-11", "last")})
+        await space.put("before-00", mine="1")
+        await store.has({name: {"mine": 1} for name in ("before-00", "before-11", "last")})
+        assert store.heard[-2:] == [("gone", "before-00"), ("added", "before-00")]
+        assert len(proxy.seen(LISTS)) == 3
+
+
 async def test_an_optional_kind_that_does_not_exist(client: Client) -> None:
     """Counts as empty and ready; a kind that must be there does not."""
     unknown = Resource("nowhere.io", "v1", "things", "Thing", namespaced=False)
