@@ -19,6 +19,7 @@ from controllers.api import names
 from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
+from controllers.domain.request import pools_of
 from controllers.domain.slots import account
 from webhook import metrics
 from webhook.decide import View
@@ -206,7 +207,8 @@ class Snapshot:
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
             if pod is not None and pod.node is not None:
-                self._mark_spot(pod.metadata.labels.get(names.LABEL_POOL, ""), pod.node)
+                for pool in pools_of(pod):
+                    self._mark_spot(pool, pod.node)
                 for device in self._stores.devices.by("request", pod.metadata.annotations.get(names.REQUEST_ID, "")):
                     self._mark(device)
 
@@ -268,5 +270,4 @@ def _spot_of_device(device: GPUDevice) -> list[str]:
 
 
 def _spot_of_pod(pod: TenantPod) -> list[str]:
-    pool = pod.metadata.labels.get(names.LABEL_POOL)
-    return [f"{pool}/{pod.node}"] if pool and pod.node else []
+    return [f"{pool}/{pod.node}" for pool in pools_of(pod)] if pod.node else []

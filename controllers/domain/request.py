@@ -80,6 +80,20 @@ def effective(spec: PodSpec) -> dict[str, int]:
     return {pool: units for pool, units in need.items() if units > 0}
 
 
+def pools_of(pod: Pod) -> frozenset[str]:
+    """Pools whose cards a stored pod holds, or may yet: those that it asks for, and the one that its label names.
+
+    The webhook leaves no difference between the two. A pod that came by another way, such as a resize before that was
+    refused, asks without the label, or for a pool more.
+    """
+    try:
+        asked = effective(pod.spec)
+    except ValueError:
+        asked = {}
+    label = pod.metadata.labels.get(names.LABEL_POOL)
+    return frozenset([*asked, label] if label else asked)
+
+
 def units_of(pod: Pod, pool: str) -> int:
     """Units of a pool that a stored pod needs; 0 where its quantities cannot be read."""
     try:

@@ -15,11 +15,12 @@ from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING, find, is_t
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
-from controllers.api.kube import ConfigMap, DaemonSet, Node
+from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod
 from controllers.domain.agents import api_server
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
+from controllers.domain.request import pools_of
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
 from controllers.gpupool.observe import BY_NODE, BY_POOL, BY_REQUEST, FREE, World
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from controllers.runtime.plan import Plan
 
 OURS = Scope(namespace=names.NAMESPACE, labels=names.LABEL_POOL)
+ADMITTED = Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)
+UNADMITTED = Scope(labels=f"!{names.LABEL_POOL}", fields=names.TENANT_PODS, only=pools_of)
+"""Pods that ask for cards and went round the webhook, found by what they ask for (ADR 0021)."""
 CONFIGS = Scope(namespace=names.NAMESPACE, labels=f"{names.LABEL_COMPONENT} in ({PLUGIN},{MIG_MANAGER})")
 """The pools' lists, and the nodes' MIG layouts, which belong to no pool alone."""
 POOL_WORKERS = 16
@@ -127,6 +131,7 @@ class Reconciler:
         world.nodes.subscribe(self._node_changed)
         world.inventories.subscribe(self._inventory_changed)
         world.pods.subscribe(self._pod_changed)
+        world.unadmitted.subscribe(self._pod_changed)
         world.configs.subscribe(self._config_changed)
         world.daemonsets.subscribe(self._operand_changed)
         self.queues.watch()
@@ -196,11 +201,11 @@ class Reconciler:
             here = self._world.devices.by(BY_NODE, name)
             self._wake({pool for device in here for pool in _concerned(device)})
 
-    def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
             if pod is None:
                 continue
-            self._wake((pod.metadata.labels.get(names.LABEL_POOL, ""),))
+            self._wake(pools_of(pod))
             if request := pod.metadata.annotations.get(names.REQUEST_ID):
                 self.cards.add_all(device.name for device in self._world.devices.by(BY_REQUEST, request))
 
@@ -249,7 +254,8 @@ async def wire(process: Process) -> None:
         devices=process.reflect(resources.GPUDEVICE, GPUDevice),
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
         nodes=process.reflect(resources.NODE, Node),
-        pods=process.reflect(resources.POD, TenantPod, scope=Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)),
+        pods=process.reflect(resources.POD, TenantPod, scope=ADMITTED),
+        unadmitted=process.reflect(resources.POD, Pod, scope=UNADMITTED, second="unadmitted pods"),
         configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
         agent_image=process.args.agent_image,

@@ -13,6 +13,7 @@ two plugins never offer one card.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -20,7 +21,7 @@ from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import after, allowed, facts_of, project
-from controllers.gpupool.fence import fence
+from controllers.gpupool.fence import bound_to, fence, nobody_else_bound
 from controllers.gpupool.migcards import hindrance, is_left_alone
 from controllers.gpupool.select import claim, in_use, selected, serves, unfit
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
@@ -65,7 +66,7 @@ def assign(seen: ObservedPool, now: float) -> list[Action]:
 
 def release(seen: ObservedPool, now: float) -> list[Action]:
     """Let go of the cards that nobody wants in the pool any more and nobody uses."""
-    checks: dict[str, Action] = {}  # by node, and first, as above
+    checks: dict[str, list[Expect]] = {}  # by node, and first, as above
     actions: list[Action] = []
     leaving = [device for device in seen.members if not is_wanted(seen, device)]
     around = fence(seen, now) if leaving else None
@@ -76,12 +77,12 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
             message = f"The card left pool {seen.pool.name}."
             node = device.status.node_name or ""
             if node not in checks:
-                checks[node] = _still_bound(seen, device)
+                checks[node] = nobody_else_bound(seen, node)
             actions += [
                 _status(device, status),
                 Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, together=True),
             ]
-    return [*checks.values(), *actions]
+    return [*chain.from_iterable(checks.values()), *actions]
 
 
 def is_wanted(seen: ObservedPool, device: GPUDevice) -> bool:
@@ -137,13 +138,6 @@ def _status(device: GPUDevice, status: Mapping[str, object]) -> Merge:
     return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", together=True)
 
 
-def _still_bound(seen: ObservedPool, device: GPUDevice) -> Expect:
-    """The quorum must know of no other bound pod of the pool than the cache does."""
-    node = device.status.node_name or ""
-    known = frozenset(pod.key for pod in seen.pods if pod.node == node)
-    return _bound(node, known, f"{names.LABEL_POOL}={seen.pool.name}")
-
-
 def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
     """Whether no earlier object of this card can have been given to a pod that the cache does not know yet.
 
@@ -160,8 +154,4 @@ def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
 
 def _nobody_else(seen: ObservedPool, node: str) -> Expect:
     """The quorum must know of no other bound pod of any pool than the cache does."""
-    return _bound(node, seen.bound.get(node, frozenset()), names.LABEL_POOL)
-
-
-def _bound(node: str, known: frozenset[str], labels: str) -> Expect:
-    return Expect(POD, known, labels=labels, fields=f"spec.nodeName={node},{names.TENANT_PODS}")
+    return Expect(POD, seen.bound.get(node, frozenset()), labels=names.LABEL_POOL, fields=bound_to(node))

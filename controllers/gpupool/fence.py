@@ -17,7 +17,10 @@ from controllers.domain.slots import reported
 from controllers.runtime.plan import Expect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controllers.api.gpudevice import GPUDevice
+    from controllers.api.kube import Pod
     from controllers.gpupool.observe import ObservedPool
 
 BOUND = f"spec.nodeName!=,{names.TENANT_PODS}"
@@ -71,7 +74,21 @@ def holders(seen: ObservedPool, now: float) -> tuple[str, ...]:
     return tuple(sorted(bound | serving | promised))
 
 
-def nobody_else_bound(seen: ObservedPool) -> Expect:
-    """The quorum must know of no other bound pod of the pool, on any node, than the cache does."""
-    known = frozenset(pod.key for pod in seen.pods if pod.node)
-    return Expect(POD, known, labels=f"{names.LABEL_POOL}={seen.pool.name}", fields=BOUND)
+def nobody_else_bound(seen: ObservedPool, node: str | None = None) -> list[Expect]:
+    """The quorum must know of no other bound pod of the pool, on that node or on any, than the cache does."""
+    known = frozenset(pod.key for pod in seen.pods if pod.node and node in (None, pod.node))
+    fields = BOUND if node is None else bound_to(node)
+    labels = f"{names.LABEL_POOL}={seen.pool.name}"
+    return [Expect(POD, known, labels=labels, fields=fields), *still_unbound(seen.unlabelled, fields)]
+
+
+def still_unbound(pods: Iterable[Pod], fields: str) -> list[Expect]:
+    """The quorum must know none of these pods as bound, to where `fields` says: no list by label shows them."""
+    return [
+        Expect(POD, frozenset(), pod.metadata.namespace, fields=f"metadata.name={pod.name},{fields}") for pod in pods
+    ]
+
+
+def bound_to(node: str) -> str:
+    """Field selector for the pods of a node that may hold cards."""
+    return f"spec.nodeName={node},{names.TENANT_PODS}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, POD
 from controllers.domain.lifecycle import after, facts_of, project
-from controllers.gpupool.fence import Fence
+from controllers.gpupool.fence import Fence, still_unbound
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ def abandon(seen: ObservedPool, now: float) -> list[Action]:
     for node in sorted({device.status.node_name or "" for device in leaving}):
         ours = f"{names.LABEL_POOL}={seen.pool.name}"
         here = f"spec.nodeName={node},{RUNS}"
-        actions += [Expect(POD, frozenset(), labels=ours, fields=here), *_served(node, leaving)]
+        actions += [
+            Expect(POD, frozenset(), labels=ours, fields=here),
+            *still_unbound(seen.unlabelled, here),
+            *_served(node, leaving),
+        ]
     return [*actions, *(action for device in leaving for action in _let_go(seen, device, now))]
 
 

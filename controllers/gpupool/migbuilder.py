@@ -180,7 +180,7 @@ def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
         elif _is_awaited(seen, device):
             return None
     asked = ask_again(seen, cards, now)
-    return (nobody_else_bound(seen), *asked) if asked else ()
+    return (*nobody_else_bound(seen), *asked) if asked else ()
 
 
 def _is_vain(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> bool:

@@ -19,8 +19,9 @@ from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.domain.request import units_of
+from controllers.domain.request import pools_of, units_of
 from controllers.domain.slots import reported
+from controllers.gpupool.fence import bound_to, still_unbound
 from controllers.gpupool.migcards import is_done, part_of, rewrite
 from controllers.gpupool.select import claim
 from controllers.runtime.drift import is_as_written
@@ -45,6 +46,8 @@ class ObservedLayout:
     """The layout as it is written."""
     pods: tuple[Pod, ...] = ()
     """Bound pods of all pools on the node."""
+    unlabelled: tuple[Pod, ...] = ()
+    """Unbound pods of the pools of its cards that no list by label shows."""
     listed: frozenset[str] = frozenset()
     """Cards (inventoryIDs) of the node that a list of their pool allows."""
 
@@ -73,8 +76,11 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     before = {card.address: card.layout for card in seen.facts.layout.cards} if seen.facts.layout else {}
     if any(card.layout != before.get(card.address) for card in made.cards):
         # The quorum must know of no other bound pod of any pool than the cache does.
-        known, fields = frozenset(pod.key for pod in around.pods), f"spec.nodeName={node.name},{names.TENANT_PODS}"
-        actions.append(Expect(POD, known, labels=names.LABEL_POOL, fields=fields))
+        known, fields = frozenset(pod.key for pod in around.pods), bound_to(node.name)
+        actions += [
+            Expect(POD, known, labels=names.LABEL_POOL, fields=fields),
+            *still_unbound(around.unlabelled, fields),
+        ]
     if found is not None:
         return [*actions, rewrite(found, body)]
     # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
@@ -157,5 +163,5 @@ def _is_clear(seen: ObservedNode, device: GPUDevice, now: float) -> bool:
     return not any(
         told[pod.metadata.uid] < max(1, units_of(pod, pool))
         for pod in around.pods
-        if pool is not None and not pod.finished and pod.metadata.labels.get(names.LABEL_POOL) == pool
+        if pool is not None and not pod.finished and pool in pools_of(pod)
     )

@@ -12,7 +12,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
 from controllers.domain import mig
-from controllers.domain.request import units_of
+from controllers.domain.request import pools_of, units_of
 from controllers.domain.slots import named_devices, reported
 from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
@@ -36,7 +36,9 @@ BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespa
 BY_CLAIM = "claim"
 """Cards in no pool by the pool that their annotation names."""
 UNBOUND = "unbound"
-"""Pods by pool that are on no node and have not ended."""
+"""Pods by the pool that admitted them that are on no node and have not ended."""
+UNLABELLED = "unlabelled"
+"""Pods by the pools that they ask for without its label, that are on no node and have not ended."""
 FREE = ""
 """Index value of cards that are in no pool."""
 
@@ -80,6 +82,9 @@ class ObservedPool:
     positions: Mapping[str, int]
     """Place of each claimant (by name) among its node's cards, by address."""
     pods: tuple[Pod, ...]
+    """Pods that hold cards of the pool, or may yet."""
+    unlabelled: tuple[Pod, ...] = ()
+    """Those of them that are on no node and do not carry the pool's label: no list by label shows them."""
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
     mig_manager: DaemonSet | None = None
@@ -170,6 +175,9 @@ class World:
     inventories: Store[GPUNodeInventory]
     nodes: Store[Node]
     pods: Store[TenantPod]
+    """Pods that a pool admitted: they carry its label."""
+    unadmitted: Store[Pod]
+    """Pods that ask for cards without the label of a pool."""
     configs: Store[ConfigMap]
     daemonsets: Store[DaemonSet]
     settings: Settings = field(default_factory=Settings)
@@ -195,11 +203,11 @@ class World:
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, lambda d: (d.status.pool_ref.name if d.status.pool_ref else FREE,))
-        self.pods.index(BY_POOL, lambda p: (p.metadata.labels.get(names.LABEL_POOL, ""),))
-        self.pods.index(
-            UNBOUND, lambda p: [] if p.node or p.finished else [p.metadata.labels.get(names.LABEL_POOL, "")]
-        )
-        self.pods.index(BY_NODE, lambda p: [p.node] if p.node else [])
+        self.pods.index(UNBOUND, lambda p: _unbound(p) & {_label(p)})
+        for pods in (self.pods, self.unadmitted):
+            pods.index(BY_POOL, pools_of)
+            pods.index(UNLABELLED, lambda p: _unbound(p) - {_label(p)})
+            pods.index(BY_NODE, lambda p: [p.node] if p.node else [])
         self.pods.index(BY_NAMESPACE, lambda p: [p.metadata.namespace or ""])
         self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
@@ -230,7 +238,12 @@ class World:
             return None
         here = {d.status.inventory_id or "" for d in devices}
         lists = [cards_in(found) & here for name in homes for found in self.configs.by(BY_POOL, name)]
-        return ObservedLayout(config, tuple(self.pods.by(BY_NODE, node)), frozenset().union(*lists))
+        unlabelled = {pod.key: pod for name in homes for pod in self._pods(UNLABELLED, name)}
+        return ObservedLayout(config, self._pods(BY_NODE, node), tuple(unlabelled.values()), frozenset().union(*lists))
+
+    def _pods(self, index: str, value: str) -> tuple[Pod, ...]:
+        """Pods that hold cards or may yet, admitted or not."""
+        return *self.pods.by(index, value), *self.unadmitted.by(index, value)
 
     def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
         self._stale = True
@@ -258,7 +271,8 @@ class World:
             claimants=claimants,
             nodes={node: self._facts(node) for node in homes | coming},
             positions=positions,
-            pods=tuple(self.pods.by(BY_POOL, name)),
+            pods=self._pods(BY_POOL, name),
+            unlabelled=self._pods(UNLABELLED, name),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
@@ -285,7 +299,8 @@ class World:
             claimants=(),
             nodes={node: self._facts(node) for node in nodes},
             positions={},
-            pods=tuple(self.pods.by(BY_POOL, name)),
+            pods=self._pods(BY_POOL, name),
+            unlabelled=self._pods(UNLABELLED, name),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
@@ -331,9 +346,19 @@ class World:
         return ObservedCard(device, pods, known, self.settings)
 
 
+def _unbound(pod: Pod) -> frozenset[str]:
+    """The pools of a pod that is on no node and has not ended; none of others."""
+    return frozenset() if pod.node or pod.finished else pools_of(pod)
+
+
+def _label(pod: Pod) -> str:
+    """The pool that admitted a pod; empty where none did."""
+    return pod.metadata.labels.get(names.LABEL_POOL, "")
+
+
 def _needs(pod: Pod) -> int:
-    """Slots that a pod holds in its pool, at least one: it would not be named otherwise."""
-    return max(1, units_of(pod, pod.metadata.labels.get(names.LABEL_POOL, "")))
+    """Slots that a pod holds, at least one: it would not be named otherwise."""
+    return max(1, sum(units_of(pod, pool) for pool in pools_of(pod)))
 
 
 @lru_cache(maxsize=4096)

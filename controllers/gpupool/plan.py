@@ -197,7 +197,7 @@ def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     when = stamp(now) if standing.known else pool.status.last_reconfigured
     status = replace(pool.status, applied_allocation=standing.wanted, last_reconfigured=when)
     then = replace(seen, pool=replace(pool, status=status))
-    actions: list[Action] = [nobody_else_bound(seen)] if seen.members else []
+    actions: list[Action] = [*nobody_else_bound(seen)] if seen.members else []
     status = pool_status(then, judge(then, now), now)
     actions += [_status(seen, status), *_runs_low(seen, status)]
     if standing.known:

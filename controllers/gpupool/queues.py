@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.request import pools_of
 from controllers.gpupool import waiting
 from controllers.gpupool.observe import BY_NODE
 from controllers.runtime.controller import Controller
@@ -13,8 +14,7 @@ from controllers.runtime.controller import Controller
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Node
-    from controllers.api.tenant import TenantPod
+    from controllers.api.kube import Node, Pod
     from controllers.gpupool.observe import World
     from controllers.runtime.process import Process
 
@@ -48,6 +48,7 @@ class Queues:
         """Wake queues by changes."""
         world = self._world
         world.pods.subscribe(self._pod_changed)
+        world.unadmitted.subscribe(self._pod_changed)
         world.devices.subscribe(self._device_changed)
         world.nodes.subscribe(self._node_changed)
         world.pools.subscribe(self._pool_changed)
@@ -56,10 +57,11 @@ class Queues:
         """Look at every queue."""
         self.controller.add_all(pool.name for pool in self._world.pools)
 
-    def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         if pod is not None:
-            self.controller.add_after(pod.metadata.labels.get(names.LABEL_POOL, ""), DELAY)
+            for pool in pools_of(pod):
+                self.controller.add_after(pool, DELAY)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         for device in (old, new):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.api.kube import PodSpec
+from controllers.api.kube import Pod, PodSpec
 from controllers.api.record import adapter
-from controllers.domain.request import effective, pools_named, whole
+from controllers.domain.request import effective, pools_named, pools_of, whole
 
 R = "gpu.deckhouse.io/a"
 
@@ -40,6 +40,33 @@ def spec(containers: list[Any], init: list[Any] = ()) -> PodSpec:
 )
 def test_formula(containers: list[Any], init: list[Any], expected: int | None) -> None:
     assert effective(spec(containers, init)).get("a") == expected
+
+
+ASKS = {"limits": {R: "1"}}
+
+
+@pytest.mark.parametrize(
+    ("label", "resources", "expected"),
+    [
+        (None, {}, set()),
+        (None, {"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}, set()),
+        ("a", ASKS, {"a"}),
+        (None, ASKS, {"a"}),
+        ("b", ASKS, {"a", "b"}),
+        ("b", {"limits": {R: "0"}}, {"b"}),
+        (None, {"limits": {R: "0"}}, set()),
+        ("", {}, set()),
+        ("b", {"limits": {R: "no number"}}, {"b"}),
+        (None, {"limits": {R: "no number"}}, set()),
+    ],
+)
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_a_pod_concerns_the_pools_that_it_asks_for_and_the_one_that_admitted_it(
+    label: str | None, resources: Any, expected: set[str], kind: str
+) -> None:
+    meta = {"name": "p", "labels": {"gpu.deckhouse.io/pool": label} if label is not None else {}}
+    made = {"metadata": meta, "spec": {kind: [{"name": "c", "resources": resources}]}}
+    assert pools_of(adapter(Pod).validate_python(made)) == expected
 
 
 def test_requests_count_where_limits_are_missing_and_both_count_once() -> None:

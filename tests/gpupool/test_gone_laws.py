@@ -166,8 +166,7 @@ class Gone(Controlled):
 
     @rule(card=st.sampled_from(CARDS), told=st.booleans(), labelled=st.booleans())
     def serve(self, card: str, told: bool, labelled: bool) -> None:
-        """A pod is admitted, bound, and given a card; whether that was told is another matter, but for a pod of which
-        no webhook knows."""
+        """A pod is bound, and given a card; whether that was told is another matter, and whether it was admitted."""
         status = self.cluster.objects["GPUDevice", card]["status"]
         node = status["nodeName"]
         pool = (status.get("poolRef") or {}).get("name")
@@ -180,7 +179,7 @@ class Gone(Controlled):
         self.cluster.held[card] = (f"default/p{self.pods}", pool)
         if not labelled:
             del pod["metadata"]["labels"][names.LABEL_POOL]
-        if told or not labelled:
+        if told:
             self.cluster.sync(node, pool)
 
     @rule(card=st.sampled_from(CARDS))

@@ -17,6 +17,7 @@ from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
 from controllers.gpupool import nodes, plan, reservations, taints, waiting
+from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.observe import World
 from controllers.runtime.plan import Action, Apply, Merge, Plan
 from controllers.runtime.store import Store
@@ -28,6 +29,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "inventories": (resources.GPUNODEINVENTORY, GPUNodeInventory),
     "nodes": (resources.NODE, Node),
     "pods": (resources.POD, TenantPod),
+    "unadmitted": (resources.POD, Pod),
     "configs": (resources.CONFIGMAP, ConfigMap),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }
@@ -48,6 +50,8 @@ class Cluster(Model):
     """Cards (by name) that a MIG manager is never done with."""
     hidden: frozenset[str] = frozenset()
     """Keys of pods that the caches do not know yet, although the server has them."""
+    behind: frozenset[str] = frozenset()
+    """Keys of pods of which the caches do not know yet that they are on a node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,13 +104,24 @@ class Cluster(Model):
         stores = {}
         for name, (resource, record) in KINDS.items():
             store: Store[Any] = Store(resource.kind)
-            store.replace([obj for obj in self.all(resource, record) if obj.key not in self.hidden], 1)
+            found = [obj for obj in self.all(resource, record) if obj.key not in self.hidden]
+            store.replace(self._followed(name, found) if resource is resources.POD else found, 1)
             stores[name] = store
         world = World(**stores, settings=self.settings, enabled=self.enabled)
         for node in world.inventories:
             world.look(world.node(node.name))
         world.candidates.complete = True
         return world
+
+    def _followed(self, name: str, pods: list[Any]) -> list[Any]:
+        """Those that the process follows in one of its stores, as it knows them."""
+        assert UNADMITTED.only is not None
+        there = [pod for pod in pods if pod.metadata.namespace != names.NAMESPACE]
+        if name == "pods":
+            there = [pod for pod in there if names.LABEL_POOL in pod.metadata.labels]
+        else:
+            there = [p for p in there if names.LABEL_POOL not in p.metadata.labels and UNADMITTED.only(p)]
+        return [replace(p, spec=replace(p.spec, node_name=None)) if p.key in self.behind else p for p in there]
 
     def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
         self.put(resources.NODE, {"metadata": {"name": name, "labels": {}}, "status": {"conditions": [READY]}})
@@ -167,12 +182,19 @@ class Cluster(Model):
             self._collect()
 
     def pod(self, name: str, pool: str, request: str, node: str | None = None, phase: str = "Pending") -> None:
-        spec: dict[str, Any] = {
-            "containers": [{"name": "c", "resources": {"limits": {names.resource_name(pool): "1"}}}]
-        }
+        meta = {"name": name, "labels": {names.LABEL_POOL: pool}, "annotations": {names.REQUEST_ID: request}}
+        self._pod(meta, (pool,), node, phase)
+
+    def unadmitted(self, name: str, *pools: str, node: str | None = None, label: str | None = None) -> None:
+        """A pod that came to ask for these pools after its creation: without our marks, or admitted to another pool."""
+        marks = {"labels": {names.LABEL_POOL: label}, "annotations": {names.REQUEST_ID: name}} if label else {}
+        self._pod({"name": name, **marks}, pools, node, "Pending")
+
+    def _pod(self, meta: dict[str, Any], pools: tuple[str, ...], node: str | None, phase: str) -> None:
+        limits = {names.resource_name(pool): "1" for pool in pools}
+        spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
         if node:
             spec["nodeName"] = node
-        meta = {"name": name, "labels": {names.LABEL_POOL: pool}, "annotations": {names.REQUEST_ID: request}}
         self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
     def pools(self) -> set[str]:

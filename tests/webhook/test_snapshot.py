@@ -183,6 +183,15 @@ def test_pods_of_the_pool_that_are_bound_take_slots() -> None:
     assert free(snapshot) == 1
 
 
+def test_a_bound_pod_takes_a_slot_of_each_pool_that_it_asks_for() -> None:
+    """Such as one that was resized before that was refused: admitted to another pool, and here all the same."""
+    stores, snapshot = ready()
+    stores.pods.saw(versioned(world.stored_pod("p", "n0", label="other"), 3))
+    assert free(snapshot) == 0
+    stores.pods.saw(versioned(world.stored_pod("p", "n0", label="other"), 4), deleted=True)
+    assert free(snapshot) == 1
+
+
 def test_what_was_reserved_for_a_pod_that_is_bound_elsewhere_is_free() -> None:
     stores, snapshot = ready()
     stores.devices.saw(versioned(world.device("n0", 0, reservations=[world.promise("r1")]), 3))

@@ -74,11 +74,18 @@ def namespace(name: str, **labels: str) -> Namespace:
 
 
 def stored_pod(
-    name: str, node_name: str | None, *, request: str = "", devices: str = "", pool: str = POOL, units: int = 1
+    name: str,
+    node_name: str | None,
+    *,
+    request: str = "",
+    devices: str = "",
+    pool: str = POOL,
+    units: int = 1,
+    label: str | None = None,
 ) -> Pod:
-    """A pod as the cache shows it."""
+    """A pod as the cache shows it; `label`: the pool that admitted it, where it is another than it asks for."""
     meta = {
-        "name": name, "namespace": "team", "uid": f"pod-{name}", "labels": {names.LABEL_POOL: pool},
+        "name": name, "namespace": "team", "uid": f"pod-{name}", "labels": {names.LABEL_POOL: label or pool},
         "annotations": {names.REQUEST_ID: request, names.DEVICES: devices},
     }  # fmt: skip
     spec = {"nodeName": node_name, "containers": [container({names.resource_name(pool): str(units)})]}
