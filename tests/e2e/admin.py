@@ -107,17 +107,24 @@ class Admin(People):
 
     # --- pods ----------------------------------------------------------------------------------
 
-    async def run(self, name: str, pool: str | None, units: int = 1) -> Pod:
+    async def run(self, name: str, pool: str | None, units: int = 1, **limits: str) -> Pod:
         """Create a pod that shows what it has, and wait until it runs."""
-        limits = {names.resource_name(pool): str(units)} if pool else {}
+        await self.create(name, {names.resource_name(pool): str(units), **limits} if pool else limits)
+        return await self.runs(name)
+
+    async def create(self, name: str, limits: dict[str, str], **spec: Any) -> None:
+        """Create a pod that shows what it has."""
         container = {"name": "main", "image": SHOW, "imagePullPolicy": "Never", "resources": {"limits": limits}}
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
         }
         await self.client.create(resources.POD, body, NAMESPACE, manager="test")
+
+    async def runs(self, name: str) -> Pod:
+        """Wait until a pod runs."""
         await self.view.until(
             lambda: (pod := self.pod_of(name)) is not None and pod.ready, 60, lambda: str(self.pod_of(name))
         )

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.api import names
+from controllers.api import names, resources
 from sim.realnode import agents, kubelet
 from sim.realnode.cards import variable
-from tests.e2e.admin import Admin
+from tests.e2e.admin import NAMESPACE, Admin
 from tests.e2e.ask import Kubelet
 
 pytestmark = pytest.mark.e2e
@@ -82,6 +82,38 @@ async def test_a_pod_with_two_cards_has_both(admin: Admin):
     await admin.run("both", "pair", 2)
     expected = {variable(1): admin.uuid(1), variable(3): admin.uuid(3)}
     assert await admin.shown("both") == (expected, ["nvidia1", "nvidia3"])
+
+
+async def test_who_is_refused_a_pool_gets_no_card_of_it_by_a_resize(admin: Admin):
+    """A tenant with every right in the namespace; the pod goes on, and has no card."""
+    await admin.start("secret", 2, access={"namespaces": ["somebody-else"]})
+    await admin.offers("secret", 1)
+    async with admin.tenant(NAMESPACE) as tenant:
+        assert "AccessDenied" in await tenant.refusal("direct", "secret")
+        await tenant.create("sneak", {}, schedulingGates=[{"name": "example.com/wait"}])
+        refusal = await tenant.resize("sneak", NAMESPACE, {names.resource_name("secret"): "1"})
+        assert "container main limits gpu.deckhouse.io/secret=1 was not requested when the pod was created" in refusal
+        ungated = {"spec": {"schedulingGates": None}}
+        await tenant.client.merge(resources.POD, "sneak", ungated, manager="test", namespace=NAMESPACE)
+        await admin.runs("sneak")
+        refusal = await tenant.resize("sneak", NAMESPACE, {names.resource_name("secret"): "1"})
+        assert "was not requested when the pod was created" in refusal, "not while it runs, either"
+    assert await admin.shown("sneak") == ({}, [])
+    await admin.settled("secret", (1, 0, 0, 1))
+    await admin.gone("sneak")
+
+
+async def test_cpu_of_a_container_with_a_card_is_resized(admin: Admin):
+    await admin.start("resized", 0)
+    await admin.offers("resized", 1)
+    await admin.run("works", "resized", cpu="100m")
+    before = await admin.container("works")
+    assert await admin.resize("works", NAMESPACE, {"cpu": "200m"}) == ""
+    refusal = await admin.resize("works", NAMESPACE, {names.resource_name("resized"): "2"})
+    assert "only cpu and memory resources are mutable" in refusal
+    assert await admin.shown("works") == ({variable(0): admin.uuid(0)}, ["nvidia0"])
+    assert await admin.container("works") == before
+    await admin.settled("resized", (1, 1, 0, 0))
 
 
 async def test_four_pods_share_one_card_in_time_slices(admin: Admin):

@@ -19,6 +19,7 @@ from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
 from controllers.bootstrap.records import Card
 from controllers.gpupool import nodes
+from controllers.gpupool.__main__ import UNADMITTED
 from controllers.inventory.cards import read
 from tests.gpupool import world as pools
 from tests.inventory import world as inventory
@@ -183,3 +184,36 @@ def test_pools_and_pods_are_what_they_were() -> None:
         found = adapter(record).validate_python({"metadata": meta})
         assert found.metadata.annotations == meta["annotations"]
         assert found.metadata.labels == meta["labels"]
+
+
+def stranger(values: int = 0, **resources: Any) -> dict[str, Any]:
+    """A pod whose affinity names so many values."""
+    expression = {"key": "k", "operator": "NotIn", "values": [f"v{n}" for n in range(values)]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    node = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    containers = [{"name": "main", "resources": resources}]
+    meta = {"name": "p", "namespace": "team", "resourceVersion": "1"}
+    return {"metadata": meta, "spec": {"affinity": node, "containers": containers}}
+
+
+def test_nothing_is_held_of_pods_that_ask_for_no_card() -> None:
+    """The pool controller is told of every pod of the cluster."""
+    assert UNADMITTED.only is not None
+    asks = {names.resource_name("a"): "1"}
+    for limits, kept in (({}, False), ({"cpu": "1", "nvidia.com/gpu": "1"}, False), (asks, True)):
+        found = adapter(Pod).validate_python(stranger(1, limits=limits))
+        assert bool(UNADMITTED.only(found)) is kept
+
+
+def test_pods_that_were_not_admitted_are_read_cheaply_whatever_they_hold() -> None:
+    """Somebody without any right on cards cannot keep the pool controller busy with the affinity of pods."""
+    body = json.dumps(stranger(100_000)).encode()
+    took = {record: min(_reads(record, body) for _ in range(5)) for record in (Pod, TenantPod)}
+    assert took[Pod] < took[TenantPod] / 4
+
+
+def _reads(record: Any, body: bytes) -> float:
+    decode = adapter(record).validate_json
+    began = time.perf_counter()
+    decode(body)
+    return time.perf_counter() - began

@@ -6,7 +6,10 @@ import asyncio
 import os
 import signal
 import time
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from copy import copy
+from typing import Any, Self
 
 import orjson
 
@@ -36,6 +39,25 @@ class People:
         # Pods are refused until the controller has made the default ServiceAccount.
         path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
         await self.eventually(lambda: self.client.request("GET", path), 10)
+
+    @asynccontextmanager
+    async def tenant(self, namespace: str) -> AsyncIterator[Self]:
+        """Somebody who may do everything in one namespace, and nothing outside it."""
+        rule, kind = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, "rbac.authorization.k8s.io"
+        role = {"metadata": {"name": "tenant"}, "rules": [rule]}
+        subject = {"apiGroup": kind, "kind": "User", "name": f"tenant-{namespace}"}
+        about = {"apiGroup": kind, "kind": "Role", "name": "tenant"}
+        binding = {"metadata": {"name": "tenant"}, "roleRef": about, "subjects": [subject]}
+        for plural, body in (("roles", role), ("rolebindings", binding)):
+            await self.client.request("POST", f"/apis/{kind}/v1/namespaces/{namespace}/{plural}", body=body)
+        made = copy(self)
+        made.client = await Client.connect(self.plane.kubeconfig, user_agent="test")
+        made.client._session.headers["Impersonate-User"] = subject["name"]
+        try:
+            await made.eventually(lambda: made.client.request("GET", resources.POD.path(namespace)), 10)
+            yield made
+        finally:
+            await made.client.close()
 
     async def eventually(self, call: Any, seconds: float) -> bytes:
         """Repeat a request until it succeeds; raises the last refusal."""
@@ -81,6 +103,21 @@ class People:
         except ApiError as error:
             return error.message
         raise AssertionError(f"pod {name} should have been refused")
+
+    async def resize(self, name: str, namespace: str, limits: dict[str, str]) -> str:
+        """Change what a pod's first container asks for, by subresource resize; returns how that was refused."""
+        containers = orjson.loads(await self.client.get(resources.POD, name, namespace))["spec"]["containers"]
+        asked = containers[0].setdefault("resources", {})
+        for kind in ("limits", "requests"):
+            asked[kind] = asked.get(kind, {}) | limits
+        body = {"spec": {"containers": containers}}
+        try:
+            await self.client.merge(
+                resources.POD, name, body, manager="test", namespace=namespace, subresource="resize"
+            )
+        except ApiError as error:
+            return error.message
+        return ""
 
     async def ready_nodes(self, count: int = 4) -> None:
         # Where a test begins, not what it is about: a machine that is busy with other things gets its time.

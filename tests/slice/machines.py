@@ -1,0 +1,38 @@
+"""Simulated machines of one test: they join the shared cluster, and die."""
+
+from __future__ import annotations
+
+import time
+
+from controllers.api import resources
+from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.domain.clock import stamp
+from sim.nodes import names as sim_names
+from sim.nodes.manifests import create_nodes, node_manifests
+from tests.slice.people import People
+
+
+def cards(people: People, node: str) -> list[str]:
+    """Names of a node's cards."""
+    return sorted(device.name for device in people.view.devices if device.status.node_name == node)
+
+
+async def joins(people: People, node: str) -> None:
+    """A node of four cards, whose name ends in -1, comes and is prepared."""
+    await create_nodes(people.client, node_manifests(["l40s-4"], prefix=node.removesuffix("-1")))
+
+    def ready() -> bool:
+        inventory = people.view.inventories.get(node)
+        return inventory is not None and is_true(inventory.status.conditions, READY_FOR_POOLING)
+
+    await people.view.until(lambda: ready() and bool(cards(people, node)), 120, lambda: f"{node} is not ready")
+
+
+async def dies(people: People, node: str) -> None:
+    """Nobody plays its kubelet, nor any program there, any more."""
+    marks = {"metadata": {"annotations": {sim_names.FAKE: None}}}
+    await people.client.merge(resources.NODE, node, marks, manager="test")
+    now = stamp(time.time())
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": now}
+    body = {"status": {"conditions": [unknown | {"message": "Kubelet stopped posting node status."}]}}
+    await people.client.merge(resources.NODE, node, body, manager="test", subresource="status")
