@@ -94,3 +94,10 @@ class TenantPod(Pod):
 
     metadata: TenantMeta = Field(default_factory=ObjectMeta)
     spec: TenantSpec = Field(default_factory=TenantSpec)
+
+
+@record
+class UnadmittedPod(Pod):
+    """A pod that asks for cards and was admitted to no pool: what it asks for, and where it runs."""
+
+    metadata: TenantMeta = Field(default_factory=ObjectMeta)

@@ -15,9 +15,9 @@ from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING, find, is_t
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
-from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.settings import Settings
-from controllers.api.tenant import TenantPod
+from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain.agents import api_server
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.domain.request import pools_of
@@ -39,6 +39,7 @@ from controllers.runtime.settings import module_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from controllers.api.kube import Pod
     from controllers.api.meta import KubeObject
     from controllers.runtime.plan import Plan
 
@@ -255,7 +256,7 @@ async def wire(process: Process) -> None:
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
         nodes=process.reflect(resources.NODE, Node),
         pods=process.reflect(resources.POD, TenantPod, scope=ADMITTED),
-        unadmitted=process.reflect(resources.POD, Pod, scope=UNADMITTED, second="unadmitted pods"),
+        unadmitted=process.reflect(resources.POD, UnadmittedPod, scope=UNADMITTED, second="unadmitted pods"),
         configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
         agent_image=process.args.agent_image,

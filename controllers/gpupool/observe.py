@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import Candidate
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
-    from controllers.api.tenant import TenantPod
+    from controllers.api.tenant import TenantPod, UnadmittedPod
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
     from controllers.runtime.store import Store
@@ -176,7 +176,7 @@ class World:
     nodes: Store[Node]
     pods: Store[TenantPod]
     """Pods that a pool admitted: they carry its label."""
-    unadmitted: Store[Pod]
+    unadmitted: Store[UnadmittedPod]
     """Pods that ask for cards without the label of a pool."""
     configs: Store[ConfigMap]
     daemonsets: Store[DaemonSet]

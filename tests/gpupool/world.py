@@ -12,7 +12,7 @@ from controllers.api.gpupool import AllocationSpec, GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
-from controllers.api.tenant import TenantPod
+from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "inventories": (resources.GPUNODEINVENTORY, GPUNodeInventory),
     "nodes": (resources.NODE, Node),
     "pods": (resources.POD, TenantPod),
-    "unadmitted": (resources.POD, Pod),
+    "unadmitted": (resources.POD, UnadmittedPod),
     "configs": (resources.CONFIGMAP, ConfigMap),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }

@@ -16,7 +16,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Pod
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
-from controllers.api.tenant import TenantPod
+from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.bootstrap.records import Card
 from controllers.gpupool import nodes
 from controllers.gpupool.__main__ import UNADMITTED
@@ -102,7 +102,9 @@ WANTED = {names.ASSIGNMENT: "a", names.RETURN: "true", names.LABEL_IGNORE: "true
 OF_PODS = {names.REQUEST_ID: "r", names.DEVICES: "d"}
 
 
-@pytest.mark.parametrize(("record", "kept"), [(GPUDevice, WANTED), (Card, WANTED), (TenantPod, OF_PODS)])
+@pytest.mark.parametrize(
+    ("record", "kept"), [(GPUDevice, WANTED), (Card, WANTED), (TenantPod, OF_PODS), (UnadmittedPod, OF_PODS)]
+)
 def test_caches_hold_of_annotations_what_is_read(record: Any, kept: dict[str, str]) -> None:
     """Thousands of cards, or of pods that have ended and are not deleted, with a quarter of a megabyte each."""
     meta = {"name": "x", "annotations": {**FLOOD, **kept}, "labels": {names.LABEL_POOL: "a"}}
@@ -201,15 +203,15 @@ def test_nothing_is_held_of_pods_that_ask_for_no_card() -> None:
     assert UNADMITTED.only is not None
     asks = {names.resource_name("a"): "1"}
     for limits, kept in (({}, False), ({"cpu": "1", "nvidia.com/gpu": "1"}, False), (asks, True)):
-        found = adapter(Pod).validate_python(stranger(1, limits=limits))
+        found = adapter(UnadmittedPod).validate_python(stranger(1, limits=limits))
         assert bool(UNADMITTED.only(found)) is kept
 
 
 def test_pods_that_were_not_admitted_are_read_cheaply_whatever_they_hold() -> None:
     """Somebody without any right on cards cannot keep the pool controller busy with the affinity of pods."""
     body = json.dumps(stranger(100_000)).encode()
-    took = {record: min(_reads(record, body) for _ in range(5)) for record in (Pod, TenantPod)}
-    assert took[Pod] < took[TenantPod] / 4
+    took = {record: min(_reads(record, body) for _ in range(5)) for record in (UnadmittedPod, TenantPod)}
+    assert took[UnadmittedPod] < took[TenantPod] / 4
 
 
 def _reads(record: Any, body: bytes) -> float:
