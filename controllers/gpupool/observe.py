@@ -241,8 +241,11 @@ class World:
         unlabelled = {pod.key: pod for name in homes for pod in self._pods(UNLABELLED, name)}
         return ObservedLayout(config, self._pods(BY_NODE, node), tuple(unlabelled.values()), frozenset().union(*lists))
 
+    def pods_of(self, pool: str) -> tuple[Pod, ...]:
+        """Pods that hold cards of a pool or may yet, admitted or not."""
+        return self._pods(BY_POOL, pool)
+
     def _pods(self, index: str, value: str) -> tuple[Pod, ...]:
-        """Pods that hold cards or may yet, admitted or not."""
         return *self.pods.by(index, value), *self.unadmitted.by(index, value)
 
     def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
@@ -271,7 +274,7 @@ class World:
             claimants=claimants,
             nodes={node: self._facts(node) for node in homes | coming},
             positions=positions,
-            pods=self._pods(BY_POOL, name),
+            pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
@@ -299,7 +302,7 @@ class World:
             claimants=(),
             nodes={node: self._facts(node) for node in nodes},
             positions={},
-            pods=self._pods(BY_POOL, name),
+            pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),

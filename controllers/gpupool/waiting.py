@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import DeviceState, GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Node
+    from controllers.api.kube import Node, Pod
     from controllers.api.tenant import TenantPod
     from controllers.domain.slots import Card, NodeSlots
     from controllers.gpupool.observe import World
@@ -54,8 +54,8 @@ class ObservedQueue:
     """Pods of the pool that are on no node and have not ended."""
     members: tuple[GPUDevice, ...]
     nodes: Mapping[str, Node]
-    bound: tuple[TenantPod, ...] = ()
-    """The pool's pods that are on a node."""
+    bound: tuple[Pod, ...] = ()
+    """Pods that are on a node and hold cards of the pool."""
     turns: Mapping[str, float] = field(default_factory=dict)
     """When a request was last reserved for anew, in seconds since the epoch."""
     reservation_ttl: float = 120.0
@@ -74,7 +74,7 @@ def observe(world: World, name: str, turns: Mapping[str, float]) -> ObservedQueu
         unbound=tuple(unbound),
         members=tuple(members),
         nodes={name: node for name, node in found.items() if node is not None},
-        bound=tuple(pod for pod in world.pods.by(BY_POOL, name) if pod.node is not None),
+        bound=tuple(pod for pod in world.pods_of(name) if pod.node is not None),
         turns=turns,
         reservation_ttl=world.settings.admission.reservation_ttl,
         unseen_ttl=world.settings.admission.unseen_ttl,
@@ -168,7 +168,7 @@ def _slots(seen: ObservedQueue, now: float) -> dict[str, NodeSlots]:
     cards: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in seen.members:
         cards[device.status.node_name or ""].append(device)
-    pods: dict[str, list[TenantPod]] = defaultdict(list)
+    pods: dict[str, list[Pod]] = defaultdict(list)
     promised = {r.request_id: d.status.node_name or "" for d in seen.members for r in d.status.reservations}
     for pod in seen.bound:
         pods[pod.node or ""].append(pod)

@@ -42,6 +42,10 @@ def counts(made: Cluster) -> tuple[int, int, int]:
     return capacity.total, capacity.used, capacity.available
 
 
+def promised(made: Cluster) -> list[str]:
+    return [r.pod for device in made.all(resources.GPUDEVICE, GPUDevice) for r in device.status.reservations]
+
+
 def members(made: Cluster) -> list[str]:
     return [d.name for d in made.all(resources.GPUDEVICE, GPUDevice) if d.status.pool_ref is not None]
 
@@ -83,6 +87,20 @@ def test_one_that_waits_holds_nothing_and_is_reserved_for_by_nobody(label: str |
 
     assert counts(made) == (2, 0, 2)
     assert waiting.observe(made.view(), "a", {}) is None
+
+
+@ADMITTED
+def test_who_waits_is_not_reserved_what_it_runs_on(label: str | None) -> None:
+    made = pooled()
+    for name in ("one", "two"):
+        made.unadmitted(name, "a", node="n1", label=label)
+    made.pod("waits", "a", "r")
+    made.settle()
+    assert promised(made) == []
+
+    made.drop(resources.POD, "default/two")
+    made.settle()
+    assert promised(made) == ["waits"]
 
 
 @ADMITTED

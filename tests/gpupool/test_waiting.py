@@ -76,7 +76,7 @@ class Pool(Model):
         for name, (resource, record) in kinds.items():
             stores[name] = Store[Any](resource.kind)
             stores[name].replace(self.all(resource, record), 1)
-        return World(**stores)
+        return World(**stores, unadmitted=Store("Pod"))
 
     def step(self, stop_after: int | None = None) -> int:
         """One reconciliation, or its beginning; returns the writes that it wanted."""
