@@ -55,6 +55,16 @@ def change(made: Cluster, **allocation: Any) -> None:
     made._touch(("GPUPool", "a"))
 
 
+def withdrawn_as_it_was_bound(made: Cluster) -> None:
+    """The plugin withdraws the pool's cards, and pod `p` gets a node, of which the cache does not know: no further."""
+    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.plugin()
+    made.objects["Pod", "default/p"]["spec"]["nodeName"] = "n1"
+    made.behind = frozenset({"default/p"})
+    with pytest.raises(ConflictError):
+        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+
+
 @ADMITTED
 def test_it_is_counted_where_it_runs_before_kubelet_tells(label: str | None) -> None:
     made = pooled()
@@ -125,12 +135,7 @@ def test_no_card_leaves_when_it_was_bound_a_moment_ago(label: str | None) -> Non
     made.unadmitted("harmless", "a")
     for card in CARDS:
         made.annotate(card, None)
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
-    made.plugin()
-    made.objects["Pod", "default/p"]["spec"]["nodeName"] = "n1"
-    made.behind = frozenset({"default/p"})
-    with pytest.raises(ConflictError):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    withdrawn_as_it_was_bound(made)
     assert members(made) == list(CARDS)
 
     made.drop(resources.POD, "default/p")
@@ -176,12 +181,7 @@ def test_maintenance_does_not_end_when_it_was_bound_a_moment_ago() -> None:
     made = pooled()
     made.unadmitted("p", "a")
     change(made, mode="TimeSlice")
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
-    made.plugin()
-    made.objects["Pod", "default/p"]["spec"]["nodeName"] = "n1"
-    made.behind = frozenset({"default/p"})
-    with pytest.raises(ConflictError):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    withdrawn_as_it_was_bound(made)
     assert pool(made).status.applied_allocation.mode == "Exclusive"  # type: ignore[union-attr]
 
 

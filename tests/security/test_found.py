@@ -34,6 +34,7 @@ PODS = [
     pod("zero", {names.resource_name("a"): "0"}),
     pod("over", A, phase="Succeeded"),
     pod("sneak", A),
+    pod("thousands", {names.resource_name("a"): "2k"}),
     pod("other", A, B, by="a", cards="n-0000:01:00.0"),
     pod("more", A, {names.resource_name("a"): "4"}, by="a", cards="n-0000:01:00.0"),
 ]
@@ -49,6 +50,7 @@ def test_pods_that_went_past_the_webhook_are_listed() -> None:
     )
     assert made.stdout.splitlines() == [
         "team/sneak asks for 1 of a; admitted to no pool, cards chosen: 0",
+        "team/thousands asks for 1000 of a; admitted to no pool, cards chosen: 0",
         "team/other asks for 1 of a, 1 of b; admitted to a, cards chosen: 1",
         "team/more asks for 1 of a, 4 of a; admitted to a, cards chosen: 1",
     ]

@@ -19,6 +19,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 CPU = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
 MORE = {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}
 EMPTY = {"name": "empty", "image": "none"}
+ZEROS = {f"gpu.deckhouse.io/p{n}": "0" for n in range(20)}
 SIDECAR = {"name": "sidecar", "image": "none", "restartPolicy": "Always"}
 
 
@@ -53,7 +54,7 @@ def pods(kube: harness.Kube) -> Iterator[harness.Kube]:
         pod("busy", containers=[container(**CPU)]),
         pod("gpu", marks=True, containers=[container(**gpu), EMPTY], initContainers=[SIDECAR]),
         pod("bare", marks=True, containers=[container(**asking())]),
-        pod("many", marks=True, containers=[container(**both(gpu, {"limits": dict(ZEROS)}))]),
+        pod("many", marks=True, containers=[container(**both(gpu, {"limits": ZEROS}))]),
         pod("wide", marks=True, containers=[*wide(gpu), EMPTY]),
         pod("zeros", marks=True, containers=[*wide({"limits": dict(list(ZEROS.items())[:2])}), EMPTY]),
     )
@@ -66,9 +67,6 @@ def pods(kube: harness.Kube) -> Iterator[harness.Kube]:
         finally:
             for body in made:
                 kube.delete(f"{PODS}/{body['metadata']['name']}?gracePeriodSeconds=0")
-
-
-ZEROS = {f"gpu.deckhouse.io/p{n}": "0" for n in range(20)}
 
 
 def test_a_pod_that_asked_for_nothing_gets_no_card_by_a_resize(pods: harness.Kube) -> None:
