@@ -1,22 +1,21 @@
-"""Clusters for the tests: real ones, each started once for a session and shared."""
+"""What every room of tests has: its worker's lot of control planes, and the usual cluster."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import hypothesis  # noqa: F401 - imported late, by its plugin, it trips over a bug of CPython 3.11's ast
 import pytest
 import structlog
 
-from sim import controlplane
-from sim.cluster import Options, bring_up
+from sim.cluster import Options
 from sim.controlplane import ControlPlane
-from sim.module.processes import Timers
 from sim.view import View
+from tests.kit import planes
+from tests.kit.lot import Lot
 
-TIMERS = Timers(lease_duration=3.0, renew_deadline=2.0, retry_period=0.4, watch_idle=20.0)
+pytest_plugins = ("tests.kit.rooms", "tests.kit.record", "tests.kit.side_by_side")
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +28,17 @@ def logs_as_they_were() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A cluster with the module's four processes, the simulated agent and four GPU nodes."""
-    folder: Path = tmp_path_factory.mktemp("cluster")
-    plane = bring_up(folder, Options(timers=TIMERS))
-    try:
-        yield plane
-    finally:
-        controlplane.down(folder)
+def lot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lot]:
+    """The control plane that this worker has; fixtures of a module's scope ask it."""
+    made = Lot(lambda: tmp_path_factory.mktemp("plane"))
+    yield made
+    made.clear()
+
+
+@pytest.fixture(scope="module")
+def cluster(lot: Lot) -> ControlPlane:
+    """A cluster with the module's four processes, the simulated agent and four GPU nodes; files share it."""
+    return lot.take("usual", lambda folder: planes.module(folder, Options(timers=planes.TIMERS)))
 
 
 @pytest.fixture

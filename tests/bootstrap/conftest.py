@@ -8,17 +8,17 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from sim import controlplane, programs
-from sim.cluster import Options, bring_up
+from sim import controlplane
+from sim.cluster import Options
 from sim.module.identities import kubeconfig_for
-from sim.module.install import Tools
 from sim.module.processes import exporter_url
 from tests.bootstrap.fleet import Fleet
-from tests.conftest import TIMERS
 from tests.inventory.plane import Plane
+from tests.kit import planes
+from tests.kit.lot import Lot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from sim.controlplane import ControlPlane
 
@@ -26,22 +26,19 @@ if TYPE_CHECKING:
 VALUES = {"gpuControlPlane.policies.statusWriters": "{kubernetes-admin}"}
 
 
-@pytest.fixture(scope="session")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+@pytest.fixture(scope="module")
+def bare(lot: Lot) -> ControlPlane:
     """Nobody of the module runs; the tests start its processes."""
-    plane = bring_up(tmp_path_factory.mktemp("bare"), Options(nodes=0, module=(), values=VALUES))
-    yield plane
-    controlplane.down(plane.dir)
+    options = Options(nodes=0, module=(), values=VALUES)
+    return lot.take("without processes", lambda folder: planes.module(folder, options))
 
 
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+@pytest.fixture(scope="module")
+def prepared(lot: Lot) -> ControlPlane:
     """Inventory and bootstrap run."""
     processes = (names.INVENTORY, names.BOOTSTRAP)
-    options = Options(nodes=0, module=processes, timers=TIMERS, values=VALUES)
-    plane = bring_up(tmp_path_factory.mktemp("prepared"), options)
-    yield plane
-    controlplane.down(plane.dir)
+    options = Options(nodes=0, module=processes, timers=planes.TIMERS, values=VALUES)
+    return lot.take("bootstrap", lambda folder: planes.module(folder, options))
 
 
 @pytest.fixture
@@ -51,10 +48,10 @@ async def plane(bare: ControlPlane) -> AsyncIterator[Plane]:
     await client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def flags(bare: ControlPlane) -> dict[str, list[str]]:
     """Flags of the processes that the tests start, by module: their own identities, and where exporters answer."""
-    tools = Tools(bare.kubectl, programs.ensure(["helm"])["helm"], bare.kubeconfig)
+    tools = planes.tools(bare)
     folder = bare.dir / "pki" / "identities"
     port = controlplane.status(bare.dir).processes["simulated-agent"].ports["exporters"]
     accounts = {"controllers.inventory": names.INVENTORY, "controllers.bootstrap": names.BOOTSTRAP}

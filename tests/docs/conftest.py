@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from sim import controlplane
-from sim.cluster import Options, bring_up
+from sim.cluster import Options
 from sim.controlplane import ControlPlane
 from sim.docs.record import ready
 from sim.docs.terminal import Terminal
 from tests.docs.site import ROOT
+from tests.kit import planes
+from tests.kit.lot import Lot
 
 
-@pytest.fixture(scope="package")
-def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    folder: Path = tmp_path_factory.mktemp("readers")
-    plane = bring_up(folder / "cluster", Options())
-    try:
+@contextmanager
+def _readers(folder: Path) -> Iterator[ControlPlane]:
+    with planes.module(folder / "cluster", Options()) as plane:
         ready(Terminal.of(plane, ROOT, folder / "start", ""))
         yield plane
-    finally:
-        controlplane.down(folder / "cluster")
+
+
+@pytest.fixture(scope="module")
+def readers(lot: Lot) -> ControlPlane:
+    return lot.take("readers", _readers)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,16 @@ import pytest
 from controllers.api import names, resources
 from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS
 from controllers.runtime.errors import NotFound
-from sim import controlplane, programs
-from sim.cluster import Options, bring_up
+from sim import controlplane
+from sim.cluster import Options
 from sim.controlplane import ControlPlane
 from sim.module.balance import NAME as BALANCER
 from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, Tools
 from sim.programs import catalog
 from sim.view import View
+from tests.kit import planes
+from tests.kit.lot import Lot
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -34,14 +36,9 @@ GPUPOOLS = "gpupools.gpu.deckhouse.io"
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(lot: Lot) -> ControlPlane:
     """A cluster of its own: nothing of the module is left in it at the end."""
-    folder = tmp_path_factory.mktemp("install")
-    made = bring_up(folder, Options(nodes=2))
-    try:
-        yield made
-    finally:
-        controlplane.down(folder)
+    return lot.take("install", lambda folder: planes.module(folder, Options(nodes=2)))
 
 
 @pytest.fixture
@@ -53,7 +50,7 @@ async def people(plane: ControlPlane) -> AsyncIterator[People]:
 @pytest.fixture(scope="module")
 def tools(plane: ControlPlane) -> Tools:
     """With the hooks' identities and roles in force, as Helm makes them before it runs the hooks."""
-    made = Tools(plane.kubectl, programs.ensure(("helm",))["helm"], plane.kubeconfig)
+    made = planes.tools(plane)
     shown = [f"--show-only=templates/{name}/rbac-for-us.yaml" for name in (names.MANAGER_CRDS, names.MANAGER_CLEANUP)]
     version = catalog.unit_of("kube-apiserver").version
     chart = [str(made.helm), "template", "gpu-control-plane", str(ROOT), f"--kube-version={version}", *shown]

@@ -8,21 +8,19 @@ import pytest
 
 from controllers.runtime.client import Client
 from tests.inventory.plane import Plane
+from tests.kit import planes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from tests.kit.lot import Lot
 
 
 @pytest.fixture(scope="module")
-def inventory_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def inventory_plane(lot: Lot, request: pytest.FixtureRequest) -> Path:
     """etcd and an API server for one file of tests, nothing that acts by itself; the administrator's kubeconfig."""
-    from sim import controlplane
-
-    folder = tmp_path_factory.mktemp("inventory") / "plane"
-    plane = controlplane.up(folder, with_controller_manager=False, with_scheduler=False, with_kwok=False)
-    yield plane.kubeconfig
-    controlplane.down(folder)
+    return lot.take(request.node.nodeid, lambda folder: planes.plane(folder, **planes.ALONE)).kubeconfig
 
 
 @pytest.fixture

@@ -7,29 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.runtime.client import Client
+from tests.kit import planes
 from tests.nodeagent.discover.node import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from sim.controlplane import ControlPlane
+    from tests.kit.lot import Lot
 
 
-@pytest.fixture(scope="session")
-def agent_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+@pytest.fixture(scope="module")
+def agent_plane(lot: Lot) -> ControlPlane:
     """etcd and an API server, nothing that acts by itself, with CRDs and chart."""
-    from sim import controlplane, programs
-    from sim.module.install import Tools, install_chart, install_crds
-
-    folder = tmp_path_factory.mktemp("agent") / "plane"
-    plane = controlplane.up(folder, with_controller_manager=False, with_scheduler=False, with_kwok=False)
-    try:
-        tools = Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
-        install_crds(tools)
-        install_chart(tools, {})
-        yield plane
-    finally:
-        controlplane.down(folder)
+    return lot.take("nodeagent", lambda folder: planes.with_chart(folder, **planes.ALONE))
 
 
 @pytest.fixture

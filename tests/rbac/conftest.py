@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +12,14 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from sim import controlplane, programs
-from sim.cluster import Options, bring_up
+from sim import programs
+from sim.cluster import Options
 from sim.controlplane.layout import Layout
 from sim.module.install import CRD_FOLDERS, Tools, apply_crds, install_chart, make_namespace
 from sim.module.processes import Timers
 from sim.view import View
+from tests.kit import planes
+from tests.kit.lot import Lot
 from tests.nodeagent.discover.node import Cluster
 from tests.rbac import agents, grants, hooks
 from tests.rbac.log import Log
@@ -45,25 +48,25 @@ class Played:
     plane: ControlPlane
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chart() -> Chart:
     """The module's RBAC, as Helm renders it."""
     helm = programs.ensure(["helm"])["helm"]
     return grants.read(harness.render(helm, release_namespace=names.NAMESPACE), names.NAMESPACE)
 
 
-@pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+@pytest.fixture(scope="module")
+def played(lot: Lot) -> Played:
     """The whole story, once."""
-    folder = tmp_path_factory.mktemp("rbac")
+    return lot.take("rbac", _played)
+
+
+@contextmanager
+def _played(folder: Path) -> Iterator[Played]:
     of_agents = _agents(folder)
     options = Options(profile="mixed-2=1,t4-4=1", timers=TIMERS, audit_policy=POLICY, apiserver_flags=OWNERS)
-    plane = bring_up(folder / "module", options)
-    try:
-        of_processes = asyncio.run(_processes(plane))
-        yield Played(of_agents | of_processes, plane)
-    finally:
-        controlplane.down(plane.dir)
+    with planes.module(folder / "module", options) as plane:
+        yield Played(of_agents | asyncio.run(_processes(plane)), plane)
 
 
 async def _processes(plane: ControlPlane) -> frozenset[Use]:
@@ -72,7 +75,7 @@ async def _processes(plane: ControlPlane) -> frozenset[Use]:
         people = People(plane, view)
         await people.settings(**QUICK)
         await people.ready_nodes(2)
-        story, tools = Story(people, log), Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
+        story, tools = Story(people, log), planes.tools(plane)
         await story.pools_and_pods()
         await story.modes()
         await story.hands()
@@ -87,19 +90,14 @@ async def _processes(plane: ControlPlane) -> frozenset[Use]:
 
 def _agents(folder: Path) -> frozenset[Use]:
     """etcd and an API server, nothing that acts by itself: the real programs of nodes, and those of Helm's hooks."""
-    plane = controlplane.up(
-        folder / "agents", with_controller_manager=False, with_scheduler=False, with_kwok=False, audit_policy=POLICY
-    )
-    try:
-        tools = Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
+    with planes.plane(folder / "agents", audit_policy=POLICY, **planes.ALONE) as plane:
+        tools = planes.tools(plane)
         make_namespace(tools)
         asyncio.run(hooks.install(plane, tools, folder))
         apply_crds(tools, *sorted(CRD_FOLDERS[0].glob("nodefeature*.yaml")))
         install_chart(tools, {})
         asyncio.run(_play_agents(plane, tools, folder))
         return frozenset(Log(Layout(plane.dir).log("audit")).refresh())
-    finally:
-        controlplane.down(plane.dir)
 
 
 async def _play_agents(plane: ControlPlane, tools: Tools, folder: Path) -> None:

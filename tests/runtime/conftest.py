@@ -1,4 +1,4 @@
-"""A real API server for the session, and for each test a namespace, a client and a fault proxy."""
+"""A real API server, and for each test a namespace, a client and a fault proxy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ import yaml
 from controllers.api.resources import GPUDEVICE, NAMESPACE, Resource
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound
+from tests.kit import planes
 from tests.runtime.helpers import Space
-from tests.tools import apiserver
 from tests.tools.faultproxy import FaultProxy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+
+    from tests.kit.lot import Lot
+    from tests.tools.apiserver import Server
 
 CRD = Path(__file__).parents[2] / "crds" / "gpudevice.yaml"
 
@@ -27,16 +30,14 @@ CRD = Path(__file__).parents[2] / "crds" / "gpudevice.yaml"
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apiserver.Server]:
+@pytest.fixture(scope="module")
+def server(lot: Lot) -> Server:
     """One etcd and one kube-apiserver."""
-    started = apiserver.start(tmp_path_factory.mktemp("apiserver"))
-    yield started
-    apiserver.stop(started)
+    return lot.take("runtime", planes.server)
 
 
 @pytest.fixture
-async def admin(server: apiserver.Server, tmp_path: Path) -> AsyncIterator[Client]:
+async def admin(server: Server, tmp_path: Path) -> AsyncIterator[Client]:
     """Talks to the API server directly: what others do."""
     client = await Client.connect(server.kubeconfig(tmp_path / "admin.kubeconfig"), user_agent="admin")
     yield client
@@ -44,7 +45,7 @@ async def admin(server: apiserver.Server, tmp_path: Path) -> AsyncIterator[Clien
 
 
 @pytest.fixture
-async def proxy(server: apiserver.Server) -> AsyncIterator[FaultProxy]:
+async def proxy(server: Server) -> AsyncIterator[FaultProxy]:
     """What the client under test talks to."""
     started = await FaultProxy(server).start()
     yield started
@@ -52,7 +53,7 @@ async def proxy(server: apiserver.Server) -> AsyncIterator[FaultProxy]:
 
 
 @pytest.fixture
-def through_proxy(server: apiserver.Server, proxy: FaultProxy, tmp_path: Path) -> Path:
+def through_proxy(server: Server, proxy: FaultProxy, tmp_path: Path) -> Path:
     """A kubeconfig that leads through the proxy."""
     return server.kubeconfig(tmp_path / "proxy.kubeconfig", url=proxy.url)
 

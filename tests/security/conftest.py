@@ -8,19 +8,19 @@ import pytest
 
 from controllers.api import names
 from tests.security.someone import Someone
-from tests.templates.conftest import bare, first_install, kube
+from tests.templates.conftest import installed, kube
 from tests.templates.harness import NAMESPACE, eventually
 
 if TYPE_CHECKING:
     from tests.templates import harness
 
-__all__ = ["bare", "first_install", "kube"]
+__all__ = ["installed", "kube"]
 NODE_A = "/api/v1/nodes/node-a"
 OURS = "/apis/admissionregistration.k8s.io/v1/{}/gpu-control-plane"
 KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded(kube: harness.Kube) -> harness.Kube:
     """The API server once it refuses what the policies of this folder's tests refuse."""
     kubelet, webhook = Someone.kubelet(kube, "node-a"), kube.account(names.WEBHOOK)

@@ -29,7 +29,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
 from controllers.inventory import rule
 from controllers.inventory.cards import read
-from sim.controlplane import ProcessSpec, Ready, add_process, down, remove_process, up, wait_ready
+from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.errors import UserError
 from sim.hardware import load
@@ -37,6 +37,7 @@ from sim.nodes import discover, kubelet, node_manifests, parse_profile, plugin
 from sim.nodes.identity import Identities
 from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
+from tests.kit import planes
 
 REPOSITORY = Path(__file__).parents[2]
 NAMESPACE = "d8-gpu-operator"
@@ -379,12 +380,8 @@ def kubectl(plane, *args):
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plane")
-    try:
-        yield up(folder)
-    finally:
-        down(folder)
+def plane(lot):
+    return lot.take("agent", planes.plane)
 
 
 @pytest.fixture(scope="module")

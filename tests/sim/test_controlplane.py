@@ -34,6 +34,7 @@ from sim.controlplane.ports import free_ports
 from sim.controlplane.procfs import Identity
 from sim.controlplane.state import ProcessState, State, read_state, write_atomically
 from sim.errors import UserError
+from tests.kit import planes
 
 
 def eventually(condition, timeout=20.0):
@@ -335,12 +336,9 @@ def test_unusable_directory_is_a_persons_error(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory):
+def plane(lot):
     """One control plane for all tests that do not break it."""
-    folder = tmp_path_factory.mktemp("plane") / "run"
-    plane = up(folder)
-    yield plane
-    down(folder)
+    return lot.take("whole", planes.plane)
 
 
 def kubectl(plane, *args, stdin=None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -11,10 +11,11 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.crdgen import config_values
 from controllers.runtime.errors import ApiError
-from sim import controlplane
-from sim.cluster import Options, bring_up
+from sim.cluster import Options
 from sim.controlplane import ControlPlane
 from sim.module.processes import Timers
+from tests.kit import planes
+from tests.kit.lot import Lot
 from tests.slice.live import PATIENCE, POOL, TEAM, Live
 from tests.slice.people import People
 from tests.slice.settings_cases import CASES, FIELDS
@@ -41,19 +42,13 @@ def test_every_setting_has_a_case() -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def cluster(lot: Lot) -> ControlPlane:
     """A cluster of its own: what is set here is set for everybody.
 
     Its leases are long: a process that ends because a busy machine kept it from renewing one is not what is asked here.
     """
-    folder = tmp_path_factory.mktemp("settings")
-    plane = bring_up(
-        folder, Options(profile="a30-4=4", timers=Timers(lease_duration=90.0, renew_deadline=60.0, retry_period=2.0))
-    )
-    try:
-        yield plane
-    finally:
-        controlplane.down(folder)
+    options = Options(profile="a30-4=4", timers=Timers(lease_duration=90.0, renew_deadline=60.0, retry_period=2.0))
+    return lot.take("settings", lambda folder: planes.module(folder, options))
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
-"""One scratch API server with the chart installed, for all tests of the chart."""
+"""One API server with the chart in force, for all tests of the chart."""
 
 from __future__ import annotations
 
-from subprocess import CompletedProcess
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,38 +13,61 @@ from tests.templates.harness import FEATURES, GROUP, asking, eventually, install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from tests.kit.lot import Lot
 
 
 PODS = "/api/v1/namespaces/default/pods"
 
 
-@pytest.fixture(scope="session")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
-    """An API server with the CRDs of others and two nodes; the chart is not there yet."""
-    with harness.scratch(tmp_path_factory.mktemp("plane")) as kube:
-        answer = kube.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", node_feature_crd())
-        assert answer.code == 201, answer.message
-        for node in ("node-a", "node-b"):
-            assert kube.create("/api/v1/nodes", {"metadata": {"name": node}}).code == 201
-        # No controller manager makes it here, and a pod needs one.
-        account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
-        assert kube.create("/api/v1/namespaces/default/serviceaccounts", account).code == 201
-        yield kube
+@dataclass(frozen=True)
+class Installed:
+    """The API server with the chart in force, and how kubectl fared with it."""
+
+    kube: harness.Kube
+    first_install: CompletedProcess[str]
 
 
-@pytest.fixture(scope="session")
-def first_install(bare: harness.Kube) -> CompletedProcess[str]:
-    """How kubectl fared."""
-    return install(bare)
+@pytest.fixture(scope="module")
+def installed(lot: Lot) -> Installed:
+    """One for the tests of the chart and of its security."""
+    return lot.take("chart", _installed)
 
 
-@pytest.fixture(scope="session")
-def kube(bare: harness.Kube, first_install: CompletedProcess[str]) -> harness.Kube:
+@pytest.fixture(scope="module")
+def kube(installed: Installed) -> harness.Kube:
     """The API server with the chart in force: one GPUDevice for each node, a node's inventory and a pool."""
-    assert first_install.returncode == 0, first_install.stderr
+    return installed.kube
+
+
+@contextmanager
+def _installed(folder: Path) -> Iterator[Installed]:
+    with harness.scratch(folder) as kube:
+        _others(kube)
+        first_install = install(kube)
+        assert first_install.returncode == 0, first_install.stderr
+        _ours(kube)
+        yield Installed(kube, first_install)
+
+
+def _others(kube: harness.Kube) -> None:
+    """The CRDs of others, and two nodes."""
+    answer = kube.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", node_feature_crd())
+    assert answer.code == 201, answer.message
+    for node in ("node-a", "node-b"):
+        assert kube.create("/api/v1/nodes", {"metadata": {"name": node}}).code == 201
+    # No controller manager makes it here, and a pod needs one.
+    account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
+    assert kube.create("/api/v1/namespaces/default/serviceaccounts", account).code == 201
+
+
+def _ours(kube: harness.Kube) -> None:
+    """The objects that tests ask for by name; returns when every policy is in force."""
     for plural in ("gpudevices", "gpunodeinventories", "gpupools"):
-        eventually(lambda plural=plural: bare.get(f"{GROUP}/{plural}").code == 200, f"{plural} are not served")
-    eventually(lambda: bare.get(FEATURES).code == 200, "nodefeatures are not served")
+        eventually(lambda plural=plural: kube.get(f"{GROUP}/{plural}").code == 200, f"{plural} are not served")
+    eventually(lambda: kube.get(FEATURES).code == 200, "nodefeatures are not served")
     made = [
         ("gpudevices", "GPUDevice", "card-a", {}),
         ("gpudevices", "GPUDevice", "card-b", {}),
@@ -55,16 +79,15 @@ def kube(bare: harness.Kube, first_install: CompletedProcess[str]) -> harness.Ku
     ]
     for plural, kind, name, rest in made:
         body = {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": kind, "metadata": {"name": name}, **rest}
-        answer = bare.create(f"{GROUP}/{plural}", body)
+        answer = kube.create(f"{GROUP}/{plural}", body)
         assert answer.code == 201, answer.message
-    assert bare.create(PODS, pod("resized")).code == 201
-    eventually(lambda: all(_in_force(bare)), f"policies are not in force: {_in_force(bare)}")
-    bare.delete(f"{PODS}/resized?gracePeriodSeconds=0")
-    inventory = bare.account("gpu-inventory-controller")
+    assert kube.create(PODS, pod("resized")).code == 201
+    eventually(lambda: all(_in_force(kube)), f"policies are not in force: {_in_force(kube)}")
+    kube.delete(f"{PODS}/resized?gracePeriodSeconds=0")
+    inventory = kube.account("gpu-inventory-controller")
     for card, node in (("card-a", "node-a"), ("card-b", "node-b"), ("card-full", "node-a")):
         answer = inventory.merge(f"{GROUP}/gpudevices/{card}/status", {"status": {"nodeName": node}})
         assert answer.code == 200, answer.message
-    return bare
 
 
 def _in_force(kube: harness.Kube) -> list[bool]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -21,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.kit import planes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -163,49 +162,14 @@ class Kube:
         return self.bearer(self.token_for(account, node, namespace))
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
-
-
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Kube]:
-    """A running API server; ends what it started."""
-    binaries = programs()
-    port, client, peer = free_ports(3)
-    token, second = secrets.token_hex(16), secrets.token_hex(16)
-    key = folder / "sa.key"
-    key.write_bytes(_private_key())
+    """A running API server, and nothing that acts by itself."""
     # A person with every right of RBAC, who is nobody to the policies: in system:masters, as in most clusters.
-    (folder / "tokens").write_text(f'{token},admin,1,"system:masters"\n{second},{NAMESAKE},2,"system:masters"\n')
-    etcd = [
-        str(binaries["etcd"]), f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=error",
-        f"--listen-client-urls=http://127.0.0.1:{client}", f"--advertise-client-urls=http://127.0.0.1:{client}",
-        f"--listen-peer-urls=http://127.0.0.1:{peer}", f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
-        f"--initial-cluster=default=http://127.0.0.1:{peer}",
-    ]  # fmt: skip
-    apiserver = [
-        str(binaries["kube-apiserver"]), f"--etcd-servers=http://127.0.0.1:{client}", f"--secure-port={port}",
-        "--bind-address=127.0.0.1", "--advertise-address=192.0.2.1", f"--cert-dir={folder}",
-        f"--token-auth-file={folder / 'tokens'}", "--authorization-mode=Node,RBAC", "--allow-privileged=true",
-        "--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
-    ]  # fmt: skip
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context((folder / "log").open("wb"))
-        for command in (etcd, apiserver):
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
-            stack.callback(_end, process)
-        ca = folder / "apiserver.crt"
-        kubeconfig = folder / "kubeconfig"
-        kube = Kube(f"https://127.0.0.1:{port}", ca, token, kubeconfig, binaries, second)
-        _wait(kube, folder)
-        kubeconfig.write_text(_kubeconfig(kube))
-        yield kube
+    second = secrets.token_hex(16)
+    with planes.server(folder, {NAMESAKE: second}) as made:
+        kubeconfig = made.kubeconfig(folder / "kubeconfig")
+        yield Kube(made.url, made.plane.ca, made.token, kubeconfig, programs(), second)
 
 
 @contextlib.contextmanager
@@ -221,37 +185,6 @@ def type_checker(kube: Kube, folder: Path) -> Iterator[None]:
             yield
         finally:
             _end(process)
-
-
-def _private_key() -> bytes:
-    """Signs ServiceAccount tokens."""
-    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    )
-
-
-def _kubeconfig(kube: Kube) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
-            "clusters": [{"name": "test", "cluster": {"server": kube.server, "certificate-authority": str(kube.ca)}}],
-            "users": [{"name": "admin", "user": {"token": kube.token}}],
-        }
-    )
-
-
-def _wait(kube: Kube, folder: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError):
-            # Read with the administrator's token, so that RBAC's bootstrap is awaited as well.
-            if kube.ca.exists() and kube.get("/api/v1/namespaces/default").code == 200:
-                return
-        time.sleep(0.1)
-    raise TimeoutError((folder / "log").read_text()[-4000:])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

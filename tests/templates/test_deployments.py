@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controllers.api import names
+from tests.kit.lot import Lot
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
 
@@ -24,9 +26,14 @@ READY_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
+def plane(lot: Lot) -> harness.Kube:
     """An API server of its own with the chart in force: the processes act on what they find."""
-    with harness.scratch(tmp_path_factory.mktemp("plane")) as kube:
+    return lot.take("deployments", _installed)
+
+
+@contextmanager
+def _installed(folder: Path) -> Iterator[harness.Kube]:
+    with harness.scratch(folder) as kube:
         done = harness.install(kube)
         assert done.returncode == 0, done.stderr
         for plural in ("gpudevices", "gpunodeinventories", "gpupools"):

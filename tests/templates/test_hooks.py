@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from controllers.api import names
 from controllers.install import definitions
 from controllers.install.__main__ import parser
+from tests.kit.lot import Lot
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
 
@@ -27,9 +29,14 @@ PULL = 60
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
+def plane(lot: Lot) -> harness.Kube:
     """An API server without anything of ours, but for the CRDs of NFD."""
-    with harness.scratch(tmp_path_factory.mktemp("plane")) as kube:
+    return lot.take("hooks", _with_nfd)
+
+
+@contextmanager
+def _with_nfd(folder: Path) -> Iterator[harness.Kube]:
+    with harness.scratch(folder) as kube:
         for path in sorted((harness.ROOT / "sim" / "crds").glob("nodefeature*.yaml")):
             done = kube.kubectl("create", "-f", str(path))
             assert done.returncode == 0, done.stderr

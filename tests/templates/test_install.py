@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.templates import harness
+from tests.templates.conftest import Installed
 from tests.templates.containers import the_container
 from tests.templates.harness import eventually, install
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from subprocess import CompletedProcess
 
 pytestmark = pytest.mark.cluster
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
@@ -165,7 +165,8 @@ def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
     assert written <= known | {"gpu.deckhouse.io/v", names.deploy_label("").removesuffix(".")}, written - known
 
 
-def test_installs_without_a_warning(kube: harness.Kube, first_install: CompletedProcess[str]) -> None:
+def test_installs_without_a_warning(installed: Installed) -> None:
+    first_install = installed.first_install
     assert first_install.returncode == 0, first_install.stderr
     assert first_install.stderr == ""
     assert "serverside-applied" in first_install.stdout

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kit.lot import Lot
 from tests.templates import harness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 pytestmark = pytest.mark.cluster
 RELEASE = "gpu-control-plane"
@@ -22,10 +23,9 @@ SETS = ("--no-hooks", f"--set=gpuControlPlane.webhook.url={harness.DEAD_WEBHOOK}
 
 
 @pytest.fixture
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Kube]:
-    """An API server and nothing that would run a Job."""
-    with harness.scratch(tmp_path_factory.mktemp("plane")) as kube:
-        yield kube
+def plane(lot: Lot, request: pytest.FixtureRequest) -> harness.Kube:
+    """An API server of the test's own, and nothing that would run a Job."""
+    return lot.take(request.node.name, harness.scratch)
 
 
 def helm(kube: harness.Kube, verb: str, *args: str) -> subprocess.Popen[str]:

@@ -1,6 +1,6 @@
 """A real etcd and kube-apiserver for tests, which can be killed, stopped and compacted.
 
-One for a test session (`start`, `stop`). `sim.controlplane` runs it and starts a killed
+`tests.kit.planes.server` brings one up. `sim.controlplane` runs it and starts a killed
 API server anew by itself; this adds what faults need and an administrator with a token, so
 that the same identity works through a proxy that ends TLS.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import ssl
 from dataclasses import dataclass
@@ -89,26 +88,6 @@ class Server:
             async with session.post(f"{etcd}/compaction", json=compaction) as answer:
                 assert answer.status == 200, await answer.text()
         return revision
-
-
-def start(folder: Path) -> Server:
-    """Start a control plane in a folder; blocks for seconds (minutes where programs must be built)."""
-    token, tokens = secrets.token_hex(16), folder / "tokens.csv"
-    folder.mkdir(parents=True, exist_ok=True)
-    tokens.write_text(f'{token},test-admin,1,"system:masters"\n')
-    plane = controlplane.up(
-        folder / "plane",
-        extra_apiserver_flags=[f"--token-auth-file={tokens}"],
-        with_controller_manager=False,
-        with_scheduler=False,
-        with_kwok=False,
-    )
-    return Server(plane, token)
-
-
-def stop(server: Server) -> None:
-    """End it and remove its data."""
-    controlplane.down(server.plane.dir)
 
 
 async def until(condition: Callable[[], object], what: str, seconds: float = WAIT) -> None:

@@ -13,15 +13,13 @@ from tests.webhook.plane import Api, Plane, Replica
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.kit.lot import Lot
 
-@pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+
+@pytest.fixture(scope="module")
+def plane(lot: Lot) -> Plane:
     """A cluster with the chart, and no webhook."""
-    made = planes.start(tmp_path_factory.mktemp("webhook") / "plane")
-    try:
-        yield made
-    finally:
-        planes.stop(made)
+    return lot.take("webhook", planes.without_webhook)
 
 
 @pytest.fixture(scope="module")

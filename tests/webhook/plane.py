@@ -22,14 +22,16 @@ from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUPOOL, NAMESPACE, NODE, POD
 from controllers.runtime.client import Client
 from controllers.runtime.errors import ApiError, NotFound
-from sim import controlplane, programs
 from sim.controlplane.ports import free_ports
 from sim.module.balancer import Backend, Balancer, Probing
 from sim.module.identities import kubeconfig_for
-from sim.module.install import Tools, install_chart, install_crds
+from tests.kit import planes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+
+    from sim.controlplane import ControlPlane
+    from sim.module.install import Tools
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN = "kubernetes-admin"
@@ -41,7 +43,7 @@ QUICK = Probing(period=0.5, timeout=1.0, misses=2)
 class Plane:
     """The cluster, and the address at which its API server looks for the webhook."""
 
-    control: controlplane.ControlPlane
+    control: ControlPlane
     tools: Tools
     account: Path
     balancer: Front
@@ -52,28 +54,19 @@ class Plane:
         return f"{word}-{next(self.numbers)}"
 
 
-def start(folder: Path) -> Plane:
-    """Bring everything up but the webhook."""
-    control = controlplane.up(folder)
-    helm = programs.ensure(["helm"])["helm"]
-    tools = Tools(control.kubectl, helm, control.kubeconfig)
-    balancer = Front()
-    install_crds(tools)
-    install_chart(
-        tools,
-        {
+@contextlib.contextmanager
+def without_webhook(folder: Path) -> Iterator[Plane]:
+    """Everything is up but the webhook."""
+    with contextlib.closing(Front()) as balancer:
+        values = {
             "gpuControlPlane.webhook.url": f"https://127.0.0.1:{balancer.port}",
             # The tests play the processes that own a card's status.
             "gpuControlPlane.policies.statusWriters": f"{{{ADMIN}}}",
-        },
-    )
-    return Plane(control, tools, kubeconfig_for(control, tools, names.WEBHOOK, folder / "accounts"), balancer)
-
-
-def stop(plane: Plane) -> None:
-    """Leave nothing."""
-    plane.balancer.close()
-    controlplane.down(plane.control.dir)
+        }
+        with planes.with_chart(folder / "plane", values) as control:
+            tools = planes.tools(control)
+            account = kubeconfig_for(control, tools, names.WEBHOOK, folder / "accounts")
+            yield Plane(control, tools, account, balancer)
 
 
 class Front:

@@ -1,0 +1,43 @@
+"""Tests that share a control plane stand together; who needs one is marked as such, whatever its file says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kit.usual import File, usual
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNKNOWN = File()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark who asks the lot, and sort: the same for every worker."""
+    for item in items:
+        if "lot" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cluster)
+    first = places([path_of(item.nodeid) for item in items])
+    items.sort(key=lambda item: first[path_of(item.nodeid)])
+
+
+def places(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Where each file stands: behind the first that asks for its plane, otherwise as it was."""
+    planes: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    for number, path in enumerate(dict.fromkeys(paths)):
+        plane = plane_of(path)
+        found[path] = planes.setdefault(plane, number) if plane else number, number
+    return found
+
+
+def path_of(nodeid: str) -> str:
+    """The file of a test."""
+    return nodeid.partition("::")[0]
+
+
+def plane_of(path: str) -> str:
+    """The plane that a file asked for when it was measured last."""
+    return usual().get(path, UNKNOWN).plane
