@@ -34,10 +34,29 @@ venv: $(STAMP)
 demo: venv ## one card's story on a real control plane; KEEP=1 leaves it up
 	@$(PY) -m sim demo $(if $(KEEP),--keep)
 
+# Tests that are chosen run one after another, so that a debugger can be used; WORKERS=4 says otherwise.
+side_by_side = -n $(or $(WORKERS),$(if $(T),0,auto))
+
+.PHONY: quick
+quick: venv ## tests of pure code and contracts, no cluster: three minutes
+	@$(PY) -m pytest $(side_by_side) -m "not (cluster or e2e or faults or more)" $(T)
+
 .PHONY: test
-test: venv ## every test, on a real control plane; T=path or T="-k word" for some; AGAIN=1 gives a few that fail a second run
+test: venv ## what is right or wrong whatever the machine's speed; T=path or T="-k word" for some; WORKERS=4
 	@$(PY) -m sim.programs >/dev/null
-	@$(PY) -m pytest $(T) $(if $(AGAIN),--cache-clear || { test $$? = 1 && $(PY) -m tests.tools.again; })
+	@$(PY) -m pytest $(side_by_side) $(if $(T),$(T),--times=.run/test-times.json)
+
+.PHONY: test-more
+test-more: venv ## what `test-all` adds to `test`, but e2e: fault smoke, the benches' and the soak's own run, images, monitoring
+	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m pytest -m "faults or more" $(T)
+
+.PHONY: test-all
+test-all: test test-more e2e ## every test that there is
+
+.PHONY: steady
+steady: venv ## `make test` three times in a row, with two busy loops beside it
+	@$(PY) -m tests.kit.steady
 
 .PHONY: e2e
 e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped with the reason elsewhere

@@ -67,6 +67,7 @@ def test_wrong_usage(
 
 
 @pytest.mark.cluster
+@pytest.mark.more("every benchmark, once: three minutes")
 def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.measure(tmp_path, TINY) == 0
     table = capsys.readouterr().out

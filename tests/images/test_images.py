@@ -30,6 +30,7 @@ FOREIGN = (
     "perl",
     "su",
 )
+pytestmark = pytest.mark.more("builds images, with Docker")
 LARGEST = 130e6
 """Bytes of an image, unpacked: a quarter above what they have."""
 

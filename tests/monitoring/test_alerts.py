@@ -17,6 +17,7 @@ from tests.monitoring.rules import Alert, alerts, groups, metrics_in
 
 PROMTOOL = tools.find("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=tools.MISSING)
+with_promtool = pytest.mark.more("asks promtool")
 SENTENCES = re.compile(r"^[A-Z`{0-9].*[.)}]$", re.DOTALL)
 GROUPING = ("plk_create_group_if_not_exists__", "plk_grouped_by__")
 
@@ -33,6 +34,7 @@ def promtool(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(PROMTOOL), *args], capture_output=True, text=True, check=False)
 
 
+@with_promtool
 @needs_promtool
 def test_promtool_takes_the_rules_and_their_templates(rules: Path) -> None:
     done = promtool("check", "rules", "--lint=all", "--lint-fatal", str(rules))
@@ -67,6 +69,7 @@ def judged(name: str, folder: Path, *tests: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@with_promtool
 @needs_promtool
 @pytest.mark.parametrize("name", sorted({alert.name for alert in alerts()}))
 def test_it_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Path) -> None:
@@ -79,6 +82,7 @@ def test_it_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Path) ->
     judged(name, tmp_path, *tests)
 
 
+@with_promtool
 @needs_promtool
 def test_it_does_not_fire_before_its_time(tmp_path: Path) -> None:
     """What passes by itself wakes nobody."""
@@ -92,6 +96,7 @@ def test_it_does_not_fire_before_its_time(tmp_path: Path) -> None:
     )
 
 
+@with_promtool
 @needs_promtool
 def test_a_case_that_does_not_hold_is_found(tmp_path: Path) -> None:
     case = next(one for one in CASES if one.alert == "GPUDriverMissing")

@@ -29,7 +29,11 @@ from tests.monitoring.test_dashboards import BOARDS, panels
 from tests.slice.people import People
 
 PROGRAM = tools.find("prometheus")
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(PROGRAM is None, reason=tools.MISSING)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.more("a real Prometheus over a cluster"),
+    pytest.mark.skipif(PROGRAM is None, reason=tools.MISSING),
+]
 EVERY, RATE, PATIENCE = 2.0, "2m", 60.0  # seconds, as a duration, seconds
 POOL, TEAM = "seen", "seen"
 

@@ -78,6 +78,7 @@ def ours(client: docker.DockerClient, folder: Path):
     return client.containers.list(all=True, filters={"label": f"{containers.LABEL}={folder.resolve()}"})
 
 
+@pytest.mark.more("runs the control plane in Docker")
 @pytest.mark.cluster
 def test_a_control_plane_in_containers_takes_the_crds_and_a_pool_and_leaves_nothing(client, tmp_path):
     plane = up(tmp_path / "plane")
@@ -97,6 +98,7 @@ def test_a_control_plane_in_containers_takes_the_crds_and_a_pool_and_leaves_noth
     assert not plane.dir.exists()
 
 
+@pytest.mark.more("runs the control plane in Docker")
 @pytest.mark.cluster
 def test_down_finds_containers_whose_runner_was_killed(client, tmp_path):
     plane = up(tmp_path / "plane", with_controller_manager=False, with_scheduler=False, with_kwok=False)

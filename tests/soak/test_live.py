@@ -22,6 +22,7 @@ OURS = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, 
 
 
 @pytest.mark.cluster
+@pytest.mark.more("a soak of one cycle: a minute, and a verdict about rates")
 def test_a_cycle(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course, "REST_SECONDS", 2.0)
     status = run.soak(tmp_path, SHORT, output="json", timers=PATIENT)
