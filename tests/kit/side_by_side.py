@@ -106,16 +106,16 @@ class Lines:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Iterator[Any]:
-        """Count it as ever, and print no letter."""
-        category, _, _ = yield
-        if category:
-            self._found[path_of(report.nodeid)][category] += 1
-        return category, "", ""
+        """As ever, but for the letter; the summary at the end asks once more, for the word."""
+        category, _, word = yield
+        return category, "", word
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A phase of a test is over."""
         path = path_of(report.nodeid)
         self._seconds[path] += report.duration
+        if report.when == "call" or report.outcome != "passed":
+            self._found[path][report.outcome] += 1
         if report.failed:
             self._print(f"FAILED {report.nodeid} ({report.when})", red=True)
         if report.when == "teardown":
