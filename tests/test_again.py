@@ -46,6 +46,13 @@ def test_what_fails_once_is_unsteady_and_named(tmp_path: Path, capfd: pytest.Cap
     assert (tmp_path / "runs").read_text() == "x", "what passed does not run again"
 
 
+def test_what_a_usual_run_leaves_out_runs_again_too(tmp_path: Path) -> None:
+    whole(tmp_path, f"import pytest\npytestmark = pytest.mark.more('it takes long')\n{UNSTEADY}")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not more'\nmarkers = more(why)\n")
+    assert again.again(tmp_path) == 0
+    assert (tmp_path / "seen").exists()
+
+
 def test_what_fails_twice_has_failed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole(tmp_path, BROKEN)
     assert again.again(tmp_path) == 1
