@@ -105,7 +105,7 @@ class Lines:
         self._all = len(ids)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> Iterator[Any]:
+    def pytest_report_teststatus(self) -> Iterator[Any]:
         """As ever, but for the letter; the summary at the end asks once more, for the word."""
         category, _, word = yield
         return category, "", word
