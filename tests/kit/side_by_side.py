@@ -18,6 +18,7 @@ import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from sim.controlplane import ports
 from tests.kit.rooms import UNKNOWN, path_of
 from tests.kit.usual import usual
 
@@ -46,8 +47,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        os.environ[ports.VARIABLE] = share(ports.usable(), int(worker["workerid"][2:]), worker["workercount"])
     if config.getoption("numprocesses", None) and not config.option.verbose:
         config.pluginmanager.register(Lines(config), "files as they end")
+
+
+def share(among: range, number: int, count: int) -> str:
+    """The ports of one of so many workers."""
+    size = len(among) // count
+    return f"{among[number * size]}-{among[number * size] + size}"
 
 
 def the_next(queue: Iterable[str], mine: str, others: Iterable[str]) -> str:

@@ -70,6 +70,11 @@ def test_workers_are_as_many_as_cores_and_memory_bear(
     assert side_by_side.pytest_xdist_auto_num_workers() == workers
 
 
+def test_workers_have_ports_of_their_own() -> None:
+    shares = [side_by_side.share(range(10_000, 32_768), number, 3).split("-") for number in range(3)]
+    assert shares == [["10000", "17589"], ["17589", "25178"], ["25178", "32767"]]
+
+
 CONFTEST = """
 import pytest
 pytest_plugins = ("tests.kit.rooms", "tests.kit.record", "tests.kit.side_by_side")

@@ -117,6 +117,14 @@ def test_free_ports_differ_and_can_be_bound():
         sock.bind(("127.0.0.1", ports[0]))
 
 
+def test_ports_come_from_the_range_that_was_said_and_no_two_are_given_soon_again(monkeypatch):
+    monkeypatch.setenv("SIM_PORTS", "21000-21400")
+    given = [port for _ in range(10) for port in free_ports(10)]
+    assert len(set(given)) == 100
+    assert all(21000 <= port < 21400 for port in given)
+    assert len([port for _ in range(50) for port in free_ports(10)]) == 500, "they are given again in the end"
+
+
 # --- the supervisor, with processes of no weight --------------------------------------------
 
 
