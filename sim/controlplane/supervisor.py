@@ -1,7 +1,8 @@
 """Keeps processes running: ``python -m sim.controlplane.supervisor --dir D``.
 
 Lifetime: started detached by :func:`sim.controlplane.client.start_supervisor`, lives until
-SIGTERM, then stops its processes, the highest stage first, and exits. It follows the
+SIGTERM, then stops its processes, the highest stage first, and exits; where SIM_OWNER names
+a process (tests set it to their own), it does so as well when that one is gone. It follows the
 descriptions in ``D/processes/``: a new file is started, a changed one restarted, a removed
 one stopped; SIGHUP makes it look at once. One supervisor for a directory (``flock``).
 
@@ -30,6 +31,7 @@ from sim.controlplane.procfs import Identity
 from sim.controlplane.spec import ProcessSpec
 from sim.controlplane.state import State, write_atomically
 
+OWNER = "SIM_OWNER"
 _LOOK_PERIOD = 1.0
 
 # Tells whether a file changed: modification time, inode, size.
@@ -46,6 +48,7 @@ class Supervisor:
         assert me is not None  # noqa: S101 - a running process has a start time
         self._me = me
         self._layout = layout
+        self._owner = Identity.of(int(said)) if (said := os.environ.get(OWNER)) else me
         self._children: dict[str, Child] = {}
         self._stopping = False
         self._written = ""
@@ -62,10 +65,11 @@ class Supervisor:
             signal.signal(number, lambda *_: None)  # wakes the loop, nothing more
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # the shell that started us ignored it
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
-        while not self._stopping:
+        while not self._stopping and self._owner is not None and self._owner.alive:
             self._follow()
             self._step()
             self._sleep()
+        self._stopping = True
         self._stop_all()
 
     def _follow(self) -> None:

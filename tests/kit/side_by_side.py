@@ -18,7 +18,7 @@ import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from sim.controlplane import ports
+from sim.controlplane import ports, supervisor
 from tests.kit.rooms import UNKNOWN, path_of
 from tests.kit.usual import usual
 
@@ -47,6 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ[supervisor.OWNER] = str(os.getpid())  # what is up ends with us, however we end
     if (worker := getattr(config, "workerinput", None)) is not None:
         os.environ[ports.VARIABLE] = share(ports.usable(), int(worker["workerid"][2:]), worker["workercount"])
     if config.getoption("numprocesses", None) and not config.option.verbose:

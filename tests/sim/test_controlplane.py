@@ -142,6 +142,21 @@ def sleeper(name="sleeper", **more):
     return ProcessSpec(name, ("/bin/sleep", "600"), **more)
 
 
+def test_it_ends_what_it_runs_when_its_owner_is_gone(tmp_path, monkeypatch):
+    owner = subprocess.Popen(["/bin/sleep", "600"])
+    monkeypatch.setenv("SIM_OWNER", str(owner.pid))
+    layout = Layout.of(tmp_path / "run")
+    layout.root.mkdir()
+    client.start_supervisor(layout)
+    add_process(layout.root, sleeper())
+    pid = eventually(lambda: (one := running("sleeper", layout.root)) and one.pid)
+    assert Identity.of(pid)
+    owner.kill()
+    owner.wait()
+    eventually(lambda: client.running(layout) is None and Identity.of(pid) is None)
+    down(layout.root)
+
+
 def test_process_starts_and_ends_by_its_description(folder):
     add_process(folder, sleeper())
     state = wait_ready(folder, "sleeper")
