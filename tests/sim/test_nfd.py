@@ -23,6 +23,7 @@ from sim.nodes.report import Report, ReportMeta, facts
 from sim.programs.catalog import unit_of
 from sim.programs.golang import build_env, find_go
 from tests.data import facts as real_facts
+from tests.tools.lacking import GO
 
 CATALOGUE = load()
 FLAG = json.dumps([{"name": "flag", "labels": {"x/l": "1"}}]).encode()
@@ -46,7 +47,7 @@ async def evaluator():
     await made.close()
 
 
-@pytest.mark.skipif(find_go() is None, reason="there is no Go to run Go's tests")
+@pytest.mark.skipif(find_go() is None, reason=GO)
 def test_the_programs_own_tests():
     command = [str(find_go().command), "test", "./..."]
     done = subprocess.run(
