@@ -23,6 +23,7 @@ from controllers.api.settings import Settings
 from controllers.bootstrap import operands
 from sim.nvml import VARIABLE, Config, build
 from sim.programs.golang import build_env, find_go
+from tests.tools.lacking import GO, in_one_line, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,8 +129,8 @@ class Keeper:
 def nvidia_ctk(into: Path) -> str:
     """Build nvidia-ctk there; says why it cannot be done, or nothing."""
     go = find_go()
-    if go is None or shutil.which("cc") is None:
-        return "there is no Go or no C compiler to build nvidia-ctk with"
+    if go is None or (why := lacking("cc")):
+        return f"nvidia-ctk cannot be built: {GO if go is None else why}"
     env = build_env() | {"CGO_ENABLED": "1", "GOBIN": str(into)}
     package = f"{MODULE}/cmd/nvidia-ctk@{RELEASE}"
     with tempfile.TemporaryDirectory() as nowhere:
@@ -140,7 +141,7 @@ def nvidia_ctk(into: Path) -> str:
             )
         except subprocess.TimeoutExpired:
             return f"nvidia-ctk {RELEASE} was not built within {BUILD_SECONDS} s"
-    return "" if done.returncode == 0 else f"nvidia-ctk {RELEASE} cannot be built here: {done.stderr[-300:]}"
+    return "" if done.returncode == 0 else f"nvidia-ctk {RELEASE} cannot be built: {in_one_line(done.stderr[-300:])}"
 
 
 def furnish(host: Host, ctk: Path, config: Config) -> Host:

@@ -15,10 +15,9 @@ from controllers.bootstrap import operands
 from controllers.bootstrap.health.text import FIELDS
 from controllers.bootstrap.operands import build, collectors
 from controllers.runtime.drift import spec_hash
+from tests.data import facts
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT.parent / "shared" / "data" / "dcgm"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the exporters' files (../shared/data) are not here")
 BEFORE_DCGM_4 = {"CLOCK_THROTTLE_REASONS"}
 NAME = "gpu-dcgm-exporter"
 
@@ -36,21 +35,18 @@ def test_everything_that_health_reads_is_asked_for() -> None:
     assert not {f"DCGM_FI_DEV_{field}" for field in BEFORE_DCGM_4} & collectors.FIELDS.keys()
 
 
-@needs_data
 def test_dcgm_knows_every_field() -> None:
     """The exporter does not start with a name that it does not know."""
-    known = set((DATA / "netdata-all_fields_nonlabel.txt").read_text().split())
+    known = set(facts.read("dcgm/netdata-all_fields_nonlabel.txt")["fields"])
     metrics = {field for field, kind in collectors.FIELDS.items() if kind != "label"}
 
     assert len(known) > 300
     assert metrics <= known
 
 
-@needs_data
 @pytest.mark.parametrize("file", ["default-counters", "dcp-metrics-included"])
 def test_dashboards_for_the_exporters_own_lists_find_what_they_look_for(file: str) -> None:
-    lines = [line.split(",") for line in (DATA / f"dcgm-exporter-{file}.csv").read_text().splitlines()]
-    theirs = {line[0].strip(): line[1].strip() for line in lines if len(line) > 2 and not line[0].startswith("#")}
+    theirs = facts.read(f"dcgm/dcgm-exporter-{file}.csv")["fields"]
 
     assert len(theirs) >= 20
     assert theirs.items() <= collectors.FIELDS.items()

@@ -19,6 +19,7 @@ from nodeagent.validate import cdi as validate_cdi
 from sim.hardware import load
 from sim.nvml import Config
 from tests.bootstrap.cdihost import PLACES, POD, Host, furnish, nvidia_ctk
+from tests.tools.lacking import lacking, root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,9 +224,8 @@ def test_the_settings_are_the_installers_but_for_the_image() -> None:
 @pytest.fixture(scope="module")
 def ctk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The release of the toolkit's image, built from source."""
-    missing = [name for name in ("busybox", "cc") if shutil.which(name) is None]
-    if os.geteuid() != 0 or missing:
-        pytest.skip(f"another root and device nodes need root, and these programs: {missing or 'all there'}")
+    if why := root("another root with device nodes") or lacking("busybox", "cc"):
+        pytest.skip(why)
     into = tmp_path_factory.mktemp("nvidia-ctk")
     if why := nvidia_ctk(into):
         pytest.skip(why)
@@ -238,7 +238,7 @@ def real(tmp_path: Path, ctk: Path) -> Host:
     try:
         host = furnish(Host.at(tmp_path / "host"), ctk, MACHINE)
     except PermissionError as error:
-        pytest.skip(f"no device nodes can be made here: {error}")
+        pytest.skip(f"no device nodes can be made ({error}); run it where root may, not in an ordinary container")
     programs = tmp_path / "busybox"
     programs.mkdir()
     subprocess.run(["busybox", "--install", "-s", programs], check=True)

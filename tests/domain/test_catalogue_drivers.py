@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import re
 import tomllib
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -19,9 +16,7 @@ from hypothesis import strategies as st
 from controllers.domain.catalogue import Requirement, drivers, for_card, is_older, requirement, strictest
 from controllers.domain.catalogue.drivers import TABLE
 from controllers.domain.catalogue.lookup import HERE, MODELS, VENDORS
-
-DATA = Path(__file__).parents[3] / "shared" / "data" / "nvidia_smi"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the dumps of real machines (../shared/data) are not here")
+from tests.data import facts
 
 numbers = st.lists(st.integers(0, 999), min_size=1, max_size=4)
 versions = numbers.map(lambda parts: ".".join(map(str, parts)))
@@ -86,22 +81,20 @@ def test_every_card_of_the_catalogue_has_a_generation() -> None:
     assert VENDORS[drivers.VENDOR].name == "nvidia"
 
 
-@needs_data
 def test_no_real_card_runs_a_driver_that_we_call_outdated() -> None:
     seen, wrong = set(), []
-    for path in sorted(DATA.glob("*.xml*")):
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        root = ET.fromstring(raw)  # noqa: S314 - our own data
-        driver, cuda = root.findtext("driver_version") or "", root.findtext("cuda_version") or ""
-        for device in {gpu.findtext("pci/pci_device_id", "")[:4].lower() for gpu in root.iter("gpu")}:
+    for dump in facts.dumps("nvidia_smi/*.xml*"):
+        (node,) = facts.nodes(dump)
+        driver, cuda = node.driver or "", node.cuda
+        for device in {card.device for card in node.cards or ()}:
             asked = for_card("nvidia", device)
             seen.add((driver, asked.because))
             if is_older(driver, asked.driver or "") or is_older(cuda, asked.cuda or ""):
-                wrong.append((path.name, driver, cuda, asked))
+                wrong.append((dump, driver, cuda, asked))
     assert len(seen) >= 8
     # The driver of 2019 works with its Pascal; it is the module's DCGM that asks for more.
     assert {(file, driver, asked.driver_because) for file, driver, _, asked in wrong} == {
-        ("telegraf-quadro-p400.xml", "418.43", "DCGM")
+        ("nvidia_smi/telegraf-quadro-p400.xml", "418.43", "DCGM")
     }
 
 

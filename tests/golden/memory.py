@@ -11,7 +11,7 @@ from tests.inventory.world import Cluster
 
 if TYPE_CHECKING:
     from controllers.runtime.plan import Plan
-    from tests.golden.dumps.told import Told
+    from tests.data.told import Told
 
 
 class OneNode(Cluster):

@@ -13,14 +13,14 @@ from tests.inventory.plane import BOOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.golden.dumps.told import Card, Told
+    from tests.data.told import Card, Told
 
 
 def node(told: Told, name: str, *, labelled: bool) -> dict[str, Any]:
     """The Node; `labelled`: as our NodeFeatureRule would label one with cards."""
-    found = copy.deepcopy(dict(told.node)) if told.node is not None else {}
-    info = found.get("status", {}).get("nodeInfo", {"bootID": BOOT})
-    conditions = found.get("status", {}).get("conditions", [{"type": "Ready", "status": "True"}])
+    status = copy.deepcopy(dict(told.status)) if told.status is not None else {}
+    info = {"bootID": BOOT, **status.get("nodeInfo", {})}
+    conditions = status.get("conditions", [{"type": "Ready", "status": "True"}])
     labels = {**told.labels, **({names.LABEL_PRESENT: "true"} if labelled else {})}
     return {
         "metadata": {"name": name, "labels": labels},
@@ -41,7 +41,8 @@ def reports(told: Told, name: str) -> list[dict[str, Any]]:
     """What others say of the node."""
     found = [copy.deepcopy(dict(one)) for one in told.reports]
     for number, one in enumerate(found):
-        one["metadata"]["labels"][names.NFD_NODE_NAME] = name
+        one["metadata"].setdefault("namespace", "default")
+        one["metadata"]["labels"] = {names.NFD_NODE_NAME: name}  # as nfd-worker sets it
         if number == 0:  # NFD's worker names its report as the node
             one["metadata"]["name"] = name
     return found

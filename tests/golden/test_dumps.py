@@ -8,37 +8,38 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.inventory import gfd
-from tests.golden import dumps, outcome, table
-from tests.golden.dumps.told import given
+from tests.data import facts
+from tests.golden import outcome, table
+from tests.golden.given import given
 from tests.golden.memory import OneNode, settled
 from tests.tools import structural
 
 if TYPE_CHECKING:
-    from tests.golden.dumps.told import Told
+    from tests.data.told import Told
     from tests.golden.table import Expected, Join
 
-pytestmark = pytest.mark.skipif(not dumps.DATA.is_dir(), reason="the real dumps (shared/data) are not here")
 EXPECTED = table.expectations()
 JOINS = table.joins()
 
 
 def told_by(expected: Expected) -> list[Told]:
     """The nodes of a dump for which an expectation holds."""
-    found = [given(told, expected.given) for told in dumps.read(expected.file)]
+    found = [given(told, expected.given) for told in facts.nodes(expected.file)]
     return [told for told in found if not expected.node or told.name == expected.node]
 
 
 def test_every_dump_is_in_the_table_once_or_says_nothing_of_cards() -> None:
     listed = [*{expected.file for expected in EXPECTED}, *table.nothing()]
 
-    assert sorted(listed) == dumps.all_dumps()
+    assert sorted(listed) == facts.of_nodes()
+    assert [dump for dump in table.nothing() if facts.nodes(dump)] == []
 
 
 @pytest.mark.parametrize("file", sorted({expected.file for expected in EXPECTED}))
 def test_every_node_of_a_dump_is_expected_once(file: str) -> None:
     rows = [expected for expected in EXPECTED if expected.file == file]
 
-    assert sum(len(told_by(expected)) for expected in rows) == len(dumps.read(file))
+    assert sum(len(told_by(expected)) for expected in rows) == len(facts.nodes(file))
     assert [len(told_by(expected)) for expected in rows] == [expected.nodes for expected in rows]
 
 
@@ -88,8 +89,8 @@ def test_cards_of_one_dump_with_the_labels_of_another(join: Join) -> None:
 def joined(told: Told, join: Join) -> Told:
     """The cards' node with the labels, or NFD's report, of the other dump."""
     if join.nfd:
-        return replace(told, reports=dumps.read(join.nfd)[0].reports)
-    labels = next(other.labels for other in dumps.read(join.labels) if other.name == join.labels_of)
+        return replace(told, reports=facts.nodes(join.nfd)[0].reports)
+    labels = next(other.labels for other in facts.nodes(join.labels) if other.name == join.labels_of)
     return replace(told, labels=labels)
 
 
@@ -117,7 +118,7 @@ def check_node(summary: dict[str, Any] | None, expected: Expected) -> str:
 
 
 def test_a_fact_that_the_dump_tells_cannot_be_given() -> None:
-    told = dumps.read("nvidia_smi/k8s-test-infra-hardware-qx-a100.xml")[0]
+    told = facts.nodes("nvidia_smi/k8s-test-infra-hardware-qx-a100.xml")[0]
 
     with pytest.raises(AssertionError, match="tells the class itself"):
         given(told, {"class": "0302"})

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from tests.golden import dumps, node, outcome, table
-from tests.golden.dumps.told import given
+from tests.data import facts
+from tests.golden import node, outcome, table
+from tests.golden.given import given
 from tests.inventory.plane import Plane, card
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.golden.dumps.told import Told
+    from tests.data.told import Told
     from tests.golden.table import Expected
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(not dumps.DATA.is_dir(), reason="the real dumps (shared/data) are not here"),
-]
+pytestmark = pytest.mark.cluster
 MODULE = "controllers.inventory"
 # A table of 1,213 equal nodes says no more than its first few.
 OF_ONE_DUMP = 8
@@ -33,7 +31,7 @@ def expected_nodes() -> list[tuple[Told, Expected]]:
     """Every node with what is expected of it."""
     found = []
     for expected in table.expectations():
-        nodes = [given(told, expected.given) for told in dumps.read(expected.file)]
+        nodes = [given(told, expected.given) for told in facts.nodes(expected.file)]
         mine = [told for told in nodes if not expected.node or told.name == expected.node]
         found += [(told, expected) for told in mine[:OF_ONE_DUMP]]
     assert len({told.node_name for told, _ in found}) == len(found)

@@ -19,7 +19,9 @@ def test_where_there_is_none_and_no_rights_a_person_is_told(monkeypatch, tmp_pat
 
 
 @pytest.mark.more("starts Docker")
-@pytest.mark.skipif(bool(daemon.lacking()), reason=f"no daemon can be started here: {daemon.lacking()}")
+@pytest.mark.skipif(
+    bool(daemon.lacking()), reason=f"no daemon can be started: {daemon.lacking()}; as root: {daemon.INSTALL}"
+)
 def test_our_own_ends_with_its_context_and_leaves_nothing_mounted(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     with daemon.connected(tmp_path / "docker") as client:

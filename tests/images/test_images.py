@@ -12,6 +12,7 @@ from sim.images import base
 from sim.images.build import TAGS, build, build_one
 from sim.images.daemon import connected
 from tests.images.test_dockerfiles import COMMANDS
+from tests.tools.lacking import in_one_line
 
 FOREIGN = (
     "sh",
@@ -41,7 +42,7 @@ def client(tmp_path_factory):
         with connected(tmp_path_factory.mktemp("docker")) as found:
             yield found
     except UserError as error:
-        pytest.skip(str(error))
+        pytest.skip(in_one_line(error))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,13 +21,12 @@ from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import nfd
 from sim.nodes.machine import machine
+from tests.data import facts
 from tests.inventory.nfd_rule import NfdRule, spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the dumps of real machines (../shared/data) are not here")
 pytestmark = pytest.mark.cluster
 CATALOGUE = load()
 
@@ -146,12 +144,10 @@ def seats(*cards: Mapping[str, str]) -> dict[str, str]:
 
 
 def specs_of(file: str) -> list[dict[str, Any]]:
-    documents = yaml.safe_load_all((DATA / file).read_text())
-    found = [document["spec"] for document in documents if document and document.get("kind") == "NodeFeature"]
+    found = [report["spec"] for node in facts.nodes(file) for report in node.reports]
     return [{"features": one.get("features") or {}} for one in found]
 
 
-@needs_data
 @pytest.mark.parametrize("file", DUMPS)
 def test_the_labels_of_real_dumps(nfd_rule: NfdRule, file: str) -> None:
     specs = specs_of(file)
@@ -160,10 +156,8 @@ def test_the_labels_of_real_dumps(nfd_rule: NfdRule, file: str) -> None:
         assert both(nfd_rule, one) == DUMPS[file]
 
 
-@needs_data
 def test_no_dump_is_forgotten() -> None:
-    files = [path.relative_to(DATA).as_posix() for path in DATA.glob("nodefeature*/*.yaml")]
-    assert {file for file in files if specs_of(file)} == set(DUMPS)
+    assert {file for file in facts.dumps("nodefeature*/*.yaml") if specs_of(file)} == set(DUMPS)
 
 
 def reported(shape: str, **annotations: str) -> dict[str, Any]:

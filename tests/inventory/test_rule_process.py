@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from controllers.api import names, resources
 from controllers.inventory import rule
 from controllers.runtime.client import APPLY
 from controllers.runtime.errors import Forbidden, Invalid, NotFound
+from tests.data import facts
 from tests.inventory.plane import CRD, Plane, Running, card
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.cluster
 MODULE = "controllers.inventory"
 RULE = names.NODE_FEATURE_RULE
 KIND = "nodefeaturerules.nfd.k8s-sigs.io"
-REAL = Path(__file__).parents[3] / "shared" / "data" / "nodefeature" / "nfd-api-crds.yaml"
 WANTED = rule.manifest()["spec"]["rules"]
 
 
@@ -88,12 +87,22 @@ async def test_the_simulated_kind_takes_the_rule_as_it_is(plane: Plane) -> None:
     await taken_as_it_is(plane)
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="NFD's own CRDs (../shared/data) are not here")
+def nfds_own() -> dict[str, Any]:
+    """The definition of the kind that NFD brings, but for its words."""
+    facts_of = facts.read("nodefeature/nfd-api-crds.yaml")["definition"]
+    version = {"name": facts_of["version"], "served": True, "storage": True}
+    spec = {
+        "group": facts_of["group"],
+        "names": facts_of["names"],
+        "scope": facts_of["scope"],
+        "versions": [{**version, "schema": {"openAPIV3Schema": facts_of["schema"]}}],
+    }
+    return {"apiVersion": "apiextensions.k8s.io/v1", "metadata": {"name": KIND}, "spec": spec}
+
+
 async def test_nfds_own_kind_takes_the_rule_as_it_is(plane: Plane) -> None:
-    crds = yaml.safe_load_all(REAL.read_text())
-    (crd,) = [crd for crd in crds if crd["metadata"]["name"] == KIND]
     async with without_nfd(plane):
-        await plane.client.create(CRD, crd, manager="test")
+        await plane.client.create(CRD, nfds_own(), manager="test")
         await plane.until(lambda: served(plane), "NFD's kind")
         await taken_as_it_is(plane)
         await plane.delete(CRD, KIND)

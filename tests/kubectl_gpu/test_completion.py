@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 
 from tests.kubectl_gpu.conftest import Kubectl
 from tests.slice.people import People
+from tests.tools.lacking import lacking
 
 pytestmark = pytest.mark.cluster
 PRESS_TAB = """
@@ -76,7 +76,7 @@ async def test_bash_completes(people: People, kubectl: Kubectl) -> None:
 def test_each_shell_gets_a_script_that_it_can_read(kubectl: Kubectl, shell: str) -> None:
     script = kubectl.gpu("completion", shell)
     assert "kubectl-gpu" in script
-    if (program := shutil.which(shell)) is None:
-        pytest.skip(f"{shell} is not installed: the script is there, and nobody has read it")
-    done = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, check=False)
+    if why := lacking(shell):
+        pytest.skip(f"the script is there, and nobody has read it: {why}")
+    done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

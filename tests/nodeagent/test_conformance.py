@@ -7,7 +7,6 @@ agent's words come from the same shape. Only the version of the agent may differ
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from sim.nodes import discover
 from sim.nodes.faults import Faults
 from sim.nodes.machine import Machine
 from sim.nvml import Config, build, environment
+from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,8 @@ NODE, BOOT = "gpu-1", "0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11"
 @pytest.fixture(scope="module")
 def library() -> Path:
     """The fake driver library."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc) to build the fake driver library with")
+    if why := lacking("cc"):
+        pytest.skip(f"the fake driver library cannot be built: {why}")
     return build()
 
 

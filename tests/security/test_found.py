@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names
+from tests.tools.lacking import lacking
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 KUBECTL = "kubectl get pods -A -o json | jq -r "
@@ -41,8 +41,8 @@ PODS = [
 
 
 def test_pods_that_went_past_the_webhook_are_listed() -> None:
-    if shutil.which("jq") is None:
-        pytest.skip("jq is missing; on Debian: apt-get install jq")
+    if why := lacking("jq"):
+        pytest.skip(why)
     text = PAGE.read_text(encoding="utf-8")
     program = text[text.index(KUBECTL) + len(KUBECTL) :].split("\n```", 1)[0].strip().strip("'")
     made = subprocess.run(

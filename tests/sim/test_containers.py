@@ -14,6 +14,7 @@ from sim.controlplane.state import read_state
 from sim.errors import UserError
 from sim.images.daemon import connected
 from sim.module.install import Tools, install_crds
+from tests.tools.lacking import in_one_line
 
 POOL = """\
 apiVersion: gpu.deckhouse.io/v1alpha1
@@ -71,7 +72,7 @@ def client(tmp_path_factory):
             patch.setenv(containers.VARIABLE, containers.CONTAINERS)
             yield found
     except UserError as error:
-        pytest.skip(str(error))
+        pytest.skip(in_one_line(error))
 
 
 def ours(client: docker.DockerClient, folder: Path):

@@ -1,20 +1,15 @@
 """The catalogue: its facts are those of real machines, and a slip in it is told well."""
 
-import gzip
 import re
-from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
 
 from sim.errors import UserError
 from sim.hardware import load
 from sim.hardware.catalogue import HERE
 from sim.hardware.shape import card_uuid
+from tests.data import facts
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the dumps of real machines (../shared/data) are not here")
 CATALOGUE = load()
 REAL = {
     "h100-sxm-8": "nvidia_smi/k8s-test-infra-hardware-qx-h100.xml.gz",
@@ -22,11 +17,6 @@ REAL = {
     "t4-4": "nvidia_smi/k8s-test-infra-hardware-qx-t4.xml",
 }
 PROFILES = {"a100-sxm-8": "a100", "t4-4": "t4"}
-
-
-def text(path):
-    raw = (DATA / path).read_bytes()
-    return (gzip.decompress(raw) if path.endswith(".gz") else raw).decode()
 
 
 def test_shapes_that_are_promised():
@@ -40,27 +30,25 @@ def test_shapes_that_are_promised():
         assert any(d.class_ == "0300" and d.vendor != "10de" for d in shape.devices), "the host's display"
 
 
-@needs_data
 @pytest.mark.parametrize("shape", REAL)
 def test_cards_are_what_nvidia_smi_says(shape):
-    root = ET.fromstring(text(REAL[shape]))  # noqa: S314 - our own data
-    gpu = root.find("gpu")
+    (node,) = facts.nodes(REAL[shape])
+    real = node.cards[0]
     card, software = CATALOGUE.shape(shape).cards[0], CATALOGUE.shape(shape).software
-    assert (card.device + card.vendor).upper() == gpu.findtext("pci/pci_device_id")
-    assert (card.subsystem_device + card.subsystem_vendor).upper() == gpu.findtext("pci/pci_sub_system_id")
-    base, sub = gpu.findtext("pci/pci_base_class"), gpu.findtext("pci/pci_sub_class")
-    assert card.class_ == f"{int(base, 16):02x}{int(sub, 16):02x}"
-    assert card.product == gpu.findtext("product_name")
-    assert f"{card.memory_mib} MiB" == gpu.findtext("fb_memory_usage/total")
-    assert (software.driver, software.cuda) == (root.findtext("driver_version"), root.findtext("cuda_version"))
-    assert bool(card.mig_profiles) == (gpu.findtext("mig_mode/current_mig") != "N/A")
+    assert (card.vendor, card.device) == (real.vendor, real.device)
+    assert (card.subsystem_vendor, card.subsystem_device) == (real.subsystem_vendor, real.subsystem_device)
+    assert card.class_ == real.class_
+    assert card.product == real.product
+    assert card.memory_mib == real.memory_mib
+    assert (software.driver, software.cuda) == (node.driver, node.cuda)
+    assert bool(card.mig_profiles) == real.mig_capable
 
 
-@needs_data
 def test_l40s_is_what_its_exporter_says():
-    scrape = text("dcgm/nvidia_gpu_exporter-linux-x86_64__nvidia-l40s__595.80__idle.metrics")
-    values = dict(re.findall(r"^(nvidia_smi_\w+)\{.*\} (\S+)$", scrape, re.MULTILINE))
-    info = dict(re.findall(r'(\w+)="([^"]*)"', next(line for line in scrape.splitlines() if "gpu_info{" in line)))
+    scrape = facts.read("dcgm/nvidia_gpu_exporter-linux-x86_64__nvidia-l40s__595.80__idle.metrics")
+    values = {family["name"]: family["values"][0][1] for family in scrape["families"]}
+    about = next(family for family in scrape["families"] if family["name"].endswith("gpu_info"))
+    info = dict(scrape["labels"][about["values"][0][0]])
     shape = CATALOGUE.shape("l40s-4")
     card = shape.cards[0]
     assert int(card.device + card.vendor, 16) == float(values["nvidia_smi_pci_device_id"])
@@ -70,16 +58,9 @@ def test_l40s_is_what_its_exporter_says():
     assert (shape.software.driver, shape.software.cuda) == (info["driver_version"], info["cuda_version"])
 
 
-@needs_data
 def test_h100_seats_are_what_lspci_says():
-    dump = text("pci/gpud-lspci-vvv-8xH100-subset.txt")
-    seen = {}
-    for record in re.split(r"\n(?=\S)", dump):
-        head = record.split(" ", 1)[0]
-        numa, sub = re.search(r"NUMA node: (\d+)", record), re.search(r"Subsystem: .*Device (\w{4})", record)
-        device = re.search(r"Device (\w{4})", record.splitlines()[0])
-        if "NVIDIA" in record.splitlines()[0] and device:
-            seen[f"0000:{head}"] = (device[1], sub[1], int(numa[1]))
+    (node,) = facts.nodes("pci/gpud-lspci-vvv-8xH100-subset.txt")
+    seen = {c.address: (c.device, c.subsystem_device, c.numa_node) for c in node.cards if c.vendor == "10de"}
     shape = CATALOGUE.shape("h100-sxm-8")
     ours = {c.address: (c.device, c.subsystem_device, c.numa) for c in shape.cards}
     assert {a: v for a, v in seen.items() if v[0] == "2330"} == ours
@@ -87,36 +68,25 @@ def test_h100_seats_are_what_lspci_says():
     assert {a: v[1] for a, v in seen.items() if v[0] == "22a3"} == switches
 
 
-@needs_data
 @pytest.mark.parametrize("shape", PROFILES)
 def test_seats_are_those_of_the_profiles(shape):
-    profile = yaml.safe_load(text(f"profiles/nvml-mock-profile-{PROFILES[shape]}.yaml"))
-    seats = {
-        address.lower(): place["numa_node"]
-        for place in profile["pcie_topology"]["root_complexes"]
-        for address in place["devices"]
-    }
-    assert {c.address: c.numa for c in CATALOGUE.shape(shape).cards} == seats
-    capability = profile["device_defaults"]["compute_capability"]
+    profile = f"profiles/nvml-mock-profile-{PROFILES[shape]}.yaml"
+    (node,) = facts.nodes(profile)
+    assert {c.address: c.numa for c in CATALOGUE.shape(shape).cards} == {c.address: c.numa_node for c in node.cards}
     card = CATALOGUE.shape(shape).cards[0]
-    assert card.compute_capability == f"{capability['major']}.{capability['minor']}"
-    switches = {s["bdf"].lower() for s in profile.get("nvlink", {}).get("switches", ())}
+    assert {card.compute_capability} == {"{}.{}".format(*c.compute) for c in node.cards}
+    switches = set(facts.read(profile)["switches"])
     assert {d.address for d in CATALOGUE.shape(shape).devices if d.class_ == "0680"} == switches
 
 
-@needs_data
 @pytest.mark.parametrize("shape", ["h100-sxm-8", "a100-sxm-8"])
 def test_mig_profiles_are_in_mig_parted(shape):
-    configs = yaml.safe_load(text("profiles/mig-parted-config-default.yaml"))["mig-configs"]
-    known = {profile for entries in configs.values() for e in entries for profile in e.get("mig-devices") or ()}
+    layouts = facts.read("profiles/mig-parted-config-default.yaml")["layouts"]
+    known = {profile for entries in layouts.values() for e in entries for profile in e.get("instances", ())}
     card = CATALOGUE.shape(shape).cards[0]
     assert set(card.mig_profiles) <= known
-    balanced = next(e for e in configs["all-balanced"] if f"0x{card.device}10DE".upper() in _ids(e))
-    assert set(balanced["mig-devices"]) <= set(card.mig_profiles)
-
-
-def _ids(entry):
-    return [name.upper() for name in entry.get("device-filter", ())]
+    balanced = next(e for e in layouts["all-balanced"] if card.device in e["devices"])
+    assert set(balanced["instances"]) <= set(card.mig_profiles)
 
 
 def test_uuids_are_the_same_in_every_run_and_differ():

@@ -6,10 +6,8 @@ import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-import yaml
 
 from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
@@ -24,9 +22,9 @@ from sim.nodes.machine import Machine, machine
 from sim.nodes.report import Report, ReportMeta, facts
 from sim.programs.catalog import unit_of
 from sim.programs.golang import build_env, find_go
+from tests.data import facts as real_facts
+from tests.tools.lacking import GO
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "node_labels"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the dumps of real machines (../shared/data) are not here")
 CATALOGUE = load()
 FLAG = json.dumps([{"name": "flag", "labels": {"x/l": "1"}}]).encode()
 STARTED = "2024-05-14T15:37:21Z"
@@ -49,7 +47,7 @@ async def evaluator():
     await made.close()
 
 
-@pytest.mark.skipif(find_go() is None, reason="there is no Go to run Go's tests")
+@pytest.mark.skipif(find_go() is None, reason=GO)
 def test_the_programs_own_tests():
     command = [str(find_go().command), "test", "./..."]
     done = subprocess.run(
@@ -233,10 +231,10 @@ def test_labels_of_eight_equal_cards():
     }
 
 
-@needs_data
 def test_a_real_node_has_no_other_spelling():
     """A dump of one H100, whose operator ran GFD with a MIG strategy and an older version: it knew no mode."""
-    real = yaml.safe_load((DATA / "docs-h100-mig-capable-off-labels.json").read_text())
+    (node,) = real_facts.nodes("node_labels/docs-h100-mig-capable-off-labels.json")
+    real = node.labels
     others = ("gpu.deploy.", "mig.config", "gpu-driver-upgrade", "gpu.present")
     spelled = {key.removeprefix("nvidia.com/") for key in real if key.startswith("nvidia.com/")}
     spelled = {key for key in spelled if not key.startswith(others)}

@@ -148,7 +148,8 @@ def test_the_chart_is_small_and_brings_the_crds_alone(tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
-    names = pytest.importorskip("controllers.api.names")
+    from controllers.api import names
+
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
     managers = {names.MANAGER_DISCOVER, names.MANAGER_VALIDATE, names.MANAGER_PLUGIN, names.MANAGER_MIG}
     processes = {names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, names.COVERAGE}

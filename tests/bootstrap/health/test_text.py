@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.bootstrap.health.text import MAX_SERIES, CardSample, Reader, parse
+from tests.data.text import exported, listed
 
-DUMPS = Path(__file__).parents[4] / "shared" / "data" / "dcgm"
 A100 = "GPU-7099682b-a20d-2bcc-74ab-b9060454d81e"
 T4 = ("GPU-7a2e92f2-be71-d37e-a744-541600ffc722", "GPU-5f587dd4-6505-0873-c6db-8324dbfe5ba9")
-
-
-def dump(name: str) -> bytes:
-    if not (DUMPS / name).exists():
-        pytest.skip(f"{DUMPS / name} is not here")
-    return (DUMPS / name).read_bytes()
 
 
 def line(field: str, value: object, *, card: str = "GPU-1", more: str = "") -> bytes:
@@ -34,11 +26,13 @@ def line(field: str, value: object, *, card: str = "GPU-1", more: str = "") -> b
     ],
 )
 def test_a_card_with_instances_is_one_card(name, temperature):
-    assert parse(dump(name)) == (CardSample(A100, None, device="nvidia0", temperature=temperature, xids=()),)
+    assert parse(exported(f"dcgm/{name}")) == (
+        CardSample(A100, None, device="nvidia0", temperature=temperature, xids=()),
+    )
 
 
 def test_cards_whose_pods_are_named_are_told_apart():
-    found = parse(dump("fgo-T4-fraction.prom.txt"))
+    found = parse(exported("dcgm/fgo-T4-fraction.prom.txt"))
     assert [(card.uuid, card.device, card.temperature, card.xids) for card in found] == [
         (T4[0], "nvidia0", 55, ()),
         (T4[1], "nvidia1", 52, ()),
@@ -46,7 +40,7 @@ def test_cards_whose_pods_are_named_are_told_apart():
 
 
 def test_series_of_one_card_with_different_labels_are_one_card():
-    (card,) = parse(dump("netdata-metrics_valid.prom"))
+    (card,) = parse(exported("dcgm/netdata-metrics_valid.prom"))
     assert (card.uuid, card.xids, card.remap_failed) == ("GPU-aaa", (31,), True)
 
 
@@ -56,11 +50,16 @@ def test_series_of_one_card_with_different_labels_are_one_card():
         "nvidia_gpu_exporter-linux-x86_64__nvidia-l40s__595.80__idle.metrics",
         "docs-dcgm-old-format.txt",
         "gpu-monitoring-tools-readme.txt",
-        "dcgm-exporter-default-counters.csv",
     ],
 )
 def test_a_text_without_what_health_reads_has_no_cards(name):
-    assert parse(dump(name)) == ()
+    assert parse(exported(f"dcgm/{name}")) == ()
+
+
+def test_a_list_of_fields_has_no_cards():
+    text = listed("dcgm/dcgm-exporter-default-counters.csv")
+    assert b"DCGM_FI_DEV_GPU_TEMP, gauge" in text
+    assert parse(text) == ()
 
 
 def test_the_old_spelling_is_read():

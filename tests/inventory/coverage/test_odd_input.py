@@ -18,10 +18,10 @@ from controllers.api.record import adapter, to_json
 from controllers.inventory.coverage.compare import compare
 from controllers.inventory.coverage.records import Report, Seen
 from controllers.inventory.coverage.text import render
+from tests.data import facts
 from tests.inventory.coverage.world import NFD, NODE, as_report, good, node, our_rule
 
 ROOT = Path(__file__).resolve().parents[3]
-DATA = ROOT.parent / "shared" / "data"
 words = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 ids = st.sampled_from(["10de", "1002", "8086", "2330", "20b0", "0302", "0300", "030200", "", "xyz", "10DE"]) | words
 owned = st.sampled_from(
@@ -92,17 +92,9 @@ def test_no_input_ends_in_an_exception(seen: Seen, strict: bool) -> None:
         tomllib.loads(model.entry)
 
 
-def dumps() -> list[Path]:
-    return sorted(
-        path for path in DATA.glob("nodefeature*/*.yaml") if "\nkind: NodeFeature\n" in "\n" + path.read_text()
-    )
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="the real dumps are not beside this repository")
-@pytest.mark.parametrize("path", dumps(), ids=lambda path: path.name)
-def test_real_reports_end_in_findings(path: Path) -> None:
-    objects = [one for one in yaml.safe_load_all(path.read_text()) if isinstance(one, dict)]
-    found = [one for one in objects if one.get("kind") == "NodeFeature"]
+@pytest.mark.parametrize("dump", [dump for dump in facts.dumps("nodefeature*/*.yaml") if facts.nodes(dump)])
+def test_real_reports_end_in_findings(dump: str) -> None:
+    found = [dict(report) for node in facts.nodes(dump) for report in node.reports]
     assert found
     for one in found:
         one["metadata"].setdefault("labels", {}).setdefault(names.NFD_NODE_NAME, NODE)

@@ -18,6 +18,7 @@ from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import Places
 from sim.hardware import load, sysfs
 from sim.nvml import Config, build, environment
+from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,8 +46,8 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of the fake driver, for the reader that will be started."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc) to build the fake driver library with")
+    if why := lacking("cc"):
+        pytest.skip(f"the fake driver library cannot be built: {why}")
     path = tmp_path / "driver.conf"
     for name, value in environment(build(), path).items():
         monkeypatch.setenv(name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from typing import TYPE_CHECKING
 
 import grpc.aio
@@ -13,6 +12,7 @@ from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.offer import Offer
 from sim.nvml import Config, build, environment
+from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
     from tests.nodeagent.deviceplugin.conftest import Node
@@ -289,7 +289,7 @@ async def test_cdi_where_a_specification_names_the_card_and_the_runtime_applies_
 
 
 @pytest.mark.parametrize("world", ["a30-4"], indirect=True)
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) to build the fake driver library with")
+@pytest.mark.skipif(bool(lacking("cc")), reason=f"the fake driver library cannot be built: {lacking('cc')}")
 async def test_instances_that_appear_are_offered_and_told_by_their_card(
     node: Node, world: World, kubelet: Kubelet
 ) -> None:

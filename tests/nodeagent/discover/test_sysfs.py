@@ -14,9 +14,9 @@ from controllers.domain.pci import canonical, place
 from nodeagent.host import sysfs
 from nodeagent.host.cards import cards, others
 from nodeagent.host.facts import PciFunction
+from tests.data import facts
 from tests.nodeagent.discover.machine import TREES, Machine
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "pci"
 H100 = [f"0000:{bus}:00.0" for bus in ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")]
 CARDS = {
     "none": [],
@@ -164,19 +164,15 @@ def test_garbage_in_one_card_never_harms_the_scan_or_its_neighbours(garbage: dic
 
 
 def test_a_real_dump_is_read_as_it_is(tmp_path: Path) -> None:
-    dump = SHARED / "ghw-sysfs-linux-amd64-accel-nvidia.txt"
-    if not dump.exists():
-        pytest.skip(f"{dump.name} is not there: the folder of real dumps does not come with the repository")
+    functions = facts.read("pci/ghw-sysfs-linux-amd64-accel-nvidia.txt")["sysfs"]
     machine = Machine(tmp_path, "none")
     machine.unplug("0000:00:00.0")
     machine.unplug("0000:01:00.1")
-    by_folder: dict[str, list[str]] = {}
-    for line in dump.read_text().splitlines():
-        by_folder.setdefault(line.partition("/")[0], []).append(line.partition("/")[2])
-    for name, lines in by_folder.items():
-        machine._make(name, lines)
+    for name, files in functions.items():
+        machine._make(name, [f"{file}: {text}" for file, text in files.items() if file != "driver"])
+        machine.bind(name, files.get("driver", ""))
     bus = sysfs.scan(machine.sys)
-    assert len(bus.functions) == len(by_folder) == 29
+    assert len(bus.functions) == len(functions) == 29
     (card,) = cards(bus)
     assert (card.address, card.device, card.subsystem_device, card.driver) == ("0000:06:00.0", "15f8", "118f", "nvidia")
     assert [function.address for function in others(bus)] == ["0000:04:00.0"]

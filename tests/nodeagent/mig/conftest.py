@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -15,6 +14,7 @@ from controllers.runtime.errors import NotFound
 from sim.nodes import names as sim
 from tests.nodeagent.deviceplugin.node import World
 from tests.nodeagent.mig.drivers import Ground, Real
+from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ SHAPE = "a100-sxm-8"
 @pytest.fixture
 async def ground(cluster: Cluster) -> AsyncIterator[Ground]:
     """A node of its own, whose cards have to be reset for MIG mode."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc) to build the fake driver library with")
+    if why := lacking("cc"):
+        pytest.skip(f"the fake driver library cannot be built: {why}")
     for resource in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK):  # nobody admits pods
         with suppress(NotFound):
             await cluster.client.request("DELETE", resource.path(None, names.WEBHOOK_CONFIGURATION))

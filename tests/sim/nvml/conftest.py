@@ -1,20 +1,19 @@
 """Machines to ask."""
 
-import shutil
-
 import pytest
 
 from sim.hardware import load
 from sim.nvml import Config
 from tests.sim.nvml import client
+from tests.tools.lacking import lacking
 
 CATALOGUE = load()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiler():
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc) to build the library with")
+    if why := lacking("cc"):
+        pytest.skip(f"the fake driver library cannot be built: {why}")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def built(folder, program, *sanitizers):
     probe.write_text("int main(void) { return 0; }\n")
     tried = subprocess.run(["cc", *flags, "-o", folder / "probe", probe], capture_output=True, check=False)
     if tried.returncode != 0 or subprocess.run([folder / "probe"], capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"the compiler's {sanitizers[0]} sanitizer does not work here")
+        pytest.skip(f"the compiler's {sanitizers[0]} sanitizer does not work; on Debian: apt-get install gcc libc6-dev")
     made = folder / program
     sources = [HERE / f"{program}.c", *sorted(SOURCES.glob("*.c"))]
     subprocess.run(["cc", *flags, f"-I{SOURCES}", "-o", made, *sources, *LIBRARIES], check=True)
