@@ -13,7 +13,7 @@ from controllers.domain.clock import stamp_exact
 from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 TAINT = {"key": "gpu-only", "value": "yes", "effect": "NoSchedule"}
 CARDS = ["n1-0000-00-00-0", "n1-0000-01-00-0"]
@@ -120,7 +120,7 @@ def serves(cluster: Cluster, card: str, pod: str) -> None:
     """The plugin has told that a pod has the card; nobody tells more."""
     told = {"podUID": "u", "namespace": "default", "pod": pod, "container": "c", "slots": 1}
     cluster.objects["GPUDevice", card]["status"]["allocations"] = [told]
-    cluster._touch(("GPUDevice", card))
+    cluster.touch(("GPUDevice", card))
 
 
 def without_a_word(cluster: Cluster) -> None:
@@ -207,7 +207,7 @@ def test_a_card_that_is_promised_for_a_pool_that_is_gone_stays_until_the_promise
     times = {"since": stamp_exact(cluster.now), "expiresAt": stamp_exact(cluster.now + 15)}
     promise = {"requestID": "r", "namespace": "default", "pod": "q", "slots": 1, "seen": False, **times}
     cluster.objects["GPUDevice", CARDS[0]]["status"]["reservations"] = [promise]
-    cluster._touch(("GPUDevice", CARDS[0]))
+    cluster.touch(("GPUDevice", CARDS[0]))
     assert gone(cluster) == ["a", None]
     cluster.now += 16
     assert gone(cluster) == [None, None]

@@ -69,7 +69,7 @@ class Pools(Controlled):
                 "seen": False,
             }
         ]
-        self.cluster._touch(("GPUDevice", card))
+        self.cluster.touch(("GPUDevice", card))
         if not slow:
             self.cluster.pod(f"p{self.requests}", pool["name"], request)
 
@@ -95,7 +95,7 @@ class Pools(Controlled):
             stored["spec"]["nodeName"] = node
             if node == reserved:
                 stored["metadata"]["annotations"]["test/admitted-here"] = node
-            self.cluster._touch(("Pod", pod.key))
+            self.cluster.touch(("Pod", pod.key))
 
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
@@ -127,7 +127,7 @@ class Pools(Controlled):
     def meddle(self, node: str) -> None:
         """Somebody labels a node by hand."""
         self.cluster.objects["Node", node]["metadata"]["labels"][names.pool_node_label("a")] = "true"
-        self.cluster._touch(("Node", node))
+        self.cluster.touch(("Node", node))
 
     @rule(pool=st.sampled_from(POOLS), wanted=st.booleans())
     def taint(self, pool: str, wanted: bool) -> None:
@@ -135,14 +135,14 @@ class Pools(Controlled):
         if (obj := self.cluster.objects.get(("GPUPool", pool))) is not None:
             taints = [{"key": f"gpu-{pool}", "value": "", "effect": "NoSchedule"}] if wanted else []
             obj["spec"] = {**obj["spec"], "scheduling": {"taints": taints}}
-            self.cluster._touch(("GPUPool", pool))
+            self.cluster.touch(("GPUPool", pool))
 
     @rule(node=st.sampled_from(["n1", "n2"]))
     def cordon(self, node: str) -> None:
         """Somebody else taints a node."""
         spec = self.cluster.objects["Node", node].setdefault("spec", {})
         spec["taints"] = [*(t for t in spec.get("taints") or [] if t["key"] != "theirs"), THEIRS]
-        self.cluster._touch(("Node", node))
+        self.cluster.touch(("Node", node))
 
     @rule()
     def switch(self) -> None:

@@ -19,6 +19,8 @@ import yaml
 from controllers.api import names, resources
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, Busy, NotFound
+from tests.kit.objects import BOOT
+from tests.kit.reports import nfd_report, report
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -28,44 +30,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 CRD = resources.Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 WAIT = 30.0
-BOOT = "11111111-2222-3333-4444-555555555555"
-
-
-def card(number: int, **changes: str) -> dict[str, str]:
-    """One card of a report as the agent writes it, with the driver loaded; an empty value removes one."""
-    card = {
-        "address": f"0000:{0x17 + number:02x}:00.0", "vendor": "10de", "device": "2330", "class": "0302",
-        "numa_node": "0", "sriov": "none", "driver": "nvidia", "uuid": f"GPU-00000000-0000-0000-0000-{number:012d}",
-        "product": "NVIDIA H100 80GB HBM3", "memory_mib": "81559", "compute_major": "9", "compute_minor": "0",
-        "mig_capable": "true", "mig_mode": "disabled", "mig_profiles": "1g.10gb,7g.80gb",
-    }  # fmt: skip
-    return {key: value for key, value in {**card, **changes}.items() if value}
-
-
-def report(
-    node: str, cards: list[dict[str, str]] | None, *, boot: str = BOOT, driver: str = "580.65.06"
-) -> dict[str, Any]:
-    """What the agent of a node publishes; `cards` None: it says nothing of cards."""
-    attributes = {names.FEATURE_AGENT: {"boot_id": boot, "version": "1"}, names.FEATURE_TOOLKIT: {"installed": "true"}}
-    if driver:
-        attributes[names.FEATURE_DRIVER] = {"version": driver, "cuda_version": "13.0"}
-    features: dict[str, Any] = {"attributes": {name: {"elements": values} for name, values in attributes.items()}}
-    if cards is not None:
-        features["instances"] = {names.FEATURE_DEVICE: {"elements": [{"attributes": one} for one in cards]}}
-    meta = {"name": names.agent_feature(node), "namespace": names.NAMESPACE, "labels": {names.NFD_NODE_NAME: node}}
-    return {"metadata": meta, "spec": {"features": features}}
-
-
-def nfd_report(node: str, elements: list[dict[str, str]]) -> dict[str, Any]:
-    """What NFD's worker publishes of a node's bus, in its own namespace."""
-    features = {"instances": {"pci.device": {"elements": [{"attributes": one} for one in elements]}}}
-    meta = {"name": node, "namespace": "default", "labels": {names.NFD_NODE_NAME: node}}
-    return {"metadata": meta, "spec": {"features": features}}
-
-
-def on_the_bus(count: int, *, device: str = "2330", class_: str = "0302", **more: str) -> list[dict[str, str]]:
-    """Equal NVIDIA functions as NFD sees them."""
-    return [{"vendor": "10de", "device": device, "class": class_, **more}] * count
 
 
 @dataclass

@@ -16,7 +16,8 @@ from controllers.inventory.coverage.records import Report, Seen
 from controllers.inventory.coverage.result import Finding, NodeResult, Result
 from controllers.inventory.identity import device_name, inventory_id
 from controllers.inventory.rule import Rule
-from tests.inventory.plane import BOOT, card, report
+from tests.kit.objects import BOOT
+from tests.kit.reports import feature, features, report, reported
 
 NODE = "gpu-01"
 NFD = "node-feature-discovery"
@@ -53,16 +54,12 @@ def labels_of(elements: list[dict[str, str]], *, driver: bool = True) -> dict[st
 def nfd_features(elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, Any]:
     """What nfd-worker reports of a node, as far as the rule looks."""
     modules = ["xfs", "ipmi_si", *(["nvidia", "nvidia_uvm"] if driver else [])]
-    return {
-        "attributes": {"kernel.version": {"elements": KERNEL}, "system.osrelease": {"elements": SYSTEM}},
-        "flags": {"kernel.loadedmodule": {"elements": {name: {} for name in modules}}},
-        "instances": {"pci.device": {"elements": [{"attributes": one} for one in elements]}},
-    }
+    told = features({"kernel.version": KERNEL, "system.osrelease": SYSTEM}, {"pci.device": elements})
+    return told | {"flags": {"kernel.loadedmodule": {"elements": {name: {} for name in modules}}}}
 
 
 def nfd_object(name: str, elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, Any]:
-    meta = {"name": name, "namespace": NFD, "labels": {names.NFD_NODE_NAME: name}}
-    return {"metadata": meta, "spec": {"features": nfd_features(elements, driver=driver)}}
+    return feature(name, name, nfd_features(elements, driver=driver), namespace=NFD)
 
 
 def nfd_report(name: str = NODE, count: int = 2, **more: Any) -> Report:
@@ -75,7 +72,7 @@ def as_report(obj: dict[str, Any]) -> Report:
 
 
 def agent_report(name: str = NODE, found: list[dict[str, str]] | None = None, **more: Any) -> Report:
-    return as_report(report(name, [card(0), card(1)] if found is None else found, **more))
+    return as_report(report(name, [reported(0), reported(1)] if found is None else found, **more))
 
 
 def node(name: str = NODE, *, boot: str = BOOT, given: dict[str, str] | None = None) -> Node:
