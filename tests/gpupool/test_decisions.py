@@ -12,11 +12,12 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import operands, plan, reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import reservation
 
 CARD = "n1-0000-00-00-0"
 
@@ -284,17 +285,7 @@ def test_a_vanished_pod_ends_its_reservation_only_if_the_quorum_agrees() -> None
     made = cluster(a={})
     made.annotate(CARD, "a")
     made.settle()
-    entry = {
-        "requestID": "r",
-        "namespace": "default",
-        "pod": "p",
-        "slots": 1,
-        "since": stamp_exact(made.now),
-        "expiresAt": stamp_exact(made.now + 60),
-        "seen": True,
-    }
-    made.objects["GPUDevice", CARD]["status"]["reservations"] = [entry]
-    made.touch(("GPUDevice", CARD))
+    made.reserve(CARD, seconds=60, seen=True)
     made.pod("p", "a", "r")
     made.hidden = frozenset({"default/p"})
     card = made.view().card(CARD)
@@ -318,10 +309,8 @@ def test_a_card_goes_by_the_table_of_its_life() -> None:
     made.settle()
     made.fault(CARD)
     (device,) = made.all(resources.GPUDEVICE, GPUDevice)
-    promise = {"requestID": "r", "namespace": "n", "pod": "p", "slots": 1, "since": stamp_exact(made.now)}
-    promise |= {"expiresAt": stamp_exact(made.now + 60), "seen": True}
-    body = {"status": {"reservations": [promise]}}
-    write = Merge(ref(resources.GPUDEVICE, device), device.metadata.resource_version, body, "status")
+    change = {"status": {"reservations": [body(reservation(seen=True, until=made.now + 60))]}}
+    write = Merge(ref(resources.GPUDEVICE, device), device.metadata.resource_version, change, "status")
 
     with pytest.raises(AssertionError, match="no step of the table"):
         made.execute([write], names.MANAGER_POOL)

@@ -9,7 +9,6 @@ from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
-from controllers.domain.clock import stamp_exact
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
 
@@ -35,19 +34,7 @@ def pool_plan(cluster: Cluster) -> None:
 
 
 def reserve(cluster: Cluster, request: str = "r1") -> None:
-    status = cluster.objects["GPUDevice", CARD]["status"]
-    status["reservations"] = [
-        {
-            "requestID": request,
-            "namespace": "default",
-            "pod": "p",
-            "slots": 1,
-            "since": stamp_exact(cluster.now),
-            "expiresAt": stamp_exact(cluster.now + 15),
-            "seen": False,
-        }
-    ]
-    cluster.touch(("GPUDevice", CARD))
+    cluster.reserve(CARD, request)
 
 
 def test_a_card_leaves_only_after_its_plugin_withdrew_it() -> None:
@@ -79,9 +66,7 @@ def test_a_reserved_card_stays_until_the_reservation_ends() -> None:
 
 def test_a_card_in_use_stays_until_its_pod_is_gone() -> None:
     cluster = pooled()
-    taken = {"podUID": "u", "namespace": "default", "pod": "p", "container": "c", "slots": 1}
-    cluster.objects["GPUDevice", CARD]["status"]["allocations"] = [taken]
-    cluster.touch(("GPUDevice", CARD))
+    cluster.allocate(CARD)
     cluster.annotate(CARD, None)
 
     cluster.settle()
@@ -169,9 +154,7 @@ def test_a_card_waits_until_kubelet_has_told_every_card_of_the_pod_that_was_give
     def told(*cards: str) -> bool:
         """Kubelet tells that the pod has these; whether the card then comes into the pool."""
         for name in cards:
-            taken = {"podUID": pod["metadata"]["uid"], "namespace": "default", "pod": "p", "container": "c", "slots": 1}
-            cluster.objects["GPUDevice", name]["status"]["allocations"] = [taken]
-            cluster.touch(("GPUDevice", name))
+            cluster.allocate(name)
         pool_plan(cluster)
         return "poolRef" in cluster.objects["GPUDevice", names_of[2]]["status"]
 

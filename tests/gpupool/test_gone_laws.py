@@ -19,7 +19,6 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.domain import offer
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
 from controllers.install import dismantle
@@ -27,6 +26,8 @@ from controllers.runtime.plan import Plan
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import allocation
 
 POOLS, NODES = ("a", "b"), ("n1", "n2")
 CARDS = [f"{node}-0000-{number:02x}-00-0" for node in NODES for number in (0, 1)]
@@ -96,9 +97,9 @@ class Living(Cluster):
         told: list[dict[str, Any]] = []
         if device.name in self.held:
             namespace, _, pod = self.held[device.name][0].partition("/")
-            told = [{"podUID": f"uid-{pod}", "namespace": namespace, "pod": pod, "container": "c", "slots": 1}]
-            if (stored := self.objects.get(("Pod", f"{namespace}/{pod}"))) is not None:
-                told[0]["podUID"] = stored["metadata"]["uid"]
+            stored = self.objects.get(("Pod", f"{namespace}/{pod}"))
+            uid = stored["metadata"]["uid"] if stored is not None else f"uid-{pod}"
+            told = [body(allocation(pod, uid, namespace=namespace))]
         if status.get("allocations", []) != told:
             status["allocations"] = told
             self.touch(("GPUDevice", device.name))
@@ -191,12 +192,8 @@ class Gone(Controlled):
         if pool not in self.cluster.pools() or not offered or taken:
             return
         self.pods += 1
-        now, request = self.cluster.now, f"r{self.pods}"
-        status["reservations"] = [
-            {"requestID": request, "namespace": "default", "pod": f"p{self.pods}", "slots": 1,
-             "since": stamp_exact(now), "expiresAt": stamp_exact(now + 15), "seen": False}
-        ]  # fmt: skip
-        self.cluster.touch(("GPUDevice", card))
+        request = f"r{self.pods}"
+        self.cluster.reserve(card, request, pod=f"p{self.pods}")
         self.cluster.pod(f"p{self.pods}", pool, request)
 
     @rule(data=st.data(), node=st.sampled_from(NODES))

@@ -13,7 +13,6 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
-from controllers.domain.clock import stamp_exact
 from controllers.install import dismantle
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
@@ -58,18 +57,7 @@ class Pools(Controlled):
             return  # a bound pod may hold it
         self.requests += 1
         request = f"r{self.requests}"
-        status["reservations"] = [
-            {
-                "requestID": request,
-                "namespace": "default",
-                "pod": f"p{self.requests}",
-                "slots": 1,
-                "since": stamp_exact(self.cluster.now),
-                "expiresAt": stamp_exact(self.cluster.now + 15),
-                "seen": False,
-            }
-        ]
-        self.cluster.touch(("GPUDevice", card))
+        self.cluster.reserve(card, request, pod=f"p{self.requests}")
         if not slow:
             self.cluster.pod(f"p{self.requests}", pool["name"], request)
 

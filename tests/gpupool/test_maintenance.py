@@ -12,7 +12,6 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import maintenance, select
 from controllers.gpupool.building import Built
 from controllers.gpupool.select import SERVED_MODES
@@ -20,6 +19,8 @@ from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import allocation
 
 CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
 SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
@@ -73,9 +74,9 @@ def published(made: Cluster) -> list[int | None]:
 
 def allocate(made: Cluster, card: str, uid: str, slots: int = 1) -> None:
     """Kubelet reports a container on a card."""
-    entry = {"podUID": uid, "namespace": "default", "pod": f"p-{uid}", "container": "c", "slots": slots}
-    made.objects["GPUDevice", card]["status"].setdefault("allocations", []).append(entry)
-    made.touch(("GPUDevice", card))
+    entry = allocation(f"p-{uid}", uid, namespace="default", slots=slots)
+    with made.edit("GPUDevice", card) as found:
+        found["status"].setdefault("allocations", []).append(body(entry))
 
 
 def end(made: Cluster, card: str) -> None:
@@ -84,10 +85,7 @@ def end(made: Cluster, card: str) -> None:
 
 
 def promise(made: Cluster, card: str, request: str = "r", seconds: float = 15.0) -> None:
-    entry = {"requestID": request, "namespace": "default", "pod": "late", "slots": 1, "seen": False}
-    entry |= {"since": stamp_exact(made.now), "expiresAt": stamp_exact(made.now + seconds)}
-    made.objects["GPUDevice", card]["status"].setdefault("reservations", []).append(entry)
-    made.touch(("GPUDevice", card))
+    made.reserve(card, request, pod="late", seconds=seconds)
 
 
 def notes(actions: tuple[Action, ...]) -> list[str]:

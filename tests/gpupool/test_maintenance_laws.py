@@ -126,10 +126,8 @@ class Maintenance(Controlled):
         device = adapter(GPUDevice).validate_python(self.cluster.objects["GPUDevice", card])
         bound = {pod.metadata.annotations[names.REQUEST_ID] for pod in self.pods() if pod.node}
         kept = [r.request_id for r in device.status.reservations if live(r, now) and r.request_id not in bound]
-        entry = {"requestID": request, "namespace": "default", "pod": f"p-{request}", "slots": slots, "seen": False}
-        entry |= {"since": stamp_exact(now), "expiresAt": stamp_exact(now + 15)}
-        status["reservations"] = [r for r in status.get("reservations", []) if r["requestID"] in kept] + [entry]
-        self.cluster.touch(("GPUDevice", card))
+        status["reservations"] = [r for r in status.get("reservations", []) if r["requestID"] in kept]
+        self.cluster.reserve(card, request, pod=f"p-{request}", slots=slots)
 
     @rule(data=st.data())
     def bind(self, data: st.DataObject) -> None:
@@ -176,10 +174,7 @@ class Maintenance(Controlled):
             free = offer.slots - sum(taken.slots for taken in device.status.allocations)
             take = min(free, slots, self.units(pod) - told[pod.metadata.uid])
             if take > 0 and all(taken.pod_uid != pod.metadata.uid for taken in device.status.allocations):
-                entry = {"podUID": pod.metadata.uid, "namespace": "default", "pod": pod.name, "container": "c"}
-                stored = self.cluster.objects["GPUDevice", device.name]["status"]
-                stored.setdefault("allocations", []).append(entry | {"slots": take})
-                self.cluster.touch(("GPUDevice", device.name))
+                self.cluster.allocate(device.name, pod.name, slots=take)
                 return
 
     @rule(data=st.data())

@@ -14,7 +14,6 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import taints
 from controllers.runtime.plan import Merge, Note
 from tests.gpupool.world import AUTOMATIC, Cluster
@@ -174,18 +173,8 @@ def tainted() -> tuple[Cluster, dict[str, Any]]:
 
 
 def reserved(made: Cluster, request: str) -> None:
-    entry = {
-        "requestID": request,
-        "namespace": "team",
-        "pod": "web-*",
-        "slots": 1,
-        "since": stamp_exact(made.now),
-        "expiresAt": stamp_exact(made.now + 15.0),
-        "seen": False,
-    }
-    (key,) = [key for key in made.objects if key[0] == "GPUDevice"]
-    made.objects[key]["status"]["reservations"] = [entry]
-    made.touch(key)
+    (name,) = [name for kind, name in made.objects if kind == "GPUDevice"]
+    made.reserve(name, request, pod="web-*", namespace="team")
 
 
 def put_off(made: Cluster) -> str:

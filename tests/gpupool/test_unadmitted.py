@@ -79,10 +79,7 @@ def test_it_is_counted_where_it_runs_before_kubelet_tells(label: str | None) -> 
 def test_what_kubelet_tells_of_it_is_not_counted_twice() -> None:
     made = pooled()
     made.unadmitted("p", "a", node="n1")
-    uid = made.objects["Pod", "default/p"]["metadata"]["uid"]
-    taken = {"podUID": uid, "namespace": "default", "pod": "p", "container": "c", "slots": 1}
-    made.objects["GPUDevice", CARDS[1]]["status"]["allocations"] = [taken]
-    made.touch(("GPUDevice", CARDS[1]))
+    made.allocate(CARDS[1])
     made.settle()
 
     assert counts(made) == (2, 1, 1)

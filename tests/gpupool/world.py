@@ -141,6 +141,21 @@ class Cluster(cluster.Cluster):
         with self.edit("GPUDevice", device) as card:
             conditions.put(card, condition("Faulted", faulted))
 
+    def reserve(self, card: str, request: str = "r", *, pod: str = "p", seconds: float = 15, **more: Any) -> None:
+        """The webhook promises slots of a card; `more` is of the entry."""
+        times = {"since": self.now, "until": self.now + seconds}
+        entry = objects.reservation(request, pod=pod, **{"namespace": "default", **times, **more})
+        with self.edit("GPUDevice", card) as found:
+            found["status"].setdefault("reservations", []).append(body(entry))
+
+    def allocate(self, card: str, pod: str = "p", *, slots: int = 1) -> None:
+        """A plugin tells that a pod has slots of a card, under the pod's uid where it is there."""
+        stored = self.objects.get(("Pod", f"default/{pod}"))
+        uid = stored["metadata"]["uid"] if stored else f"uid-of-{pod}"
+        entry = objects.allocation(pod, uid, namespace="default", slots=slots)
+        with self.edit("GPUDevice", card) as found:
+            found["status"].setdefault("allocations", []).append(body(entry))
+
     def delete_pool(self, name: str) -> None:
         if ("GPUPool", name) in self.objects:
             with self.edit("GPUPool", name) as pool:

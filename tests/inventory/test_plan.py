@@ -11,16 +11,14 @@ from controllers.api.settings import parse_settings
 from controllers.runtime.plan import Apply, Delete, Note, Ref
 from tests.inventory.world import NODE, Cluster
 from tests.kit.conditions import message, state_of
-from tests.kit.objects import BOOT
+from tests.kit.manifests import body
+from tests.kit.objects import BOOT, allocation, card, pool_ref, reservation
 from tests.kit.reports import on_the_bus, reported
 
 FIRST, SECOND = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
-IN_POOL = {"status": {"poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"}}}
-PROMISE = {"requestID": "r", "namespace": "n", "pod": "p", "slots": 1}
-RESERVED = {
-    "status": {"reservations": [{**PROMISE, "since": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-01T00:00:00Z"}]}
-}
-ALLOCATED = {"status": {"allocations": [{"podUID": "u", "namespace": "n", "pod": "p", "container": "c", "slots": 1}]}}
+IN_POOL = {"status": {"poolRef": body(pool_ref("a"))}}
+RESERVED = {"status": {"reservations": [body(reservation())]}}
+ALLOCATED = {"status": {"allocations": [body(allocation())]}}
 
 
 @pytest.fixture
@@ -302,15 +300,7 @@ def test_a_card_that_was_moved_to_another_slot_is_lost_there_and_new_here(known:
 
 def test_a_card_that_is_another_nodes_now_is_found_there(known: Cluster) -> None:
     uuid = known.device()["status"]["hardware"]["uuid"]
-    elsewhere = {
-        "nodeName": "worker-02",
-        "inventoryID": "worker-02-0000:3b:00.0",
-        "hardware": {
-            "uuid": uuid,
-            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:3b:00.0"},
-        },
-    }
-    known.put(resources.GPUDEVICE, {"metadata": {"name": "worker-02-0000-3b-00-0"}, "status": elsewhere})
+    known.add(card("worker-02", 0x3B, hardware={"uuid": uuid}))
     assert known.plan().writes == ()  # what another node says takes no card away here
 
     known.merge("GPUDevice", FIRST, IN_POOL)

@@ -95,11 +95,7 @@ def test_a_mode_that_is_changed_under_a_pod_waits_for_it_and_is_taken_back() -> 
     made.annotate(CARD, "a")
     made.settle()
     made.pod("p", "a", "r", node="n1")
-    made.objects["GPUDevice", CARD]["status"]["allocations"] = [
-        {"podUID": made.objects["Pod", "default/p"]["metadata"]["uid"], "namespace": "default", "pod": "p",
-         "container": "c", "slots": 1}
-    ]  # fmt: skip
-    made.touch(("GPUDevice", CARD))
+    made.allocate(CARD)
     made.settle()
     spec = made.objects["GPUPool", "a"]["spec"]
     spec["allocation"] = {"mode": "TimeSlice"}

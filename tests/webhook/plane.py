@@ -27,6 +27,9 @@ from sim.controlplane.ports import free_ports
 from sim.module.balancer import Backend, Balancer, Probing
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
+from tests.kit import manifests
+from tests.kit.manifests import manifest
+from tests.kit.objects import card
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -216,8 +219,7 @@ class Api:
         return True
 
     async def pool(self, name: str, **spec: Any) -> str:
-        body = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": {"name": name}, "spec": spec}
-        await self.create(GPUPOOL.path(), body)
+        await self.create(GPUPOOL.path(), manifest({"metadata": {"name": name}, "spec": spec}, GPUPOOL))
         return name
 
     async def node(self, name: str, pool: str, cards: int, **labels: str) -> list[str]:
@@ -232,21 +234,10 @@ class Api:
         return list(await asyncio.gather(*(self.card(name, pool, number) for number in range(cards))))
 
     async def card(self, node: str, pool: str, number: int) -> str:
-        address = f"0000:{number + 16:02x}:00.0"
-        name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
-        meta = {"name": name, "annotations": {names.ASSIGNMENT: pool}}
-        await self.create(
-            GPUDEVICE.path(), {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind, "metadata": meta}
-        )
-        status = {
-            "nodeName": node,
-            "inventoryID": f"{node}-{address}",
-            "state": "Assigned",
-            "poolRef": {"name": pool, "resource": names.resource_name(pool)},
-            "published": {"pool": pool, "configVersion": "1", "slots": 1},
-        }
-        await self.status(GPUDEVICE, name, status)
-        return name
+        made = card(node, number + 16, pool=pool, hardware=None)
+        await self.create(GPUDEVICE.path(), manifest(made))
+        await self.status(GPUDEVICE, made.name, manifests.status(made))
+        return made.name
 
     async def cards(self, pool: str) -> list[dict[str, Any]]:
         items = (await self.get(GPUDEVICE.path()))["items"]

@@ -9,13 +9,13 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
+from controllers.api.meta import Condition
 from controllers.api.record import adapter, to_json
-from controllers.domain.clock import stamp
 from controllers.inventory import cards, rule
 from controllers.inventory.coverage.records import Report, Seen
 from controllers.inventory.coverage.result import Finding, NodeResult, Result
-from controllers.inventory.identity import device_name, inventory_id
 from controllers.inventory.rule import Rule
+from tests.kit import objects
 from tests.kit.objects import BOOT
 from tests.kit.reports import feature, features, report, reported
 
@@ -76,27 +76,17 @@ def agent_report(name: str = NODE, found: list[dict[str, str]] | None = None, **
 
 
 def node(name: str = NODE, *, boot: str = BOOT, given: dict[str, str] | None = None) -> Node:
-    status = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": boot}}
-    found = labels() if given is None else given
-    return adapter(Node).validate_python({"metadata": {"name": name, "labels": found}, "status": status})
+    return objects.node(name, boot=boot, labels=labels() if given is None else given)
 
 
-def incomplete(message: str) -> dict[str, str]:
+def incomplete(message: str) -> Condition:
     """Condition InventoryIncomplete; False where there is no message."""
-    word = "True" if message else "False"
-    return {"type": "InventoryIncomplete", "status": word, "reason": "Some", "message": message,
-            "lastTransitionTime": stamp(0)}  # fmt: skip
+    return objects.condition("InventoryIncomplete", bool(message), message=message)
 
 
 def device(name: str, one: cards.Card, *, told: str = "") -> GPUDevice:
-    status = {
-        "nodeName": name,
-        "inventoryID": inventory_id(name, one.address),
-        "hardware": to_json(one.hardware) if one.hardware else None,
-        "conditions": [incomplete(told)],
-    }
-    meta = {"name": device_name(name, one.address)}
-    return adapter(GPUDevice).validate_python({"metadata": meta, "status": status})
+    hardware = to_json(one.hardware) if one.hardware else None
+    return objects.card(name, one.address, hardware=hardware, conditions=[incomplete(told)])
 
 
 def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
@@ -106,11 +96,7 @@ def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
 
 
 def inventory(name: str, found: tuple[GPUDevice, ...]) -> GPUNodeInventory:
-    listed = [{"name": one.name, "inventoryID": one.status.inventory_id, "address": "a"} for one in found]
-    status = {"hw": {"present": bool(listed), "devices": listed}}
-    return adapter(GPUNodeInventory).validate_python(
-        {"metadata": {"name": name}, "spec": {"nodeName": name}, "status": status}
-    )
+    return objects.inventory(name, found)
 
 
 def our_rule(**spec: Any) -> Rule:
