@@ -153,7 +153,8 @@ class Cluster(cluster.Cluster):
             self.memory[name] = made.memory
 
     def annotations(self, device: str = DEVICE) -> dict[str, str]:
-        return self.objects.get(("GPUDevice", device), {}).get("metadata", {}).get("annotations", {})
+        found: dict[str, str] = self.objects.get(("GPUDevice", device), {}).get("metadata", {}).get("annotations", {})
+        return found
 
     def pod(self, component: str, *, ready: bool = True, on: str = NODE) -> None:
         """A component's pod on the node."""
@@ -219,7 +220,8 @@ class Cluster(cluster.Cluster):
         self.step(on=on)
 
     def status(self, on: str = NODE) -> dict[str, Any]:
-        return self.objects["GPUNodeInventory", on]["status"]
+        found: dict[str, Any] = self.objects["GPUNodeInventory", on]["status"]
+        return found
 
     def condition(self, kind: str, on: str = NODE) -> tuple[str, str]:
         """Status and reason of one of the node's conditions."""

@@ -69,10 +69,8 @@ class Cluster(cluster.Cluster):
         meta = {"annotations": {names.POOL_TAINTS: json.dumps(noted), "theirs": "1"}}
         for node, ready in (("n1", "True"), ("away", "Unknown")):
             self.add(objects.node(node, ready=ready, labels=labels, meta=meta, taints=taints))
-        by_agent: Json
-        by_hand: Json
-        by_agent, by_hand = ({"labels": {names.NFD_NODE_NAME: node}} for node in ("n1", "away"))
-        by_agent["managedFields"] = [{"manager": names.MANAGER_DISCOVER}]
+        by_hand: Json = {"labels": {names.NFD_NODE_NAME: "away"}}
+        by_agent: Json = {"labels": {names.NFD_NODE_NAME: "n1"}, "managedFields": [{"manager": names.MANAGER_DISCOVER}]}
         self.make(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)
         self.make(resources.NODEFEATURE, names.agent_feature("away"), metadata=by_hand)
 

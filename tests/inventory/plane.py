@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +56,7 @@ class Plane:
         for crd in crds:
             group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
             path = f"/apis/{group}/{crd['spec']['versions'][0]['name']}/{plural}"
-            await self.until(lambda path=path: self._served(path), path)
+            await self.until(partial(self._served, path), path)
 
     async def _served(self, path: str) -> bool:
         try:
@@ -66,10 +68,13 @@ class Plane:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """An object, or None."""
         with suppress(NotFound):
-            return orjson.loads(await self.client.get(resource, name, namespace))
+            found: dict[str, Any] = orjson.loads(await self.client.get(resource, name, namespace))
+            return found
         return None
 
-    async def list(self, resource: Resource, *, prefix: str = "", namespace: str | None = None) -> list[dict[str, Any]]:
+    async def list(
+        self, resource: Resource, *, prefix: str = "", namespace: str | None = None
+    ) -> builtins.list[dict[str, Any]]:
         """Objects whose names begin so."""
         items = orjson.loads(await self.client.request("GET", resource.path(namespace)))["items"]
         return [item for item in items if item["metadata"]["name"].startswith(prefix)]
@@ -91,11 +96,11 @@ class Plane:
         conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
         await self.status(resources.NODE, name, {"conditions": conditions, "nodeInfo": _info(boot)})
 
-    async def report(self, node: str, cards: list[dict[str, str]] | None, **more: str) -> None:
+    async def report(self, node: str, cards: builtins.list[dict[str, str]] | None, **more: str) -> None:
         """The agent's report of a node."""
         await self.put(resources.NODEFEATURE, report(node, cards, **more))
 
-    async def nfd(self, node: str, elements: list[dict[str, str]]) -> None:
+    async def nfd(self, node: str, elements: builtins.list[dict[str, str]]) -> None:
         """NFD's own report of a node."""
         await self.put(resources.NODEFEATURE, nfd_report(node, elements))
 

@@ -41,10 +41,11 @@ def body(record: object) -> dict[str, Any]:
 
 def manifest(obj: KubeObject | dict[str, Any], kind: Resource | None = None) -> dict[str, Any]:
     """An object as somebody sends it to an API server, with its kind; `kind` where the object is JSON already."""
-    if isinstance(obj, KubeObject):
-        obj, kind = body(obj), kind or resource(obj)
-    assert kind is not None, "which kind is it?"
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
+    if kind is None:
+        assert isinstance(obj, KubeObject), "of which kind is it?"
+        kind = resource(obj)
+    found = body(obj) if isinstance(obj, KubeObject) else obj
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **found}
 
 
 def status(record: KubeObject) -> dict[str, Any]:

@@ -78,8 +78,8 @@ class Storage:
         found = sorted((key, obj) for (name, key), obj in self.objects.items() if name == kind.kind)
         return [adapter(record).validate_python(obj) for _, obj in found]
 
-    def stores(self, kinds: Kinds) -> dict[str, Store[Any]]:
-        """The caches of a process that knows everything."""
+    def stores(self, kinds: Kinds) -> dict[str, Any]:
+        """The caches of a process that knows everything, as its World takes them."""
         return {name: cache(kind.kind, self.all(kind, record)) for name, (kind, record) in kinds.items()}
 
     def end(self) -> dict[Key, Json]:

@@ -197,10 +197,12 @@ class Api:
         self.client = client
 
     async def create(self, path: str, body: Any, query: dict[str, str] | None = None) -> dict[str, Any]:
-        return orjson.loads(await self.client.request("POST", path, body=body, query=query))
+        made: dict[str, Any] = orjson.loads(await self.client.request("POST", path, body=body, query=query))
+        return made
 
     async def get(self, path: str) -> dict[str, Any]:
-        return orjson.loads(await self.client.request("GET", path))
+        found: dict[str, Any] = orjson.loads(await self.client.request("GET", path))
+        return found
 
     async def status(self, resource: Any, name: str, status: dict[str, Any]) -> None:
         await self.client.merge(resource, name, {"status": status}, manager="test", subresource="status")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controllers.api import names
 from controllers.api.gpudevice import (
     Allocation,
@@ -47,7 +49,12 @@ def card(
     }
     meta = {"name": f"card-{number}", "uid": f"u{number}", "resource_version": "7"}
     conditions = (objects.condition("Faulted"),) if faulted else ()
-    told = {"published": published, "allocations": taken, "reservations": promised, "conditions": conditions}
+    told: dict[str, Any] = {
+        "published": published,
+        "allocations": taken,
+        "reservations": promised,
+        "conditions": conditions,
+    }
     return objects.card("n", address(number), hardware=hardware, meta=meta, **told)
 
 
