@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -27,6 +28,8 @@ TIMEOUT: Final = 600
 """Seconds for one answer: a step of a build may take minutes and say nothing."""
 INSTALL: Final = "make images-tools"
 _STARTS, _ENDS, _POLL = 30.0, 20.0, 0.1
+_UNIX: Final = "unix://"
+_USUAL: Final = f"{_UNIX}/var/run/docker.sock"
 
 
 @contextmanager
@@ -53,7 +56,18 @@ def lacking() -> str:
     return f"{', '.join(absent)} not found" if absent else ""
 
 
+def _listens(address: str) -> bool:
+    """Whether somebody is at a socket of Docker's, where it is one: its client leaves its own open where nobody is."""
+    if not address.startswith(_UNIX):
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(TIMEOUT)
+        return probe.connect_ex(address.removeprefix(_UNIX)) == 0
+
+
 def _ask(**where: str) -> docker.DockerClient | None:
+    if not _listens(where.get("base_url") or os.environ.get("DOCKER_HOST") or _USUAL):
+        return None
     with suppress(DockerException, OSError):
         client = docker.DockerClient(**where, timeout=TIMEOUT) if where else docker.from_env(timeout=TIMEOUT)
         try:
@@ -70,10 +84,10 @@ def _own(folder: Path) -> Iterator[docker.DockerClient]:
     folder.mkdir(parents=True, exist_ok=True)
     # Short, since sockets lie in it: the path of one is limited to 107 characters.
     short = Path(tempfile.mkdtemp(prefix="dockerd-"))
-    socket = f"unix://{short}/docker.sock"
+    address = f"{_UNIX}{short}/docker.sock"
     (folder / "docker.sock").symlink_to(short / "docker.sock")  # where another client of ours finds it
     flags = [
-        f"--host={socket}",
+        f"--host={address}",
         f"--data-root={folder / 'data'}",
         f"--exec-root={short / 'exec'}",
         f"--pidfile={short / 'docker.pid'}",
@@ -85,7 +99,7 @@ def _own(folder: Path) -> Iterator[docker.DockerClient]:
     with log.open("wb") as out:
         process = subprocess.Popen(["dockerd", *flags], stdout=out, stderr=out, start_new_session=True)
     try:
-        with closing(_started(process, socket, log)) as client:
+        with closing(_started(process, address, log)) as client:
             yield client
     finally:
         process.terminate()
@@ -108,9 +122,9 @@ def _unmount(folder: Path) -> None:
         subprocess.run(["umount", point], check=False, capture_output=True)
 
 
-def _started(process: subprocess.Popen[bytes], socket: str, log: Path) -> docker.DockerClient:
+def _started(process: subprocess.Popen[bytes], address: str, log: Path) -> docker.DockerClient:
     deadline = time.monotonic() + _STARTS
-    while (client := _ask(base_url=socket)) is None:
+    while (client := _ask(base_url=address)) is None:
         if process.poll() is not None or time.monotonic() > deadline:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
             raise UserError(f"dockerd does not start; the end of {log}:\n{tail}")

@@ -114,7 +114,7 @@ class Keeper:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
         self.begun = True
-        said = []
+        said: list[str] = []
         for line in self.process.stdout:
             if line == "ROUND\n":
                 return said

@@ -10,6 +10,8 @@ import pytest
 from controllers.api import names, resources
 from controllers.bootstrap.operands import CONFIGMAPS, object_name
 from controllers.bootstrap.phases import PHASES
+from tests.kit.manifests import body
+from tests.kit.objects import allocation
 
 if TYPE_CHECKING:
     from tests.bootstrap.fleet import Fleet
@@ -121,7 +123,7 @@ async def test_a_foreign_cordon_is_left_alone(fleet: Fleet, node: str) -> None:
 
 async def test_pods_on_a_node_that_leaves_are_told_of(fleet: Fleet, node: str) -> None:
     card = (await fleet.cards(node))[0]
-    used = {"podUID": "u", "namespace": "n", "pod": "p", "container": "c", "slots": 1}
+    used = body(allocation())
     await fleet.plane.status(resources.GPUDEVICE, card, {"allocations": [used]})
     await fleet.fault(node, "container-check-failed")
     found = await fleet.condition(node, "DegradedWorkloads", "True", "NodeNotInService")

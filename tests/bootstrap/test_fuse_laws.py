@@ -14,7 +14,7 @@ from controllers.bootstrap import plan
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.domain.fuse import limit
 from tests.bootstrap.world import LIMITS, Cluster, device_name
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
     from controllers.bootstrap.fuses import Fuses

@@ -11,7 +11,8 @@ import pytest
 from controllers.api import names, resources
 from controllers.bootstrap.phases import PHASES
 from sim.nodes import names as sim_names
-from tests.inventory.plane import Plane, card
+from tests.inventory.plane import Plane
+from tests.kit.reports import reported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ Flags = dict[str, list[str]]
 
 async def add_node(plane: Plane, name: str, fault: str = "") -> None:
     """A node with two cards that somebody described by hand, before it came; the simulation plays the rest."""
-    await plane.report(name, [card(0), card(1)], boot="")
+    await plane.report(name, [reported(0), reported(1)], boot="")
     annotations = {sim_names.FAKE: "fake", sim_names.FAULT: fault}
     meta = {"name": name, "annotations": annotations, "labels": {names.LABEL_PRESENT: "true"}}
     await plane.put(resources.NODE, {"metadata": meta})
@@ -149,14 +150,14 @@ async def test_a_lost_card_is_faulted(plane: Plane, tmp_path: Path, flags: Flags
     async with plane.run(INVENTORY, tmp_path, *flags[INVENTORY]), plane.run(BOOTSTRAP, tmp_path, *flags[BOOTSTRAP]):
         await pooling(plane, "loser", "True")
         await plane.status(resources.GPUDEVICE, name, {"poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"}})
-        await plane.report("loser", [card(1)], boot="")
+        await plane.report("loser", [reported(1)], boot="")
 
         async def faulted() -> bool:
             found = await plane.condition(resources.GPUDEVICE, name, "Faulted")
             return found is not None and (found["status"], found["reason"]) == ("True", "Lost")
 
         await plane.until(faulted, "the card to be faulted")
-        await plane.report("loser", [card(0), card(1)], boot="")
+        await plane.report("loser", [reported(0), reported(1)], boot="")
 
         async def returned() -> bool:
             found = await plane.condition(resources.GPUDEVICE, name, "Faulted")

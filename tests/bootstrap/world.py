@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +20,10 @@ from controllers.bootstrap.observe import World
 from controllers.bootstrap.phases import PHASES
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.runtime.plan import Plan
-from controllers.runtime.store import Store
-from tests.inventory.plane import BOOT, card, report
-from tests.tools.model import Model
+from tests.kit import cluster, conditions, objects, patches
+from tests.kit.manifests import body
+from tests.kit.objects import BOOT, allocation, condition, pool_ref
+from tests.kit.reports import report, reported
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "nodes": (resources.NODE, Node),
@@ -52,20 +52,19 @@ SAMPLES = {
 
 def address(number: int) -> str:
     """Where a card is on the bus."""
-    return f"0000:{0x17 + number:02x}:00.0"
+    return objects.address(0x17 + number)
 
 
 def device_name(on: str = NODE, number: int = 0) -> str:
     """The name of a card's object."""
-    return f"{on}-{address(number).replace(':', '-').replace('.', '-')}"
+    return objects.card(on, address(number)).name
 
 
-class Cluster(Model):
-    """The model with words for what happens to its nodes; `on` names the one that is meant."""
+class Cluster(cluster.Cluster):
+    """Nodes, and words for what happens to them; `on` names the one that is meant."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 1_800_000_000.0
         self.settings = Settings()
         self.enabled = True
         """Whether the module is."""
@@ -81,19 +80,15 @@ class Cluster(Model):
     def node(self, *, ready: bool = True, boot: str = BOOT, on: str = NODE) -> None:
         old = self.objects.get(("Node", on), {})
         labels = old.get("metadata", {}).get("labels", {"example.com/own": "stays"})
-        status = {"conditions": [{"type": "Ready", "status": str(ready)}], "nodeInfo": {"bootID": boot}}
-        self.put(resources.NODE, {"metadata": {"name": on, "labels": labels}, "status": status})
+        self.add(objects.node(on, ready=ready, labels=labels, boot=boot))
 
     def report(
         self, *, driver: str = "580.65.06", cuda: str = "13.0", toolkit: str = "true", boot: str = BOOT, on: str = NODE
     ) -> None:
         """The agent's report; what the validators said stays in it."""
         old = self.objects.get(("NodeFeature", f"{names.NAMESPACE}/{names.agent_feature(on)}"))
-        made = report(on, [card(0)], driver=driver, boot=boot)
+        made = report(on, [reported(0)], driver=driver, boot=boot, cuda=cuda, toolkit=toolkit)
         attributes = made["spec"]["features"]["attributes"]
-        attributes[names.FEATURE_TOOLKIT] = {"elements": {"installed": toolkit}}
-        if driver:
-            attributes[names.FEATURE_DRIVER]["elements"]["cuda_version"] = cuda
         if old and (said := old["spec"]["features"]["attributes"].get(names.FEATURE_VALIDATION)):
             attributes[names.FEATURE_VALIDATION] = said
         self.put(resources.NODEFEATURE, made)
@@ -115,46 +110,33 @@ class Cluster(Model):
 
     def inventory(self, *, cards: int = 1, managed: bool = True, on: str = NODE) -> None:
         """What gpu-inventory-controller says of the node."""
-        old = self.objects.get(("GPUNodeInventory", on), {}).get("status", {})
-        ours = {"type": "ManagedDisabled", "status": str(not managed), "reason": "X"}
-        conditions = [ours, *(c for c in old.get("conditions", []) if c["type"] != "ManagedDisabled")]
-        devices = [
-            {"name": device_name(on, n), "inventoryID": f"{on}-{address(n)}", "address": address(n)}
-            for n in range(cards)
-        ]
-        status = {**old, "hw": {"present": cards > 0, "devices": devices}, "conditions": conditions}
-        meta = {"name": on, "generation": 1}
-        self.put(resources.GPUNODEINVENTORY, {"metadata": meta, "spec": {"nodeName": on}, "status": status})
+        found = body(objects.inventory(on, [objects.card(on, address(n)) for n in range(cards)]))
+        known = self.objects.get(("GPUNodeInventory", on), {}).get("status", {})
+        found["status"] = {**known, **found["status"]}
+        conditions.put(found, condition("ManagedDisabled", not managed))
+        self.put(resources.GPUNODEINVENTORY, found)
 
     def device(self, reason: str = "Complete", *, on: str = NODE, number: int = 0, **status: Any) -> None:
         """A card whose InventoryIncomplete has that reason; `status` changes fields of its status."""
-        old = self.objects.get(("GPUDevice", device_name(on, number)), {})
-        known = old.get("status", {})
-        ours = {"type": "InventoryIncomplete", "status": str(reason != "Complete"), "reason": reason}
-        conditions = [ours, *(c for c in known.get("conditions", []) if c["type"] != "InventoryIncomplete")]
-        hardware = {
-            "uuid": "GPU-1", "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": address(number)},
-            "computeCapability": {"major": 9, "minor": 0},
-        }  # fmt: skip
-        first = {"nodeName": on, "inventoryID": f"{on}-{address(number)}", "hardware": hardware}
-        made = {**first, **known, **status, "conditions": conditions}
-        meta = {"annotations": {}, **old.get("metadata", {}), "name": device_name(on, number), "generation": 1}
-        found = {key: value for key, value in made.items() if value is not None}
-        self.put(resources.GPUDEVICE, {"metadata": meta, "status": found})
+        capability = {"major": 9, "minor": 0}
+        first = objects.card(on, address(number), hardware={"uuid": "GPU-1", "compute_capability": capability})
+        if (key := ("GPUDevice", first.name)) not in self.objects:
+            self.add(first)
+        with self.edit(*key) as card:
+            patches.merge(card["status"], status)
+            conditions.put(card, condition("InventoryIncomplete", reason != "Complete", reason))
 
     def pooled(self, pool: str | None, *, on: str = NODE, number: int = 0) -> None:
         """The card is in that pool, or in none."""
-        self.device(on=on, number=number, poolRef=pool and {"name": pool, "resource": names.resource_name(pool)})
+        self.device(on=on, number=number, poolRef=pool and body(pool_ref(pool)))
 
     def used(self, *, on: str = NODE, number: int = 0) -> None:
         """A pod uses the card."""
-        one = {"podUID": "1", "namespace": "default", "pod": "train", "container": "main", "slots": 1}
-        self.device(on=on, number=number, allocations=[one])
+        self.device(on=on, number=number, allocations=[body(allocation("train"))])
 
     def mig(self, phase: str | None, *, board: str = "20b0", on: str = NODE, number: int = 0) -> None:
         """How far the MIG manager is with a card of that model; None where it never had to do with it."""
-        hardware = {"uuid": "GPU-1", "pci": {"vendor": "10de", "device": board, "class": "0302"}}
-        hardware["pci"] |= {"address": address(number)}
+        hardware = {"pci": {"device": board}, "computeCapability": None}
         self.device(on=on, number=number, hardware=hardware, migApply=phase and {"version": "v", "phase": phase})
 
     def board(self, on: str = NODE, number: int = 0) -> str:
@@ -171,7 +153,8 @@ class Cluster(Model):
             self.memory[name] = made.memory
 
     def annotations(self, device: str = DEVICE) -> dict[str, str]:
-        return self.objects.get(("GPUDevice", device), {}).get("metadata", {}).get("annotations", {})
+        found: dict[str, str] = self.objects.get(("GPUDevice", device), {}).get("metadata", {}).get("annotations", {})
+        return found
 
     def pod(self, component: str, *, ready: bool = True, on: str = NODE) -> None:
         """A component's pod on the node."""
@@ -199,12 +182,7 @@ class Cluster(Model):
         return [component for component in COMPONENTS if labels.get(names.deploy_label(component)) == "true"]
 
     def view(self) -> World:
-        stores = {}
-        for name, (resource, record) in KINDS.items():
-            store: Store[Any] = Store(resource.kind)
-            store.replace(self.all(resource, record), 1)
-            stores[name] = store
-        return World(**stores)
+        return World(**self.stores(KINDS))
 
     def plan(self, on: str = NODE, fuses: Fuses | None = None) -> Plan:
         """Plan as a process that has just started, or with the fuses of one that runs."""
@@ -242,29 +220,21 @@ class Cluster(Model):
         self.step(on=on)
 
     def status(self, on: str = NODE) -> dict[str, Any]:
-        return self.objects["GPUNodeInventory", on]["status"]
+        found: dict[str, Any] = self.objects["GPUNodeInventory", on]["status"]
+        return found
 
     def condition(self, kind: str, on: str = NODE) -> tuple[str, str]:
         """Status and reason of one of the node's conditions."""
-        return next((c["status"], c["reason"]) for c in self.status(on)["conditions"] if c["type"] == kind)
+        return conditions.state_of(self.objects["GPUNodeInventory", on], kind)
 
     def pooling(self, on: str = NODE) -> tuple[str, str]:
         """Status and reason of ReadyForPooling."""
         return self.condition("ReadyForPooling", on)
 
     def message(self, kind: str, on: str = NODE) -> str:
-        return next(c["message"] for c in self.status(on)["conditions"] if c["type"] == kind)
+        return conditions.message(self.objects["GPUNodeInventory", on], kind)
 
     def faulted(self, on: str = NODE, number: int = 0) -> tuple[str, str] | None:
         """Status and reason of a card's condition Faulted."""
-        conditions = self.objects["GPUDevice", device_name(on, number)]["status"]["conditions"]
-        return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "Faulted"), None)
-
-    def end(self) -> dict[Any, Any]:
-        """The state, without what differs from run to run."""
-        objects = copy.deepcopy(self.objects)
-        for obj in objects.values():
-            del obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
-            conditions = obj.get("status", {}).get("conditions", [])
-            conditions.sort(key=lambda one: one["type"])
-        return objects
+        found = conditions.find(self.objects["GPUDevice", device_name(on, number)], "Faulted")
+        return (found["status"], found["reason"]) if found else None

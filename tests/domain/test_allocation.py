@@ -10,19 +10,11 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import AllocationSpec, GPUPool
 from controllers.api.record import adapter
 from controllers.domain.allocation import applied, is_applied, layout, slots_under, wanted
+from tests.kit import objects
+from tests.kit.objects import card
 
-H100 = adapter(GPUDevice).validate_python(
-    {
-        "metadata": {"name": "n-1"},
-        "status": {
-            "hardware": {
-                "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:17:00.0"},
-                "mig": {"capable": True, "profilesSupported": ["1g.10gb", "3g.40gb"]},
-            }
-        },
-    }
-)
-BARE = adapter(GPUDevice).validate_python({"metadata": {"name": "n-2"}})
+H100 = card(hardware={"mig": {"capable": True, "profiles_supported": ["1g.10gb", "3g.40gb"]}})
+BARE = card("n2", hardware=None)
 
 
 def spec(**fields: Any) -> AllocationSpec:
@@ -30,10 +22,7 @@ def spec(**fields: Any) -> AllocationSpec:
 
 
 def pool(asked: dict[str, Any], told: dict[str, Any] | None) -> GPUPool:
-    status = {"appliedAllocation": told} if told is not None else {}
-    return adapter(GPUPool).validate_python(
-        {"metadata": {"name": "a"}, "spec": {"allocation": asked}, "status": status}
-    )
+    return objects.pool(allocation=asked, status={"applied_allocation": told})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from controllers.api.record import adapter
 from controllers.domain import kinds
 from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.selectors import CHECKS, selects
+from tests.kit.objects import card
 
 VALUES: dict[str, list[Any]] = {
     "inventoryIDs": [["n-0"], ["n-1", "n-2"]],
@@ -56,11 +57,8 @@ LABELS = st.fixed_dictionaries(
     },
 )
 CARDS = st.builds(
-    lambda number, labels, hardware: adapter(GPUDevice).validate_python(
-        {
-            "metadata": {"name": f"n-{number}", "labels": labels},
-            "status": {"inventoryID": f"n-{number}"} | ({"hardware": hardware} if hardware else {}),
-        }
+    lambda number, labels, hardware: card(
+        meta={"name": f"n-{number}", "labels": labels}, inventory_id=f"n-{number}", hardware=hardware
     ),
     st.integers(0, 3),
     LABELS,
@@ -81,8 +79,8 @@ def test_it_answers_as_the_selector(selector: dict[str, Any], cards: list[tuple[
     made = adapter(DeviceSelector).validate_python(selector)
     chooser = Chooser(made)
 
-    for card, index in [*cards, *cards]:  # again: what is remembered must not differ
-        assert chooser.takes(card, index, kind_of(card)) is selects(made, card, index)
+    for one, index in [*cards, *cards]:  # again: what is remembered must not differ
+        assert chooser.takes(one, index, kind_of(one)) is selects(made, one, index)
 
 
 def test_hardware_that_is_different_each_time_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,22 +15,19 @@ from controllers.api.selector import LabelSelector
 from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.selectors import in_ranges, matches, selects
 from controllers.domain.unmatched import of_card
+from tests.kit.objects import card
 
-CARD = adapter(GPUDevice).validate_python(
-    {
-        "metadata": {"name": "n-0", "labels": {"gpu.deckhouse.io/product": "nvidia-h100-80gb-hbm3", "rack": "7"}},
-        "status": {
-            "inventoryID": "n-0000:1a:00.0",
-            "hardware": {
-                "product": "NVIDIA H100 80GB HBM3",
-                "memoryMiB": 81559,
-                "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:1a:00.0"},
-                "computeCapability": {"major": 9, "minor": 0},
-                "precision": {"supported": ["fp16", "bf16", "fp8"]},
-                "mig": {"capable": True, "profilesSupported": ["1g.10gb", "2g.20gb"]},
-            },
-        },
-    }
+CARD = card(
+    "n",
+    0x1A,
+    meta={"labels": {"gpu.deckhouse.io/product": "nvidia-h100-80gb-hbm3", "rack": "7"}},
+    hardware={
+        "product": "NVIDIA H100 80GB HBM3",
+        "memory_mib": 81559,
+        "compute_capability": {"major": 9, "minor": 0},
+        "precision": {"supported": ["fp16", "bf16", "fp8"]},
+        "mig": {"capable": True, "profiles_supported": ["1g.10gb", "2g.20gb"]},
+    },
 )
 ODD = ["2-", "-2", "-", "", "1,2", "3-1", "0-2-4", "two", "\u00b2"]
 """Ranges that are none."""

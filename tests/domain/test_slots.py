@@ -8,61 +8,34 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.api import names
-from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudevice import Allocation, GPUDevice, Reservation
 from controllers.api.gpupool import AllocationSpec, TimeSlice
 from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter, to_json
 from controllers.domain.capacity import capacity
-from controllers.domain.clock import stamp_exact
 from controllers.domain.slots import NodeSlots, account
+from tests.kit import objects
+from tests.kit.objects import NOW
+from tests.kit.pods import pod_body
 
-NOW = 1_800_000_000.0
-NODE = adapter(Node).validate_python(
-    {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-)
+NODE = objects.node("n")
 
 
 def card(
     number: int, *, published: bool = True, allocated: str = "", reserved: str = "", claimed: bool = True
 ) -> GPUDevice:
-    status: dict[str, Any] = {
-        "nodeName": "n",
-        "inventoryID": f"n-{number}",
-        "poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"},
-        "hardware": {"pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": f"0000:0{number}:00.0"}},
-    }
-    if published:
-        status["published"] = {"pool": "a", "configVersion": "v", "slots": 1}
+    status: dict[str, Any] = {"inventory_id": f"n-{number}"} | ({} if published else {"published": None})
     if allocated:
-        status["allocations"] = [{"podUID": allocated, "namespace": "d", "pod": "p", "container": "c", "slots": 1}]
+        status["allocations"] = [objects.allocation(uid=allocated)]
     if reserved:
-        status["reservations"] = [
-            {
-                "requestID": reserved,
-                "namespace": "d",
-                "pod": "p",
-                "slots": 1,
-                "since": stamp_exact(NOW),
-                "expiresAt": stamp_exact(NOW + 10),
-            }
-        ]
-    annotations = {names.ASSIGNMENT: "a"} if claimed else {}
-    return adapter(GPUDevice).validate_python(
-        {"metadata": {"name": f"n-{number}", "annotations": annotations}, "status": status}
-    )
+        status["reservations"] = [objects.reservation(reserved)]
+    meta: dict[str, Any] = {"name": f"n-{number}"} | ({} if claimed else {"annotations": {}})
+    return objects.card("n", number, pool="a", meta=meta, **status)
 
 
 def pod(uid: str, request: str, units: int = 1, devices: str = "", phase: str = "Running", node: str = "n") -> Pod:
-    meta = {
-        "name": uid,
-        "namespace": "d",
-        "uid": uid,
-        "annotations": {names.REQUEST_ID: request, names.DEVICES: devices},
-    }
-    resources = {"limits": {"gpu.deckhouse.io/a": str(units)}}
-    spec = {"nodeName": node, "containers": [{"name": "c", "resources": resources}]}
-    return adapter(Pod).validate_python({"metadata": meta, "spec": spec, "status": {"phase": phase}})
+    made = pod_body(uid, units, request=request, devices=devices, phase=phase, meta={"uid": uid}, nodeName=node)
+    return adapter(Pod).validate_python(made)
 
 
 def count(cards: list[GPUDevice], pods: list[Pod] = (), now: float = NOW, node: Node | None = NODE) -> NodeSlots:
@@ -157,8 +130,8 @@ def offered(number: int, slots: int, **status: Any) -> GPUDevice:
     return replace(made, status=adapter(GPUDevice).validate_python({"status": fields}).status)
 
 
-def taken(uid: str, slots: int) -> dict[str, Any]:
-    return {"podUID": uid, "namespace": "d", "pod": uid, "container": "c", "slots": slots}
+def taken(uid: str, slots: int) -> Allocation:
+    return objects.allocation(uid, uid, slots=slots)
 
 
 def test_several_pods_share_a_card_up_to_its_slots() -> None:
@@ -193,10 +166,8 @@ def test_a_card_has_no_more_slots_than_it_offers_and_no_more_than_it_should() ->
     ),
 )
 def test_the_parts_of_shared_cards_add_up_too(cards: list[Any], pods: list[Any]) -> None:
-    def promised(slots: int) -> list[dict[str, Any]]:
-        entry = {"requestID": "x", "namespace": "d", "pod": "x", "slots": slots}
-        times = {"since": stamp_exact(NOW), "expiresAt": stamp_exact(NOW + 9)}
-        return [entry | times] if slots else []
+    def promised(slots: int) -> list[Reservation]:
+        return [objects.reservation("x", slots=slots)] if slots else []
 
     devices = [
         offered(at, slots, allocations=[taken("u", used)] if used else [], reservations=promised(kept))

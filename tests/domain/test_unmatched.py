@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.gpupool import GPUPool
-from controllers.api.record import adapter, json_name
+from controllers.api.record import json_name
 from controllers.domain.allocation import undividable
 from controllers.domain.selectors import CHECKS, matches, selects
 from controllers.domain.unmatched import FOUND, why_not
 from tests.domain.test_kinds import CARDS, SELECTORS
+from tests.kit import objects
+from tests.kit.objects import pool
 
 ZONES = st.fixed_dictionaries({}, optional={"zone": st.sampled_from(["a", "b"]), "rack": st.sampled_from(["7", "8"])})
 EXPRESSIONS = st.fixed_dictionaries(
@@ -28,10 +29,6 @@ NODES = st.fixed_dictionaries(
     {}, optional={"matchLabels": ZONES, "matchExpressions": st.lists(EXPRESSIONS, max_size=2)}
 )
 ALLOCATIONS = st.sampled_from([{}, {"mode": "MIG", "migProfile": "1g.10gb"}, {"mode": "MIG", "migProfile": "9g.9gb"}])
-
-
-def pool(**spec: Any) -> GPUPool:
-    return adapter(GPUPool).validate_python({"metadata": {"name": "p"}, "spec": spec})
 
 
 @given(CARDS, SELECTORS, NODES, ALLOCATIONS, ZONES, st.integers(0, 5))
@@ -57,9 +54,7 @@ def test_every_key_says_what_a_card_has() -> None:
 
 
 def card(**hardware: Any) -> GPUDevice:
-    pci = {"vendor": "10de", "device": "20b0", "class": "0302", "address": "0000:17:00.0"}
-    status = {"inventoryID": "n-0000:17:00.0", "hardware": {"pci": pci, **hardware}}
-    return adapter(GPUDevice).validate_python({"metadata": {"name": "n", "labels": {"rack": "7"}}, "status": status})
+    return objects.card("n", hardware={"pci": {"device": "20b0"}, **hardware}, meta={"labels": {"rack": "7"}})
 
 
 @pytest.mark.parametrize(

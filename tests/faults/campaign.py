@@ -105,7 +105,7 @@ class Campaign:
 
     def every_plan(self, workloads: Collection[str], *, sampled: bool = False) -> list[Plan]:
         """All plans of workloads that have a reference: crashes and others; `sampled`: a share of both."""
-        found = []
+        found: list[Plan] = []
         for turn, workload in enumerate(WORKLOADS):
             if workload in workloads and self.reference_file(workload).exists():
                 facts = self.facts(workload)

@@ -54,7 +54,7 @@ class Fence:
         """The pool of a pod, by uid, also when it is gone."""
         self._given: dict[tuple[str, str], str] = {}
         """The pool that a card was in when an allocation was first seen: pods that went round the webhook say none."""
-        self._told: set[tuple[str, ...]] = set()
+        self._told: set[tuple[str, str]] = set()
 
     def look(self, state: Objects, revision: Revision) -> list[str]:
         """What this revision breaks; `state` is that before it."""
@@ -68,7 +68,7 @@ class Fence:
         if revision.type != "DELETED":
             after[revision.key] = obj
         left = list(self._left(state.get(revision.key), obj)) if kind == "GPUDevice" and revision.key in after else []
-        broken = {(name, what) for name, what in self._broken(after)}
+        broken = set(self._broken(after))
         new, self._told = sorted(broken - self._told), broken
         return [*left, *(f"{name} {what}" for name, what in new)]
 

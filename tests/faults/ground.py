@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,7 +105,7 @@ class Ground(Processes):
             await self.client.create(resources.NAMESPACE, {"metadata": {"name": namespace}}, manager=MANAGER)
         for namespace in (TEAM, PLAIN):
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
-            await self.eventually(lambda path=path: self.client.request("GET", path), 20)
+            await self.eventually(partial(self.client.request, "GET", path), 20)
         for name in NODES:
             await self.join(name)
         await self.until(lambda: self.ready(*NODES), START_SECONDS, self.view.unready)

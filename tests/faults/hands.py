@@ -5,6 +5,7 @@ taken: people and Deployments come again, whatever an API server or a webhook sa
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -130,7 +131,7 @@ class Hands:
     async def delete_pods(self, *pods: str) -> None:
         """Delete pods."""
         for name in pods:
-            await self._act(lambda name=name: self._ground.delete(resources.POD, name, TEAM))
+            await self._act(partial(self._ground.delete, resources.POD, name, TEAM))
 
     async def join(self, node: str) -> None:
         """Add a node."""

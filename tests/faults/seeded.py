@@ -23,7 +23,7 @@ def precondition() -> None:
     async def delete(self: Client, resource: Any, name: str, namespace: str | None = None, **_: Any) -> None:
         await self.request("DELETE", resource.path(namespace, name))
 
-    Client.delete = delete  # type: ignore[method-assign, assignment]
+    Client.delete = delete  # type: ignore[method-assign]
 
 
 def order() -> None:

@@ -78,7 +78,7 @@ def is_ours(kind: str, obj: Mapping[str, Any]) -> bool:
     if kind == "Event":
         return obj.get("reportingController") in REPORTERS
     if kind == "Pod":
-        return obj["metadata"].get("namespace") != PLAIN
+        return bool(obj["metadata"].get("namespace") != PLAIN)
     return ONLY.get(kind) in (None, obj["metadata"]["name"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, resources
@@ -81,13 +82,15 @@ def _stray(ground: Ground) -> list[str]:
     ]
 
 
+def _is_gone(ground: Ground, node: str) -> bool:
+    return ground.view.inventories.get(node) is None
+
+
 async def _new_nodes(ground: Ground) -> None:
     """What a MIG manager said last stays on the card: a new node has cards that were never divided."""
     for name in {d.status.node_name or "" for d in ground.view.devices if d.status.mig_apply}:
         await ground.delete(resources.NODE, name)
-        await ground.until(
-            lambda name=name: ground.view.inventories.get(name) is None, WIPE_SECONDS, lambda: "; ".join(left(ground))
-        )
+        await ground.until(partial(_is_gone, ground, name), WIPE_SECONDS, lambda: "; ".join(left(ground)))
     for name in NODES:
         if ("Node", name) not in ground.recorder.now:
             await ground.join(name)

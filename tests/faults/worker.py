@@ -84,8 +84,8 @@ class Worker:
             return {"results": []}
         quiet = float(asked["quiet"])
         if workload := asked.get("refer"):
-            results, reference = await refer(bench, workload, runs=asked["runs"], quiet=quiet, last=asked["last"])
-            return {"results": [result.as_dict() for result in results], "reference": reference}
+            results, made = await refer(bench, workload, runs=asked["runs"], quiet=quiet, last=asked["last"])
+            return {"results": [result.as_dict() for result in results], "reference": made}
         reference = reference_of(read(Path(asked["reference"])))
         result, _ = await bench.run(Plan.parse(asked["plan"]), reference, quiet=quiet)
         return result.as_dict()

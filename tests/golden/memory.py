@@ -36,7 +36,7 @@ def settled(told: Told, *, labelled: bool) -> OneNode:
     cluster.put(resources.NODE, objects.node(told, cluster.name, labelled=labelled))
     for report in objects.reports(told, cluster.name):
         cluster.put(resources.NODEFEATURE, report)
-    if (report := objects.agent_report(told, cluster.name)) is not None:
-        cluster.put(resources.NODEFEATURE, report)
+    if (own := objects.agent_report(told, cluster.name)) is not None:
+        cluster.put(resources.NODEFEATURE, own)
     assert cluster.settle() <= 1
     return cluster

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from nodeagent.discover import report
 from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
-from tests.inventory.plane import BOOT
+from tests.kit.objects import BOOT
+from tests.kit.reports import feature, features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +33,8 @@ def agent_report(told: Told, name: str) -> dict[str, Any] | None:
     """The agent's NodeFeature; None where the dump does not speak of single cards."""
     if told.cards is None:
         return None
-    features = _by_agent(told) if all(card.on_the_bus for card in told.cards) else _as_told(told)
-    meta = {"name": names.agent_feature(name), "namespace": names.NAMESPACE, "labels": {names.NFD_NODE_NAME: name}}
-    return {"metadata": meta, "spec": {"features": features}}
+    seen = _by_agent(told) if all(card.on_the_bus for card in told.cards) else _as_told(told)
+    return feature(names.agent_feature(name), name, seen)
 
 
 def reports(told: Told, name: str) -> list[dict[str, Any]]:
@@ -64,11 +64,10 @@ def _by_agent(told: Told) -> dict[str, Any]:
 
 def _as_told(told: Told) -> dict[str, Any]:
     """What is told of each card, without the bus: no agent writes this, and the inventory must bear it."""
-    attributes: dict[str, Any] = {names.FEATURE_AGENT: {"elements": {"boot_id": BOOT}}}
+    attributes = {names.FEATURE_AGENT: {"boot_id": BOOT}}
     if told.driver is not None:
-        attributes[names.FEATURE_DRIVER] = {"elements": {"version": told.driver}}
-    elements = [{"attributes": _attributes(card)} for card in told.cards or ()]
-    return {"attributes": attributes, "instances": {names.FEATURE_DEVICE: {"elements": elements}}}
+        attributes[names.FEATURE_DRIVER] = {"version": told.driver}
+    return features(attributes, {names.FEATURE_DEVICE: [_attributes(card) for card in told.cards or ()]})
 
 
 def _attributes(card: Card) -> Mapping[str, str]:

@@ -13,7 +13,8 @@ from controllers.api import names, resources
 from tests.data import facts
 from tests.golden import node, outcome, table
 from tests.golden.given import given
-from tests.inventory.plane import Plane, card
+from tests.inventory.plane import Plane
+from tests.kit.reports import reported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +57,7 @@ async def put(plane: Plane, told: Told, *, labelled: bool) -> None:
 async def looked_at(plane: Plane, sentinel: str) -> None:
     """Wait until the process has come past everything that is there: a node that is added now is on record."""
     await plane.node(sentinel)
-    await plane.report(sentinel, [card(0)])
+    await plane.report(sentinel, [reported(0)])
     await complete(plane, sentinel)
 
 
@@ -108,7 +109,7 @@ def complaints(log: str) -> list[str]:
 async def test_every_dump_in_one_cluster_comes_to_the_golden_table(plane: Plane, tmp_path: Path) -> None:
     nodes = expected_nodes()
     await plane.node("neighbour")
-    await plane.report("neighbour", [card(number) for number in range(8)])
+    await plane.report("neighbour", [reported(number) for number in range(8)])
     async with plane.run(MODULE, tmp_path) as process:
         await complete(plane, "neighbour")
         await looked_at(plane, "sentinel-1")

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from controllers.api import names
 from controllers.gpupool import plan
 from controllers.runtime.plan import Action, Apply, Merge, Note
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,15 +37,15 @@ class Controlled(RuleBasedStateMachine):
 
     @rule(data=st.data(), stop=st.integers(0, 4))
     def reconcile_and_crash(self, data: st.DataObject, stop: int) -> None:
-        key = data.draw(st.sampled_from(self.cluster._keys()))
+        key = data.draw(st.sampled_from(self.cluster.all_keys()))
         with contextlib.suppress(ConflictError):
-            self.cluster.execute(self.cluster._plan(*key).actions, names.MANAGER_POOL, stop_after=stop)
+            self.cluster.execute(self.cluster.planned(*key).actions, names.MANAGER_POOL, stop_after=stop)
 
     @rule(data=st.data())
     def reconcile_and_crash_amid_writes_that_go_together(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(self.cluster._keys()))
+        key = data.draw(st.sampled_from(self.cluster.all_keys()))
         done: list[Action] = []
-        for together, group in groupby(self.cluster._plan(*key).actions, _is_together):
+        for together, group in groupby(self.cluster.planned(*key).actions, _is_together):
             actions = [action for action in group if not isinstance(action, Note)]
             done += data.draw(st.permutations(actions)) if together else actions
             if together and data.draw(st.booleans()):
@@ -74,9 +74,9 @@ def die_and_go_on(made: Cluster, stop: int, rounds: int, nodes: Callable[[int], 
     """Rounds over all keys with a controller that dies after so many writes in all; `nodes` act after each round."""
     left = stop
     for round_ in range(rounds):
-        for key in made._keys():
+        for key in made.all_keys():
             before = made.writes
-            made.execute(made._plan(*key).actions, names.MANAGER_POOL, stop_after=left)
+            made.execute(made.planned(*key).actions, names.MANAGER_POOL, stop_after=left)
             left -= made.writes - before
             made.check()
         nodes(round_)

@@ -16,7 +16,7 @@ from controllers.domain.clock import seconds
 from controllers.gpupool import assignment, nodes, plan
 from controllers.runtime.plan import Expect, Merge, Note, Plan
 from tests.gpupool.world import AUTOMATIC, Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 CARD = "n1-0000-00-00-0"
 DAY = 86_400.0
@@ -48,7 +48,7 @@ def configured(made: Cluster) -> tuple[str, str] | None:
 def condition(made: Cluster, kind: str) -> None:
     entry = {"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     made.objects["GPUDevice", CARD]["status"].setdefault("conditions", []).append(entry)
-    made._touch(("GPUDevice", CARD))
+    made.touch(("GPUDevice", CARD))
 
 
 def ignore(made: Cluster, mark: str = "labels", *, ignored: bool = True) -> None:
@@ -57,7 +57,7 @@ def ignore(made: Cluster, mark: str = "labels", *, ignored: bool = True) -> None
         marks[names.LABEL_IGNORE] = "true"
     else:
         del marks[names.LABEL_IGNORE]
-    made._touch(("GPUDevice", CARD))
+    made.touch(("GPUDevice", CARD))
 
 
 def status(made: Cluster, pool: str = "a") -> GPUPoolStatus:
@@ -304,7 +304,7 @@ def test_autoattach_and_configured_do_not_take_each_other_away() -> None:
     assert (card(made).status.auto_attach, configured(made)) == (True, ("True", "Published"))
 
     made.objects["GPUPool", "a"]["spec"] = {}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     assert (card(made).status.auto_attach, configured(made)) == (False, ("True", "Published"))
 
@@ -455,7 +455,7 @@ def test_a_changed_selector_counts_at_once_and_evicts_nobody() -> None:
 
     changed = made.objects["GPUPool", "a"]
     changed["spec"] = {"deviceSelector": {"include": {"indexes": ["1"]}}}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     world.pools.replace(made.all(resources.GPUPOOL, GPUPool), world.pools.observed + 1)
     assert world.node("n1").takers[CARD] == ()  # nothing remembered of the selector before
     made.settle()
@@ -467,7 +467,7 @@ def test_a_changed_selector_counts_at_once_and_evicts_nobody() -> None:
 def test_what_is_only_said_waits_and_what_is_done_does_not() -> None:
     made = cluster(2, a=AUTOMATIC, b=OUT)
     made.objects["GPUDevice", CARD]["metadata"]["annotations"][names.ASSIGNMENT] = "b"
-    made._touch(("GPUDevice", CARD))
+    made.touch(("GPUDevice", CARD))
 
     plan = nodes.plan(made.view().node("n1"), made.now, status_in=0.3)
 
@@ -483,7 +483,7 @@ def test_a_pool_that_runs_low_is_told_once() -> None:
     made.pod("p", "a", "r", node="n1", phase="Running")
 
     def events() -> list[str]:
-        return told(made._plan("GPUPool", "a"), names.EVENT_CAPACITY_LOW)
+        return told(made.planned("GPUPool", "a"), names.EVENT_CAPACITY_LOW)
 
     assert len(events()) == 1
     made.settle()
@@ -522,7 +522,7 @@ def test_neither_a_new_pool_nor_maintenance_runs_low(mode: dict[str, Any], monke
 
     made.pod("p", "a", "r", node="n1", phase="Running")
     made.objects["GPUPool", "a"]["spec"]["allocation"] = SHARED
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     assert low(made) == ("False", "CardsNotOffered")
     made.drop(resources.POD, "default/p")
@@ -541,7 +541,7 @@ def test_a_pool_that_was_low_before_maintenance_is_not_told_of_again(monkeypatch
 
     for allocation in (SHARED, {}):  # changed, and put back
         made.objects["GPUPool", "a"]["spec"]["allocation"] = allocation
-        made._touch(("GPUPool", "a"))
+        made.touch(("GPUPool", "a"))
         made.settle()
     assert (low(made), len(said)) == (("True", "BelowTenPercent"), 1)
 
@@ -551,14 +551,14 @@ def test_what_runs_low_during_maintenance_is_told_when_that_is_over(monkeypatch:
     said = events_of(made, monkeypatch)
     made.settle()
     made.objects["GPUPool", "a"]["spec"]["allocation"] = SHARED
-    made._touch(("GPUPool", "a"))
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.touch(("GPUPool", "a"))
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     made.pod("p", "a", "r", node="n1", phase="Running")
     made.settle()
     assert said == []
 
     made.objects["GPUPool", "a"]["spec"]["allocation"] = {}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     assert (low(made), len(said)) == (("True", "BelowTenPercent"), 1)
 
@@ -569,7 +569,7 @@ def test_a_plugin_that_never_offers_what_came_in_leaves_its_pool_low(monkeypatch
     monkeypatch.setattr(made, "plugin", lambda: None)
     made.settle()
     assert (low(made), said) == (("False", "CardsNotOffered"), [])
-    assert made._plan("GPUPool", "a").requeue_after is not None
+    assert made.planned("GPUPool", "a").requeue_after is not None
 
     made.now += 31.0
     made.settle()
@@ -630,7 +630,7 @@ def test_many_cards_come_in_part_by_part_and_lists_follow_each(monkeypatch: pyte
 
     listed = []
     for _ in range(4):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
         text = made.objects["ConfigMap", f"{names.NAMESPACE}/{names.plugin_object('a')}"]["data"][names.ALLOWED_DEVICES]
         listed.append(len(text.split()))
     assert listed == [0, 2, 4, 5]
@@ -658,7 +658,7 @@ def test_the_quorum_is_asked_for_pods_where_the_card_may_have_been_another_objec
     made.annotate(CARD, "a")
     made.now = seconds("2026-01-02T00:00:00Z" if card_made else node_made) + age
 
-    actions = made._plan("GPUPool", "a").actions
+    actions = made.planned("GPUPool", "a").actions
 
     assert any(isinstance(action, Merge) for action in actions)
     assert any(isinstance(action, Expect) for action in actions) is checked

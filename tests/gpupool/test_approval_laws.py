@@ -51,7 +51,7 @@ class Approval(Controlled):
         conditions[:] = [entry for entry in conditions if entry["type"] != kind]
         if blocked:
             conditions.append({"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "t"})
-        self.cluster._touch(("GPUDevice", card))
+        self.cluster.touch(("GPUDevice", card))
 
     @rule(card=st.sampled_from(CARDS), declined=st.booleans())
     def decline(self, card: str, declined: bool) -> None:
@@ -59,7 +59,7 @@ class Approval(Controlled):
         labels.pop(names.LABEL_IGNORE, None)
         if declined:
             labels[names.LABEL_IGNORE] = "true"
-        self.cluster._touch(("GPUDevice", card))
+        self.cluster.touch(("GPUDevice", card))
 
     @rule(card=st.sampled_from(CARDS), faulted=st.booleans())
     def card_fails(self, card: str, faulted: bool) -> None:
@@ -78,7 +78,7 @@ class Approval(Controlled):
         if ("GPUPool", pool) not in self.cluster.objects:
             self.cluster.pool(pool, **copy.deepcopy(SPECS[pool]))
         self.cluster.objects["GPUPool", pool]["spec"]["deviceAssignment"] = {"requireAnnotation": not automatic}
-        self.cluster._touch(("GPUPool", pool))
+        self.cluster.touch(("GPUPool", pool))
 
     @rule(seconds=st.sampled_from([1.0, 400.0, 601.0]))
     def wait(self, seconds: float) -> None:

@@ -12,11 +12,12 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import operands, plan, reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
 from tests.gpupool.world import AUTOMATIC, Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import reservation
 
 CARD = "n1-0000-00-00-0"
 
@@ -111,7 +112,7 @@ def test_a_node_whose_cards_are_in_pools_or_declined_has_nothing_to_decide() -> 
     entry = {"type": "Ignored", "status": "True", "reason": "Label", "lastTransitionTime": "t"}
     stored = made.objects["GPUDevice", free.name]["status"]
     stored["conditions"] = [*stored.get("conditions", ()), entry]
-    made._touch(("GPUDevice", free.name))
+    made.touch(("GPUDevice", free.name))
     made.settle()
 
     assert pending(made) == [(None, "Declined", None)]
@@ -169,7 +170,7 @@ def test_a_card_is_not_taken_while_the_quorum_knows_a_bound_pod_that_the_cache_d
     made.hidden = frozenset({"default/p"})
 
     with pytest.raises(ConflictError):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     assert pools_of(made) == [None]
 
 
@@ -197,7 +198,7 @@ def test_a_deleted_pool_leaves_nothing_wherever_the_process_died(stop: int) -> N
     made.settle()
     made.delete_pool("a")
 
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL, stop_after=stop)
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL, stop_after=stop)
     made._collect()
     made.settle()
 
@@ -208,9 +209,9 @@ def test_operands_of_a_pool_of_the_same_name_that_is_gone_are_made_ours() -> Non
     made = cluster(a={})
     made.settle()
     made.objects["GPUPool", "a"]["metadata"]["uid"] = "another"
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
 
-    renewed = {a.ref.resource.kind for a in made._plan("GPUPool", "a").actions if isinstance(a, Apply)}
+    renewed = {a.ref.resource.kind for a in made.planned("GPUPool", "a").actions if isinstance(a, Apply)}
 
     assert {"ConfigMap", "DaemonSet"} <= renewed
 
@@ -223,7 +224,7 @@ def test_a_pool_that_outgrows_one_configmap_never_withdraws_a_card(monkeypatch: 
     made.pool("a", **AUTOMATIC, allocation={"maxDevicesPerNode": 1})
     made.settle()
     made.objects["GPUPool", "a"]["spec"]["allocation"] = {}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
 
     def listed() -> set[str]:
         configs = made.all(resources.CONFIGMAP, ConfigMap)
@@ -231,8 +232,8 @@ def test_a_pool_that_outgrows_one_configmap_never_withdraws_a_card(monkeypatch: 
 
     before = listed()
     for _ in range(40):
-        for key in made._keys():
-            made.execute(made._plan(*key).actions, names.MANAGER_POOL, stop_after=1)
+        for key in made.all_keys():
+            made.execute(made.planned(*key).actions, names.MANAGER_POOL, stop_after=1)
             assert before <= listed()
             before = listed()
         made.plugin()
@@ -266,7 +267,7 @@ def test_the_status_is_written_at_most_once_in_a_while() -> None:
     made.now += 1.0
     made.annotate(CARD, "a")
     for _ in range(2):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     made.plugin()
     view = made.view().pool("a")
     assert view is not None
@@ -284,17 +285,7 @@ def test_a_vanished_pod_ends_its_reservation_only_if_the_quorum_agrees() -> None
     made = cluster(a={})
     made.annotate(CARD, "a")
     made.settle()
-    entry = {
-        "requestID": "r",
-        "namespace": "default",
-        "pod": "p",
-        "slots": 1,
-        "since": stamp_exact(made.now),
-        "expiresAt": stamp_exact(made.now + 60),
-        "seen": True,
-    }
-    made.objects["GPUDevice", CARD]["status"]["reservations"] = [entry]
-    made._touch(("GPUDevice", CARD))
+    made.reserve(CARD, seconds=60, seen=True)
     made.pod("p", "a", "r")
     made.hidden = frozenset({"default/p"})
     card = made.view().card(CARD)
@@ -318,10 +309,8 @@ def test_a_card_goes_by_the_table_of_its_life() -> None:
     made.settle()
     made.fault(CARD)
     (device,) = made.all(resources.GPUDEVICE, GPUDevice)
-    promise = {"requestID": "r", "namespace": "n", "pod": "p", "slots": 1, "since": stamp_exact(made.now)}
-    promise |= {"expiresAt": stamp_exact(made.now + 60), "seen": True}
-    body = {"status": {"reservations": [promise]}}
-    write = Merge(ref(resources.GPUDEVICE, device), device.metadata.resource_version, body, "status")
+    change = {"status": {"reservations": [body(reservation(seen=True, until=made.now + 60))]}}
+    write = Merge(ref(resources.GPUDEVICE, device), device.metadata.resource_version, change, "status")
 
     with pytest.raises(AssertionError, match="no step of the table"):
         made.execute([write], names.MANAGER_POOL)
@@ -332,10 +321,10 @@ def test_a_card_that_a_plugin_still_offers_for_another_pool_is_not_taken() -> No
     made.objects["GPUDevice", CARD]["status"]["published"] = {"pool": "b", "configVersion": "v", "slots": 1}
     made.annotate(CARD, "a")
 
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     assert pools_of(made) == [None]
 
     del made.objects["GPUDevice", CARD]["status"]["published"]
-    made._touch(("GPUDevice", CARD))
+    made.touch(("GPUDevice", CARD))
     made.settle()
     assert pools_of(made) == ["a"]

@@ -9,11 +9,12 @@ from controllers.api.conditions import MAINTENANCE, find, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import allocation
 
 TAINT = {"key": "gpu-only", "value": "yes", "effect": "NoSchedule"}
 CARDS = ["n1-0000-00-00-0", "n1-0000-01-00-0"]
@@ -118,9 +119,8 @@ def gone(cluster: Cluster) -> list[str | None]:
 
 def serves(cluster: Cluster, card: str, pod: str) -> None:
     """The plugin has told that a pod has the card; nobody tells more."""
-    told = {"podUID": "u", "namespace": "default", "pod": pod, "container": "c", "slots": 1}
-    cluster.objects["GPUDevice", card]["status"]["allocations"] = [told]
-    cluster._touch(("GPUDevice", card))
+    with cluster.edit("GPUDevice", card) as found:
+        found["status"]["allocations"] = [body(allocation(pod, namespace="default"))]
 
 
 def without_a_word(cluster: Cluster) -> None:
@@ -204,10 +204,7 @@ def test_cards_of_a_pool_that_is_gone_stay_where_nobody_answers(cluster: Cluster
 def test_a_card_that_is_promised_for_a_pool_that_is_gone_stays_until_the_promise_ends(cluster: Cluster) -> None:
     without_a_word(cluster)
     cluster.drop(resources.POD, "default/p")
-    times = {"since": stamp_exact(cluster.now), "expiresAt": stamp_exact(cluster.now + 15)}
-    promise = {"requestID": "r", "namespace": "default", "pod": "q", "slots": 1, "seen": False, **times}
-    cluster.objects["GPUDevice", CARDS[0]]["status"]["reservations"] = [promise]
-    cluster._touch(("GPUDevice", CARDS[0]))
+    cluster.reserve(CARDS[0], pod="q")
     assert gone(cluster) == ["a", None]
     cluster.now += 16
     assert gone(cluster) == [None, None]

@@ -71,7 +71,7 @@ def test_what_somebody_edits_in_the_daemonset_is_put_back(edit: Callable[[Any], 
     made = served()
     before = copy.deepcopy(made.objects[DAEMONSET]["spec"])
     edit(made.objects[DAEMONSET])
-    made._touch(DAEMONSET)
+    made.touch(DAEMONSET)
     made.settle()
 
     assert made.objects[DAEMONSET]["spec"] == before
@@ -93,7 +93,7 @@ def test_what_somebody_edits_in_the_list_is_put_back(key: str, value: str | None
         del data[key]
     else:
         data[key] = value
-    made._touch(CONFIGMAP)
+    made.touch(CONFIGMAP)
     made.settle()
 
     assert made.objects[CONFIGMAP]["data"] == before
@@ -114,17 +114,17 @@ def test_what_somebody_adds_beside_ours_stays_and_is_not_written_about_for_ever(
     made.objects[DAEMONSET]["metadata"]["annotations"]["example.com/note"] = "x"
     made.objects[CONFIGMAP]["data"]["note"] = "x"
     for key in (DAEMONSET, CONFIGMAP):
-        made._touch(key)
+        made.touch(key)
 
-    assert not [a for a in made._plan("GPUPool", "a").writes if isinstance(a, (Apply, Delete))]
+    assert not [a for a in made.planned("GPUPool", "a").writes if isinstance(a, (Apply, Delete))]
 
 
 def test_a_daemonset_that_is_being_deleted_is_waited_for() -> None:
     made = served()
     made.objects[DAEMONSET]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     container(made.objects[DAEMONSET])["image"] = "elsewhere/image"
-    made._touch(DAEMONSET)
-    assert not made._plan("GPUPool", "a").writes
+    made.touch(DAEMONSET)
+    assert not made.planned("GPUPool", "a").writes
 
     del made.objects[DAEMONSET]
     made.settle()
@@ -148,7 +148,7 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while() -> No
 def test_a_daemonset_that_is_there_is_put_right_at_once_whatever_went_before() -> None:
     made = served()
     container(made.objects[DAEMONSET])["image"] = "elsewhere/image"
-    made._touch(DAEMONSET)
+    made.touch(DAEMONSET)
     seen = made.view().pool("a")
     assert seen is not None
 

@@ -9,9 +9,8 @@ from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
-from controllers.domain.clock import stamp_exact
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 CARD = "n1-0000-00-00-0"
 
@@ -31,23 +30,11 @@ def pool_of(cluster: Cluster) -> str | None:
 
 
 def pool_plan(cluster: Cluster) -> None:
-    cluster.execute(cluster._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    cluster.execute(cluster.planned("GPUPool", "a").actions, names.MANAGER_POOL)
 
 
 def reserve(cluster: Cluster, request: str = "r1") -> None:
-    status = cluster.objects["GPUDevice", CARD]["status"]
-    status["reservations"] = [
-        {
-            "requestID": request,
-            "namespace": "default",
-            "pod": "p",
-            "slots": 1,
-            "since": stamp_exact(cluster.now),
-            "expiresAt": stamp_exact(cluster.now + 15),
-            "seen": False,
-        }
-    ]
-    cluster._touch(("GPUDevice", CARD))
+    cluster.reserve(CARD, request)
 
 
 def test_a_card_leaves_only_after_its_plugin_withdrew_it() -> None:
@@ -79,16 +66,14 @@ def test_a_reserved_card_stays_until_the_reservation_ends() -> None:
 
 def test_a_card_in_use_stays_until_its_pod_is_gone() -> None:
     cluster = pooled()
-    taken = {"podUID": "u", "namespace": "default", "pod": "p", "container": "c", "slots": 1}
-    cluster.objects["GPUDevice", CARD]["status"]["allocations"] = [taken]
-    cluster._touch(("GPUDevice", CARD))
+    cluster.allocate(CARD)
     cluster.annotate(CARD, None)
 
     cluster.settle()
     assert pool_of(cluster) == "a"
 
     del cluster.objects["GPUDevice", CARD]["status"]["allocations"]
-    cluster._touch(("GPUDevice", CARD))
+    cluster.touch(("GPUDevice", CARD))
     cluster.settle()
     assert pool_of(cluster) is None
 
@@ -119,7 +104,7 @@ def test_a_card_of_a_node_that_is_away_stays_and_says_why_and_what_to_do() -> No
     cluster.unready("n1")
     ready = cluster.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     ready[0]["lastTransitionTime"] = "2026-01-05T00:00:00Z"
-    cluster._touch(("Node", "n1"))
+    cluster.touch(("Node", "n1"))
     cluster.annotate(CARD, None)
     for _ in range(3):
         pool_plan(cluster)  # and no plugin answers
@@ -144,7 +129,7 @@ def test_a_card_that_its_plugin_withdrew_stays_while_a_pod_may_run_on_a_node_tha
     cluster.settle()
     assert "is not Ready" not in configured(cluster)[1]
     cluster.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    cluster._touch(("Node", "n1"))
+    cluster.touch(("Node", "n1"))
     cluster.settle()
 
     assert pool_of(cluster) == "a"
@@ -163,15 +148,13 @@ def test_a_card_waits_until_kubelet_has_told_every_card_of_the_pod_that_was_give
     pod["spec"]["containers"][0]["resources"]["limits"] = {names.resource_name("old"): "3"}
     ids = [cluster.objects["GPUDevice", name]["status"]["inventoryID"] for name in names_of]
     pod["metadata"]["annotations"][names.DEVICES] = ",".join(ids[:3])
-    cluster._touch(("Pod", "default/p"))
+    cluster.touch(("Pod", "default/p"))
     cluster.annotate(names_of[2], "a")
 
     def told(*cards: str) -> bool:
         """Kubelet tells that the pod has these; whether the card then comes into the pool."""
         for name in cards:
-            taken = {"podUID": pod["metadata"]["uid"], "namespace": "default", "pod": "p", "container": "c", "slots": 1}
-            cluster.objects["GPUDevice", name]["status"]["allocations"] = [taken]
-            cluster._touch(("GPUDevice", name))
+            cluster.allocate(name)
         pool_plan(cluster)
         return "poolRef" in cluster.objects["GPUDevice", names_of[2]]["status"]
 
@@ -187,14 +170,14 @@ def test_no_card_is_let_go_while_a_list_names_it_though_the_status_was_lost(*, r
     cluster = pooled()
     cluster.objects["GPUDevice", CARD]["status"].pop("published")
     cluster.objects["GPUPool", "a"].pop("status")
-    cluster._touch(("GPUPool", "a"))
+    cluster.touch(("GPUPool", "a"))
     if not runs:
         del cluster.objects["DaemonSet", f"{names.NAMESPACE}/{names.plugin_object('a')}"]
     cluster.annotate(CARD, None)
     if deleting:
         cluster.delete_pool("a")
     for _ in range(20):
-        cluster.execute(cluster._plan("GPUPool", "a").actions, names.MANAGER_POOL, stop_after=1)
+        cluster.execute(cluster.planned("GPUPool", "a").actions, names.MANAGER_POOL, stop_after=1)
         lists = cluster.all(resources.CONFIGMAP, ConfigMap)
         assert pool_of(cluster) == "a" or not any(config.data[names.ALLOWED_DEVICES] for config in lists)
     assert pool_of(cluster) is None
@@ -209,8 +192,8 @@ def test_a_card_that_cannot_come_in_keeps_no_other_on_the_list() -> None:
     cluster.annotate(CARD, None)
     other = "n1-0000-01-00-0"
     cluster.annotate(other, "a")
-    made = cluster._plan("GPUPool", "a")
-    cluster._touch(("GPUDevice", other))  # somebody else writes first, as often as we try
+    made = cluster.planned("GPUPool", "a")
+    cluster.touch(("GPUDevice", other))  # somebody else writes first, as often as we try
     with pytest.raises(ConflictError):
         cluster.execute(made.actions, names.MANAGER_POOL)
     (config,) = cluster.all(resources.CONFIGMAP, ConfigMap)
@@ -222,7 +205,7 @@ def test_another_pool_gets_the_card_only_after_the_first_let_go() -> None:
     cluster.pool("b")
     cluster.annotate(CARD, "b")
 
-    cluster.execute(cluster._plan("GPUPool", "b").actions, names.MANAGER_POOL)
+    cluster.execute(cluster.planned("GPUPool", "b").actions, names.MANAGER_POOL)
     assert pool_of(cluster) == "a"
 
     cluster.settle()
@@ -232,7 +215,7 @@ def test_another_pool_gets_the_card_only_after_the_first_let_go() -> None:
 def test_a_deleted_pool_lets_go_of_its_cards_and_then_goes() -> None:
     cluster = pooled()
     cluster.objects["GPUPool", "a"]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
-    cluster._touch(("GPUPool", "a"))
+    cluster.touch(("GPUPool", "a"))
 
     cluster.settle()
 

@@ -19,18 +19,19 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.domain import offer
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
 from controllers.install import dismantle
 from controllers.runtime.plan import Plan
 from tests.gpupool.machine import Controlled
-from tests.gpupool.world import READY, Cluster
-from tests.tools.model import ConflictError
+from tests.gpupool.world import Cluster
+from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import allocation
 
 POOLS, NODES = ("a", "b"), ("n1", "n2")
 CARDS = [f"{node}-0000-{number:02x}-00-0" for node in NODES for number in (0, 1)]
-AWAY = {"type": "Ready", "status": "Unknown"}
+READY, AWAY = ({"type": "Ready", "status": status} for status in ("True", "Unknown"))
 
 
 class Living(Cluster):
@@ -96,12 +97,12 @@ class Living(Cluster):
         told: list[dict[str, Any]] = []
         if device.name in self.held:
             namespace, _, pod = self.held[device.name][0].partition("/")
-            told = [{"podUID": f"uid-{pod}", "namespace": namespace, "pod": pod, "container": "c", "slots": 1}]
-            if (stored := self.objects.get(("Pod", f"{namespace}/{pod}"))) is not None:
-                told[0]["podUID"] = stored["metadata"]["uid"]
+            stored = self.objects.get(("Pod", f"{namespace}/{pod}"))
+            uid = stored["metadata"]["uid"] if stored is not None else f"uid-{pod}"
+            told = [body(allocation(pod, uid, namespace=namespace))]
         if status.get("allocations", []) != told:
             status["allocations"] = told
-            self._touch(("GPUDevice", device.name))
+            self.touch(("GPUDevice", device.name))
 
     def ends(self, pod: Pod) -> None:
         self.drop(resources.POD, pod.key)
@@ -115,7 +116,7 @@ class Living(Cluster):
             pool = pod.metadata.labels[names.LABEL_POOL]
             free = sorted(self.listed.get((pod.node, pool), set()) - self.held.keys())
             self.objects["Pod", pod.key]["status"]["phase"] = "Running" if free else "Failed"
-            self._touch(("Pod", pod.key))
+            self.touch(("Pod", pod.key))
             if free:
                 self.held[free[0]] = (pod.key, pool)
 
@@ -131,16 +132,16 @@ class Living(Cluster):
         homes = {d.status.pool_ref.name for d in self.all(resources.GPUDEVICE, GPUDevice) if d.status.pool_ref}
         return homes - self.pools()
 
-    def _keys(self) -> list[tuple[str, str]]:
-        return sorted([*super()._keys(), *(("GPUPool", name) for name in self._gone())])
+    def all_keys(self) -> list[tuple[str, str]]:
+        return sorted([*super().all_keys(), *(("GPUPool", name) for name in self._gone())])
 
-    def _plan(self, kind: str, name: str) -> Plan:
+    def planned(self, kind: str, name: str) -> Plan:
         if kind == "GPUPool" and name not in self.pools():
             return plan.orphans(self.view().without_pool(name), self.now)
-        return super()._plan(kind, name)
+        return super().planned(kind, name)
 
     def plans(self) -> list[Plan]:
-        return [*super().plans(), *(self._plan("GPUPool", name) for name in sorted(self._gone()))]
+        return [*super().plans(), *(self.planned("GPUPool", name) for name in sorted(self._gone()))]
 
 
 class Gone(Controlled):
@@ -191,12 +192,8 @@ class Gone(Controlled):
         if pool not in self.cluster.pools() or not offered or taken:
             return
         self.pods += 1
-        now, request = self.cluster.now, f"r{self.pods}"
-        status["reservations"] = [
-            {"requestID": request, "namespace": "default", "pod": f"p{self.pods}", "slots": 1,
-             "since": stamp_exact(now), "expiresAt": stamp_exact(now + 15), "seen": False}
-        ]  # fmt: skip
-        self.cluster._touch(("GPUDevice", card))
+        request = f"r{self.pods}"
+        self.cluster.reserve(card, request, pod=f"p{self.pods}")
         self.cluster.pod(f"p{self.pods}", pool, request)
 
     @rule(data=st.data(), node=st.sampled_from(NODES))
@@ -204,7 +201,7 @@ class Gone(Controlled):
         if waiting := [pod for pod in self.cluster.tenants() if pod.node is None]:
             key = data.draw(st.sampled_from(waiting)).key
             self.cluster.objects["Pod", key]["spec"]["nodeName"] = node
-            self.cluster._touch(("Pod", key))
+            self.cluster.touch(("Pod", key))
 
     @rule()
     def kubelet_admits(self) -> None:
@@ -220,7 +217,7 @@ class Gone(Controlled):
     def away(self, node: str) -> None:
         """A node answers no more, and somebody has the cluster forget its pods: they run on."""
         self.cluster.objects["Node", node]["status"]["conditions"] = [AWAY]
-        self.cluster._touch(("Node", node))
+        self.cluster.touch(("Node", node))
         for pod in self.cluster.all(resources.POD, Pod):
             if pod.node == node:
                 self.cluster.drop(resources.POD, pod.key)
@@ -229,7 +226,7 @@ class Gone(Controlled):
     def back(self, node: str) -> None:
         """Kubelet ends what the cluster has forgotten."""
         self.cluster.objects["Node", node]["status"]["conditions"] = [READY]
-        self.cluster._touch(("Node", node))
+        self.cluster.touch(("Node", node))
         known = {pod.key for pod in self.cluster.all(resources.POD, Pod)}
         self.cluster.held = {card: who for card, who in self.cluster.held.items() if who[0] in known}
         for at, pool in list(self.cluster.listed):
@@ -280,7 +277,7 @@ class Gone(Controlled):
     def look_at_what_is_gone(self) -> None:
         for name in sorted(self.cluster._gone()):
             with contextlib.suppress(ConflictError):
-                self.cluster.execute(self.cluster._plan("GPUPool", name).actions, names.MANAGER_POOL)
+                self.cluster.execute(self.cluster.planned("GPUPool", name).actions, names.MANAGER_POOL)
 
     def _pool(self, name: str) -> GPUPool:
         return next(pool for pool in self.cluster.all(resources.GPUPOOL, GPUPool) if pool.name == name)

@@ -13,7 +13,6 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
-from controllers.domain.clock import stamp_exact
 from controllers.install import dismantle
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
@@ -58,18 +57,7 @@ class Pools(Controlled):
             return  # a bound pod may hold it
         self.requests += 1
         request = f"r{self.requests}"
-        status["reservations"] = [
-            {
-                "requestID": request,
-                "namespace": "default",
-                "pod": f"p{self.requests}",
-                "slots": 1,
-                "since": stamp_exact(self.cluster.now),
-                "expiresAt": stamp_exact(self.cluster.now + 15),
-                "seen": False,
-            }
-        ]
-        self.cluster._touch(("GPUDevice", card))
+        self.cluster.reserve(card, request, pod=f"p{self.requests}")
         if not slow:
             self.cluster.pod(f"p{self.requests}", pool["name"], request)
 
@@ -95,7 +83,7 @@ class Pools(Controlled):
             stored["spec"]["nodeName"] = node
             if node == reserved:
                 stored["metadata"]["annotations"]["test/admitted-here"] = node
-            self.cluster._touch(("Pod", pod.key))
+            self.cluster.touch(("Pod", pod.key))
 
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
@@ -127,7 +115,7 @@ class Pools(Controlled):
     def meddle(self, node: str) -> None:
         """Somebody labels a node by hand."""
         self.cluster.objects["Node", node]["metadata"]["labels"][names.pool_node_label("a")] = "true"
-        self.cluster._touch(("Node", node))
+        self.cluster.touch(("Node", node))
 
     @rule(pool=st.sampled_from(POOLS), wanted=st.booleans())
     def taint(self, pool: str, wanted: bool) -> None:
@@ -135,14 +123,14 @@ class Pools(Controlled):
         if (obj := self.cluster.objects.get(("GPUPool", pool))) is not None:
             taints = [{"key": f"gpu-{pool}", "value": "", "effect": "NoSchedule"}] if wanted else []
             obj["spec"] = {**obj["spec"], "scheduling": {"taints": taints}}
-            self.cluster._touch(("GPUPool", pool))
+            self.cluster.touch(("GPUPool", pool))
 
     @rule(node=st.sampled_from(["n1", "n2"]))
     def cordon(self, node: str) -> None:
         """Somebody else taints a node."""
         spec = self.cluster.objects["Node", node].setdefault("spec", {})
         spec["taints"] = [*(t for t in spec.get("taints") or [] if t["key"] != "theirs"), THEIRS]
-        self.cluster._touch(("Node", node))
+        self.cluster.touch(("Node", node))
 
     @rule()
     def switch(self) -> None:

@@ -12,14 +12,15 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import maintenance, select
 from controllers.gpupool.building import Built
 from controllers.gpupool.select import SERVED_MODES
 from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import allocation
 
 CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
 SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
@@ -41,7 +42,7 @@ def ask(made: Cluster, allocation: dict[str, Any]) -> None:
     pool = made.objects["GPUPool", "a"]
     pool["spec"]["allocation"] = allocation
     pool["metadata"]["generation"] = pool["metadata"].get("generation", 1) + 1
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
 
 
 def status(made: Cluster) -> GPUPoolStatus:
@@ -73,21 +74,18 @@ def published(made: Cluster) -> list[int | None]:
 
 def allocate(made: Cluster, card: str, uid: str, slots: int = 1) -> None:
     """Kubelet reports a container on a card."""
-    entry = {"podUID": uid, "namespace": "default", "pod": f"p-{uid}", "container": "c", "slots": slots}
-    made.objects["GPUDevice", card]["status"].setdefault("allocations", []).append(entry)
-    made._touch(("GPUDevice", card))
+    entry = allocation(f"p-{uid}", uid, namespace="default", slots=slots)
+    with made.edit("GPUDevice", card) as found:
+        found["status"].setdefault("allocations", []).append(body(entry))
 
 
 def end(made: Cluster, card: str) -> None:
     del made.objects["GPUDevice", card]["status"]["allocations"]
-    made._touch(("GPUDevice", card))
+    made.touch(("GPUDevice", card))
 
 
 def promise(made: Cluster, card: str, request: str = "r", seconds: float = 15.0) -> None:
-    entry = {"requestID": request, "namespace": "default", "pod": "late", "slots": 1, "seen": False}
-    entry |= {"since": stamp_exact(made.now), "expiresAt": stamp_exact(made.now + seconds)}
-    made.objects["GPUDevice", card]["status"].setdefault("reservations", []).append(entry)
-    made._touch(("GPUDevice", card))
+    made.reserve(card, request, pod="late", seconds=seconds)
 
 
 def notes(actions: tuple[Action, ...]) -> list[str]:
@@ -153,7 +151,7 @@ def test_a_running_pod_keeps_its_card_until_it_ends() -> None:
     made = pooled()
     allocate(made, CARDS[0], "u")
     ask(made, SHARED)
-    first = made._plan("GPUPool", "a").actions
+    first = made.planned("GPUPool", "a").actions
     made.settle()
 
     assert names.EVENT_MAINTENANCE in notes(first)
@@ -173,7 +171,7 @@ def test_a_running_pod_keeps_its_card_until_it_ends() -> None:
     )
 
     end(made, CARDS[0])
-    last = made._plan("GPUPool", "a").actions
+    last = made.planned("GPUPool", "a").actions
     made.settle()
     assert names.EVENT_RECONFIGURED in notes(last)
     assert (applied(made), told(made), published(made)) == (("TimeSlice", 4), ("False", "AsExpected"), [4, 4])
@@ -202,10 +200,10 @@ def test_a_pod_that_the_cache_does_not_know_yet_is_not_overtaken() -> None:
     ask(made, SHARED)
     made.pod("p", "a", "r", node="n1")
     made.hidden = frozenset({"default/p"})
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     made.plugin()
     with pytest.raises(ConflictError):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
 
     assert applied(made) == ("Exclusive", None)
 
@@ -272,14 +270,14 @@ def test_a_pod_that_never_ends_is_named_and_left_alone() -> None:
     allocate(made, CARDS[0], "u")
     ask(made, SHARED)
     made.settle()
-    assert made._plan("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
+    assert made.planned("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
     made.now += 601
     made.settle()
 
     assert told(made) == ("True", "PodsOverdue")
     assert "default/p-u" in message(made)
     assert "set the spec back to Exclusive" in message(made)
-    assert made._plan("GPUPool", "a").requeue_after is None
+    assert made.planned("GPUPool", "a").requeue_after is None
     end(made, CARDS[0])
     made.settle()
     assert applied(made) == ("TimeSlice", 4)
@@ -305,7 +303,7 @@ def test_what_cannot_withdraw_a_card_does_not_block(why: str) -> None:
     match why:
         case "node away":
             made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-            made._touch(("Node", "n1"))
+            made.touch(("Node", "n1"))
         case "node gone":
             made.drop(resources.NODE, "n1")
         case _:
@@ -313,7 +311,7 @@ def test_what_cannot_withdraw_a_card_does_not_block(why: str) -> None:
             for card in CARDS:
                 entry = {"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "t"}
                 made.objects["GPUDevice", card]["status"].setdefault("conditions", []).append(entry)
-                made._touch(("GPUDevice", card))
+                made.touch(("GPUDevice", card))
     ask(made, SHARED)
     made.settle()
 
@@ -334,7 +332,7 @@ def test_an_offer_that_is_behind_gives_no_more_than_the_new_layout_has() -> None
     """A plugin that was away still offers eight slots of a card of which one is given out by now."""
     made = pooled(mode="TimeSlice")
     made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    made._touch(("Node", "n1"))
+    made.touch(("Node", "n1"))
     made.plugin = lambda: None  # type: ignore[method-assign]
     ask(made, {"mode": "Exclusive"})
     made.settle()
@@ -350,7 +348,7 @@ def test_a_mode_that_is_not_served_leaves_the_pool_as_it_is(monkeypatch: pytest.
     made = pooled()
     allocate(made, CARDS[0], "u")
     ask(made, {"mode": "MIG", "migProfile": "1g.10gb"})
-    first = made._plan("GPUPool", "a").actions
+    first = made.planned("GPUPool", "a").actions
     made.settle()
 
     assert names.EVENT_MISCONFIGURED in notes(first)
@@ -363,7 +361,7 @@ def test_a_status_that_was_lost_is_read_from_what_the_cards_say() -> None:
     made = pooled(**SHARED)
     allocate(made, CARDS[0], "u")
     made.objects["GPUPool", "a"]["status"] = {}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     before = [c.data for c in made.all(resources.CONFIGMAP, ConfigMap)]
     made.settle()
 
@@ -453,7 +451,7 @@ def test_a_layout_that_fails_halts_the_pool_until_a_person_resumes_it(monkeypatc
     assert published(made) == [None, None]
 
     made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     assert ("ConfigMap", f"{names.NAMESPACE}/again") in made.objects
     assert names.RESUME not in made.objects["GPUPool", "a"]["metadata"]["annotations"]
@@ -476,8 +474,8 @@ def test_a_layout_that_drifts_halts_a_pool_that_was_serving(monkeypatch: pytest.
 def test_a_resume_where_nothing_failed_is_taken_off_and_does_nothing() -> None:
     made = pooled()
     made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
-    made._touch(("GPUPool", "a"))
-    first = made._plan("GPUPool", "a").actions
+    made.touch(("GPUPool", "a"))
+    first = made.planned("GPUPool", "a").actions
     made.settle()
 
     assert names.EVENT_RESUMED not in notes(first)

@@ -88,7 +88,7 @@ class Maintenance(Controlled):
         stored = self.cluster.objects["GPUPool", "a"]
         stored["spec"]["allocation"] = layout
         stored["metadata"]["generation"] = stored["metadata"].get("generation", 1) + 1
-        self.cluster._touch(("GPUPool", "a"))
+        self.cluster.touch(("GPUPool", "a"))
 
     @rule()
     def webhook_catches_up(self) -> None:
@@ -126,10 +126,8 @@ class Maintenance(Controlled):
         device = adapter(GPUDevice).validate_python(self.cluster.objects["GPUDevice", card])
         bound = {pod.metadata.annotations[names.REQUEST_ID] for pod in self.pods() if pod.node}
         kept = [r.request_id for r in device.status.reservations if live(r, now) and r.request_id not in bound]
-        entry = {"requestID": request, "namespace": "default", "pod": f"p-{request}", "slots": slots, "seen": False}
-        entry |= {"since": stamp_exact(now), "expiresAt": stamp_exact(now + 15)}
-        status["reservations"] = [r for r in status.get("reservations", []) if r["requestID"] in kept] + [entry]
-        self.cluster._touch(("GPUDevice", card))
+        status["reservations"] = [r for r in status.get("reservations", []) if r["requestID"] in kept]
+        self.cluster.reserve(card, request, pod=f"p-{request}", slots=slots)
 
     @rule(data=st.data())
     def bind(self, data: st.DataObject) -> None:
@@ -149,7 +147,7 @@ class Maintenance(Controlled):
         if room:
             stored = self.cluster.objects["Pod", pod.key]
             stored["spec"]["nodeName"] = data.draw(st.sampled_from(room))
-            self.cluster._touch(("Pod", pod.key))
+            self.cluster.touch(("Pod", pod.key))
             self.admitted[pod.metadata.annotations[names.REQUEST_ID]] = self.layout()
 
     def units(self, pod: Pod) -> int:
@@ -176,10 +174,7 @@ class Maintenance(Controlled):
             free = offer.slots - sum(taken.slots for taken in device.status.allocations)
             take = min(free, slots, self.units(pod) - told[pod.metadata.uid])
             if take > 0 and all(taken.pod_uid != pod.metadata.uid for taken in device.status.allocations):
-                entry = {"podUID": pod.metadata.uid, "namespace": "default", "pod": pod.name, "container": "c"}
-                stored = self.cluster.objects["GPUDevice", device.name]["status"]
-                stored.setdefault("allocations", []).append(entry | {"slots": take})
-                self.cluster._touch(("GPUDevice", device.name))
+                self.cluster.allocate(device.name, pod.name, slots=take)
                 return
 
     @rule(data=st.data())
@@ -192,7 +187,7 @@ class Maintenance(Controlled):
                 left = [entry for entry in stored.get("allocations", []) if entry["podUID"] != pod.metadata.uid]
                 if len(left) < len(stored.get("allocations", [])):
                     stored["allocations"] = left
-                    self.cluster._touch(("GPUDevice", device.name))
+                    self.cluster.touch(("GPUDevice", device.name))
 
     @rule(seconds=st.sampled_from([1.0, 16.0, 130.0, 4000.0]))
     def wait(self, seconds: float) -> None:
@@ -204,7 +199,7 @@ class Maintenance(Controlled):
             case "node":
                 stored = self.cluster.objects["Node", at[:2]]
                 stored["status"]["conditions"] = [{"type": "Ready", "status": "True" if good else "Unknown"}]
-                self.cluster._touch(("Node", at[:2]))
+                self.cluster.touch(("Node", at[:2]))
             case "card":
                 self.cluster.fault(at, faulted=not good)
             case _:

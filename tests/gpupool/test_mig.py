@@ -30,7 +30,7 @@ from tests.gpupool.test_maintenance import (
     told,
 )
 from tests.gpupool.world import AUTOMATIC, Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
 SMALL, LARGE = {"mode": "MIG", "migProfile": "1g.10gb"}, {"mode": "MIG", "migProfile": "3g.40gb"}
@@ -75,7 +75,7 @@ def configured(made: Cluster, card: str) -> str:
 def resume(made: Cluster) -> None:
     made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
     made.now += 1
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
 
 
@@ -83,7 +83,7 @@ def by_hand(made: Cluster, card: str, instances: dict[str, int], *, enabled: boo
     """Somebody divides a card with the driver's tool."""
     types = [{"name": name, "count": count} for name, count in instances.items()]
     made.objects["GPUDevice", card]["status"]["hardware"]["mig"] |= {"enabled": enabled, "types": types}
-    made._touch(("GPUDevice", card))
+    made.touch(("GPUDevice", card))
 
 
 def test_a_new_pool_divides_its_cards_and_then_offers_them() -> None:
@@ -124,7 +124,7 @@ def test_an_acknowledgement_alone_does_not_offer_a_card() -> None:
     made.settle()
     part = next(card for card in layout(made).cards if card.address == "0000:00:00.0")
     made.objects["GPUDevice", CARDS[0]]["status"]["migApply"] = {"version": part.version, "phase": "Done"}
-    made._touch(("GPUDevice", CARDS[0]))
+    made.touch(("GPUDevice", CARDS[0]))
     made.settle()
 
     assert published(made) == [None, 7]
@@ -198,11 +198,11 @@ def test_a_promised_card_is_not_turned_back() -> None:
 def test_a_pod_that_the_cache_does_not_know_yet_keeps_the_layout() -> None:
     made = pooled(**SMALL)
     made.annotate(CARDS[0], None)
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     made.plugin()
     made.pod("p", "a", "r", node="n1")
     made.hidden = frozenset({"default/p"})
-    found = made._plan("GPUNodeInventory", "n1").actions
+    found = made.planned("GPUNodeInventory", "n1").actions
     assert any(isinstance(action, Expect) for action in found)
     with pytest.raises(ConflictError):
         made.execute(found, names.MANAGER_POOL)
@@ -359,7 +359,7 @@ def test_a_node_that_does_not_answer_has_a_deadline() -> None:
     ask(made, SMALL)
     made.settle()
     assert told(made) == ("True", "Rebuilding")
-    assert made._plan("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
+    assert made.planned("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
 
     made.now += 601
     made.settle()
@@ -373,7 +373,7 @@ def test_a_node_that_does_not_answer_has_a_deadline() -> None:
 def test_a_card_that_somebody_divides_otherwise_halts_the_pool_until_resumed() -> None:
     made = pooled(**SMALL)
     by_hand(made, CARDS[0], {"1g.10gb": 5})
-    first = made._plan("GPUPool", "a").actions
+    first = made.planned("GPUPool", "a").actions
     made.settle()
     assert names.EVENT_MISCONFIGURED in notes(first)
     assert told(made) == ("True", "LayoutFailed")
@@ -388,11 +388,11 @@ def test_a_card_that_somebody_divides_otherwise_halts_the_pool_until_resumed() -
 def test_a_card_that_was_divided_otherwise_while_its_node_was_away_is_divided_anew_on_resume() -> None:
     made = pooled(**SMALL)
     made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    made._touch(("Node", "n1"))
+    made.touch(("Node", "n1"))
     by_hand(made, CARDS[0], {"1g.10gb": 5})
     made.settle()
     made.objects["Node", "n1"]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    made._touch(("Node", "n1"))
+    made.touch(("Node", "n1"))
     made.settle()
     assert (published(made), configured(made, CARDS[0])) == ([None, 7], "AwaitingLayout")
 
@@ -422,12 +422,12 @@ def test_a_driver_that_is_away_for_a_moment_turns_nothing_back() -> None:
     made = pooled(**SMALL)
     before = parts(made)
     told_mig = made.objects["GPUDevice", CARDS[0]]["status"]["hardware"].pop("mig")
-    made._touch(("GPUDevice", CARDS[0]))
-    made.execute(made._plan("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
+    made.touch(("GPUDevice", CARDS[0]))
+    made.execute(made.planned("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
     assert parts(made) == before
 
     made.objects["GPUDevice", CARDS[0]]["status"]["hardware"]["mig"] = told_mig
-    made._touch(("GPUDevice", CARDS[0]))
+    made.touch(("GPUDevice", CARDS[0]))
 
 
 @pytest.mark.parametrize("key", [names.MIG_CARDS, names.MIG_CONFIG, names.MIG_VERSION])
@@ -439,7 +439,7 @@ def test_what_somebody_edits_in_the_layout_is_put_back(key: str) -> None:
         data[key] = data[key].replace('"1g.10gb": 7', '"1g.10gb": 6')
     else:
         data[key] = "another"
-    made._touch(LAYOUT)
+    made.touch(LAYOUT)
     made.settle()
 
     if key == names.MIG_CARDS:  # another part was written: ours is asked for anew
@@ -490,8 +490,8 @@ def test_the_manager_runs_where_the_pool_has_cards_and_only_for_mig() -> None:
     assert (owner["kind"], owner["name"]) == ("GPUPool", "a")
 
     pod["nodeSelector"] = {"x": "y"}
-    made._touch(MANAGER)
-    repairs = [a for a in made._plan("GPUPool", "a").writes if isinstance(a, Apply)]
+    made.touch(MANAGER)
+    repairs = [a for a in made.planned("GPUPool", "a").writes if isinstance(a, Apply)]
     assert [action.ref.name for action in repairs] == [names.mig_manager("a")]
     made.settle()
     assert made.objects[MANAGER]["spec"]["template"]["spec"]["nodeSelector"] == {names.pool_node_label("a"): "true"}
@@ -509,8 +509,8 @@ def test_a_card_that_drifted_is_divided_anew_only_once_it_is_withdrawn() -> None
     made = pooled(**LARGE)
     by_hand(made, CARDS[0], {"1g.10gb": 5})
     made.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
-    made._touch(("GPUPool", "a"))
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.touch(("GPUPool", "a"))
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     assert names.RESUME in made.objects["GPUPool", "a"]["metadata"]["annotations"], "it cannot be obeyed yet"
     made.mig_manager()  # asserts that nothing is divided while it is offered
     made.settle()
@@ -526,7 +526,7 @@ def test_a_card_at_which_a_manager_may_still_be_is_not_offered_whole() -> None:
     ask(made, LARGE)
     made.settle()
     ask(made, {"mode": "Exclusive"})
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     made.plugin()
     made.mig_manager()  # asserts that nothing is divided while it is offered
     made.settle()
@@ -640,7 +640,7 @@ def untell(made: Cluster, *cards: str) -> dict[str, Any]:
     known = {}
     for card in cards:
         known[card] = made.objects["GPUDevice", card]["status"]["hardware"].pop("mig")
-        made._touch(("GPUDevice", card))
+        made.touch(("GPUDevice", card))
     return known
 
 
@@ -648,7 +648,7 @@ def tell(made: Cluster, known: dict[str, Any]) -> None:
     """They tell it again."""
     for card, mig_told in known.items():
         made.objects["GPUDevice", card]["status"]["hardware"]["mig"] = mig_told
-        made._touch(("GPUDevice", card))
+        made.touch(("GPUDevice", card))
 
 
 @pytest.mark.parametrize("mode", [{"mode": "Exclusive"}, SHARED], ids=["Exclusive", "TimeSlice"])
@@ -734,13 +734,13 @@ def two_failing() -> Cluster:
     made.now += 1
     for pool in "ab":
         made.objects["GPUPool", pool]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
-        made._touch(("GPUPool", pool))
+        made.touch(("GPUPool", pool))
     return made
 
 
 def test_two_pools_of_a_node_that_are_resumed_at_once_are_both_obeyed() -> None:
     made = two_failing()
-    first, second = (made._plan("GPUPool", pool).actions for pool in "ab")  # of one and the same layout
+    first, second = (made.planned("GPUPool", pool).actions for pool in "ab")  # of one and the same layout
     made.execute(first, names.MANAGER_POOL)
     with pytest.raises(ConflictError):
         made.execute(second, names.MANAGER_POOL)
@@ -755,8 +755,8 @@ def test_a_node_that_planned_before_a_pool_was_resumed_does_not_undo_that() -> N
     made = two_failing()
     data = made.objects[LAYOUT]["data"]
     data[names.MIG_CONFIG] = "another"  # something for the node to put back
-    made._touch(LAYOUT)
-    resumed, late = made._plan("GPUPool", "a").actions, made._plan("GPUNodeInventory", "n1").actions
+    made.touch(LAYOUT)
+    resumed, late = made.planned("GPUPool", "a").actions, made.planned("GPUNodeInventory", "n1").actions
     before = layout(made)
     made.execute(resumed, names.MANAGER_POOL)
     with pytest.raises(ConflictError):
@@ -775,7 +775,7 @@ def test_a_layout_that_the_cache_does_not_know_is_not_written_over() -> None:
     before = layout(made)
     made.now += 1
     made.hidden = frozenset({LAYOUT[1]})
-    late = made._plan("GPUNodeInventory", "n1").actions
+    late = made.planned("GPUNodeInventory", "n1").actions
     assert any(isinstance(action, Apply) for action in late)
     with pytest.raises(ConflictError):
         made.execute(late, names.MANAGER_POOL)
@@ -786,13 +786,13 @@ def test_a_layout_that_lost_its_label_and_so_is_in_no_cache_gets_it_back() -> No
     made = pooled(**SMALL)
     wanted = dict(made.objects[LAYOUT]["metadata"]["labels"])
     made.objects[LAYOUT]["metadata"]["labels"] = {}
-    made._touch(LAYOUT)
+    made.touch(LAYOUT)
     made.hidden = frozenset({LAYOUT[1]})
     began = made.now
     while made.objects[LAYOUT]["metadata"]["labels"] != wanted:
         assert made.now < began + 10, "it stays without its label"
         for about in (("GPUPool", "a"), ("GPUNodeInventory", "n1")):
-            made.execute(made._plan(*about).actions, names.MANAGER_POOL)
+            made.execute(made.planned(*about).actions, names.MANAGER_POOL)
         made.plugin()
         made.now += 1
     made.hidden = frozenset()
@@ -802,7 +802,7 @@ def test_a_layout_that_lost_its_label_and_so_is_in_no_cache_gets_it_back() -> No
 
 def test_a_layout_that_was_deleted_meanwhile_is_not_made_anew_from_an_old_one() -> None:
     made = two_failing()
-    resumed = made._plan("GPUPool", "a").actions
+    resumed = made.planned("GPUPool", "a").actions
     del made.objects[LAYOUT]
     with pytest.raises(ConflictError):
         made.execute(resumed, names.MANAGER_POOL)

@@ -29,7 +29,7 @@ INSTANCES: list[dict[str, int]] = [{"1g.10gb": 5}, {"3g.40gb": 1}, {}]
 def resume(cluster: Cluster) -> None:
     cluster.now += 1
     cluster.objects["GPUPool", "a"]["metadata"].setdefault("annotations", {})[names.RESUME] = "true"
-    cluster._touch(("GPUPool", "a"))
+    cluster.touch(("GPUPool", "a"))
 
 
 def mend(cluster: Cluster) -> None:
@@ -46,7 +46,7 @@ def mend(cluster: Cluster) -> None:
         cluster.annotate(card, "a")
     for node in NODES:
         cluster.objects["Node", node]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-        cluster._touch(("Node", node))
+        cluster.touch(("Node", node))
 
 
 def turn_off(cluster: Cluster) -> None:
@@ -58,7 +58,7 @@ def turn_off(cluster: Cluster) -> None:
         hardware = cluster.objects["GPUDevice", card]["status"]["hardware"]
         if hardware["mig"]["enabled"] and (hardware["uuid"], True) not in ours:
             hardware["mig"] |= {"enabled": False, "types": []}
-            cluster._touch(("GPUDevice", card))
+            cluster.touch(("GPUDevice", card))
 
 
 class MigWork(Maintenance):
@@ -95,7 +95,7 @@ class MigWork(Maintenance):
         told: dict[str, Any] = self.cluster.objects["GPUDevice", card]["status"]["hardware"]["mig"]
         if told["enabled"]:
             told["types"] = [{"name": name, "count": count} for name, count in instances.items()]
-            self.cluster._touch(("GPUDevice", card))
+            self.cluster.touch(("GPUDevice", card))
 
     @rule(card=st.sampled_from(CARDS))
     def somebody_turns_mig_mode(self, card: str) -> None:
@@ -104,7 +104,7 @@ class MigWork(Maintenance):
         if not status.get("allocations"):
             told: dict[str, Any] = status["hardware"]["mig"]
             told |= {"enabled": not told["enabled"], "types": []}
-            self.cluster._touch(("GPUDevice", card))
+            self.cluster.touch(("GPUDevice", card))
 
     @rule()
     def somebody_resumes(self) -> None:

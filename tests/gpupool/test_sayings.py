@@ -104,7 +104,7 @@ async def test_a_status_that_closes_the_pool_waits_for_the_one_before_and_looks_
     saying = asyncio.create_task(process.say())
     await asyncio.sleep(0)
     process.cluster.objects["GPUPool", "a"]["spec"]["allocation"] = {"mode": "TimeSlice"}
-    process.cluster._touch(("GPUPool", "a"))
+    process.cluster.touch(("GPUPool", "a"))
     process.refresh()
     acting = asyncio.create_task(process.act())
     for _ in range(10):

@@ -14,18 +14,18 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
-from controllers.domain.clock import stamp_exact
 from controllers.gpupool import taints
 from controllers.runtime.plan import Merge, Note
 from tests.gpupool.world import AUTOMATIC, Cluster
-from tests.tools.model import ConflictError, Model
+from tests.kit import cluster, objects
+from tests.kit.cluster import ConflictError
 
 OURS = {"key": "gpu", "value": "train", "effect": "NoSchedule"}
 EVICTING = {"key": "gpu", "value": "train", "effect": "NoExecute"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
 
 
-class Place(Model):
+class Place(cluster.Cluster):
     """One node and the pools that have cards there."""
 
     def __init__(self, *there: dict[str, Any]) -> None:
@@ -35,8 +35,7 @@ class Place(Model):
         self.coming: list[TenantPod] = []
 
     def pool(self, name: str, *wanted: dict[str, Any], created: str = "2026-01-01T00:00:00Z") -> None:
-        meta = {"name": name, "creationTimestamp": created}
-        self.put(resources.GPUPOOL, {"metadata": meta, "spec": {"scheduling": {"taints": list(wanted)}}})
+        self.add(objects.pool(name, meta={"creation_timestamp": created}, scheduling={"taints": wanted}))
 
     def view(self) -> taints.ObservedTaints:
         (node,) = self.all(resources.NODE, Node)
@@ -57,8 +56,8 @@ class Place(Model):
         return found
 
     def somebody_sets(self, *there: dict[str, Any]) -> None:
-        self.objects["Node", "n1"]["spec"]["taints"] = list(there)
-        self._touch(("Node", "n1"))
+        with self.edit("Node", "n1") as node:
+            node["spec"]["taints"] = list(there)
 
     def remembered(self) -> list[dict[str, str]]:
         text = self.objects["Node", "n1"]["metadata"].get("annotations", {}).get(names.POOL_TAINTS)
@@ -169,23 +168,13 @@ def tainted() -> tuple[Cluster, dict[str, Any]]:
     made.pool("a", **AUTOMATIC)
     made.settle()
     made.objects["GPUPool", "a"]["spec"]["scheduling"] = {"taints": [OURS]}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     return made, made.objects["Node", "n1"]
 
 
 def reserved(made: Cluster, request: str) -> None:
-    entry = {
-        "requestID": request,
-        "namespace": "team",
-        "pod": "web-*",
-        "slots": 1,
-        "since": stamp_exact(made.now),
-        "expiresAt": stamp_exact(made.now + 15.0),
-        "seen": False,
-    }
-    (key,) = [key for key in made.objects if key[0] == "GPUDevice"]
-    made.objects[key]["status"]["reservations"] = [entry]
-    made._touch(key)
+    (name,) = [name for kind, name in made.objects if kind == "GPUDevice"]
+    made.reserve(name, request, pod="web-*", namespace="team")
 
 
 def put_off(made: Cluster) -> str:

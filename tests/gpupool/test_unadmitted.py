@@ -13,7 +13,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.gpupool import gone, waiting
 from tests.gpupool.world import Cluster
-from tests.tools.model import ConflictError
+from tests.kit.cluster import ConflictError
 
 CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
 ADMITTED = pytest.mark.parametrize("label", [None, "other"], ids=["without a label", "admitted to another pool"])
@@ -52,17 +52,17 @@ def members(made: Cluster) -> list[str]:
 
 def change(made: Cluster, **allocation: Any) -> None:
     made.objects["GPUPool", "a"]["spec"]["allocation"] = allocation
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
 
 
 def withdrawn_as_it_was_bound(made: Cluster) -> None:
     """The plugin withdraws the pool's cards, and pod `p` gets a node, of which the cache does not know: no further."""
-    made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+    made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
     made.plugin()
     made.objects["Pod", "default/p"]["spec"]["nodeName"] = "n1"
     made.behind = frozenset({"default/p"})
     with pytest.raises(ConflictError):
-        made.execute(made._plan("GPUPool", "a").actions, names.MANAGER_POOL)
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
 
 
 @ADMITTED
@@ -79,10 +79,7 @@ def test_it_is_counted_where_it_runs_before_kubelet_tells(label: str | None) -> 
 def test_what_kubelet_tells_of_it_is_not_counted_twice() -> None:
     made = pooled()
     made.unadmitted("p", "a", node="n1")
-    uid = made.objects["Pod", "default/p"]["metadata"]["uid"]
-    taken = {"podUID": uid, "namespace": "default", "pod": "p", "container": "c", "slots": 1}
-    made.objects["GPUDevice", CARDS[1]]["status"]["allocations"] = [taken]
-    made._touch(("GPUDevice", CARDS[1]))
+    made.allocate(CARDS[1])
     made.settle()
 
     assert counts(made) == (2, 1, 1)
@@ -198,12 +195,12 @@ def test_no_card_is_divided_under_it(lags: bool) -> None:
     change(made, mode="MIG", migProfile="2g.20gb")
     applied = made.objects["GPUPool", "a"]["status"]["appliedAllocation"]
     applied["migProfile"] = "2g.20gb"
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     for device in made.all(resources.GPUDEVICE, GPUDevice):
         made.objects["GPUDevice", device.name]["status"].pop("published", None)
     for config in [key for key in made.objects if key[0] == "ConfigMap" and key != layout]:
         made.objects[config]["data"] = {}
-    actions = made._plan("GPUNodeInventory", "n1").actions
+    actions = made.planned("GPUNodeInventory", "n1").actions
     if lags:
         with pytest.raises(ConflictError):
             made.execute(actions, names.MANAGER_POOL)
@@ -212,7 +209,7 @@ def test_no_card_is_divided_under_it(lags: bool) -> None:
     assert made.objects[layout]["data"] == before
 
     made.drop(resources.POD, "default/p")
-    made.execute(made._plan("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
+    made.execute(made.planned("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
     assert made.objects[layout]["data"] != before
 
 
@@ -221,7 +218,7 @@ def test_it_keeps_no_taint_off_the_node() -> None:
     made = pooled()
     made.unadmitted("p", "a", node="n1")
     made.objects["GPUPool", "a"]["spec"]["scheduling"] = {"taints": [{"key": "gpu", "effect": "NoExecute"}]}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     (node,) = made.all(resources.NODE, Node)
     assert [taint.key for taint in node.spec.taints] == ["gpu"]

@@ -10,77 +10,43 @@ from hypothesis import strategies as st
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice, Reservation
-from controllers.api.gpupool import GPUPool
-from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp, stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
 from controllers.gpupool import waiting
-from controllers.gpupool.observe import World
 from controllers.runtime.plan import Merge
-from controllers.runtime.store import Store
-from tests.tools.model import ConflictError, Model
+from tests.gpupool.world import Cluster
+from tests.kit import objects
+from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import NOW, reservation
+from tests.kit.pods import pod_body
 
-START = 1_800_000_000.0
 TTL, UNSEEN = 120.0, 15.0
 
 
-class Pool(Model):
-    """A pool whose cards are offered, and pods that ask for them."""
+class Pool(Cluster):
+    """A pool whose cards are offered, pods that ask for them, and the loop over those that wait."""
 
     def __init__(self, nodes: dict[str, int], slots: int = 1, **spec: Any) -> None:
         super().__init__()
-        self.now, self.turns, self.slots = START, dict[str, float](), slots
-        self.put(resources.GPUPOOL, {"metadata": {"name": "a"}, "spec": spec})
-        for node, cards in nodes.items():
-            ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-            meta = {"name": node, "labels": {names.pool_node_label("a"): "true"}}
-            self.put(resources.NODE, {"metadata": meta, "status": ready})
+        self.turns, self.slots = dict[str, float](), slots
+        self.pool("a", **spec)
+        for name, cards in nodes.items():
+            self.add(objects.node(name, labels={names.pool_node_label("a"): "true"}))
             for number in range(cards):
-                self.card(node, number)
+                one = f"{name}-{number}"
+                self.add(objects.card(name, pool="a", slots=slots, meta={"name": one}, inventory_id=one))
 
-    def card(self, node: str, number: int) -> None:
-        status = {
-            "nodeName": node,
-            "inventoryID": f"{node}-{number}",
-            "state": "Assigned",
-            "poolRef": {"name": "a", "resource": names.resource_name("a")},
-            "published": {"pool": "a", "configVersion": "v", "slots": self.slots},
-        }
-        meta = {"name": f"{node}-{number}", "annotations": {names.ASSIGNMENT: "a"}}
-        self.put(resources.GPUDEVICE, {"metadata": meta, "status": status})
-
-    def pod(self, name: str, units: int = 1, age: float = 200.0, devices: str = "", **spec: Any) -> None:
-        meta = {
-            "name": name,
-            "labels": {names.LABEL_POOL: "a"},
-            "annotations": {names.REQUEST_ID: f"r-{name}", names.DEVICES: devices},
-            "creationTimestamp": stamp(self.now - age),
-        }
-        limits = {names.resource_name("a"): str(units)}
-        body = {"containers": [{"name": "c", "resources": {"limits": limits}}], **spec}
-        self.put(resources.POD, {"metadata": meta, "spec": body, "status": {"phase": "Pending"}})
-
-    def world(self) -> World:
-        kinds: dict[str, tuple[resources.Resource, type[Any]]] = {
-            "pools": (resources.GPUPOOL, GPUPool),
-            "devices": (resources.GPUDEVICE, GPUDevice),
-            "nodes": (resources.NODE, Node),
-            "pods": (resources.POD, TenantPod),
-            "configs": (resources.CONFIGMAP, ConfigMap),
-            "daemonsets": (resources.DAEMONSET, DaemonSet),
-            "inventories": (resources.GPUNODEINVENTORY, GPUPool),
-        }
-        stores = {}
-        for name, (resource, record) in kinds.items():
-            stores[name] = Store[Any](resource.kind)
-            stores[name].replace(self.all(resource, record), 1)
-        return World(**stores, unadmitted=Store("Pod"))
+    def waits(self, name: str, units: int = 1, age: float = 200.0, devices: str = "", **spec: Any) -> None:
+        """A pod that came so many seconds ago."""
+        meta = {"namespace": "default", "creationTimestamp": stamp(self.now - age)}
+        self.put(resources.POD, pod_body(name, units, devices=devices, meta=meta, **spec))
 
     def step(self, stop_after: int | None = None) -> int:
         """One reconciliation, or its beginning; returns the writes that it wanted."""
-        seen = waiting.observe(self.world(), "a", self.turns)
+        seen = waiting.observe(self.view(), "a", self.turns)
         if seen is None:
             return 0
         made = waiting.plan(seen, self.now)
@@ -89,7 +55,8 @@ class Pool(Model):
             self.turns |= dict.fromkeys(made.served, self.now)
         return len(made.plan.writes)
 
-    def settle(self) -> None:
+    def rest(self) -> None:
+        """Until that loop wants nothing."""
         for _ in range(60):
             if self.step() == 0:
                 return
@@ -98,12 +65,10 @@ class Pool(Model):
     def expire(self) -> None:
         """The loop over cards takes off what ran out."""
         for device in self.all(resources.GPUDEVICE, GPUDevice):
-            obj = self.objects["GPUDevice", device.name]
-            entries = obj["status"].get("reservations", [])
-            left = [e for e, r in zip(entries, device.status.reservations, strict=True) if live(r, self.now)]
-            if left != entries:
-                obj["status"]["reservations"] = left
-                self._touch(("GPUDevice", device.name))
+            left = [body(entry) for entry in device.status.reservations if live(entry, self.now)]
+            if len(left) != len(device.status.reservations):
+                with self.edit("GPUDevice", device.name) as found:
+                    found["status"]["reservations"] = left
 
     def reservations(self) -> dict[str, list[tuple[str, Reservation]]]:
         found: dict[str, list[tuple[str, Reservation]]] = {}
@@ -114,10 +79,12 @@ class Pool(Model):
         return found
 
     def reserve(self, card: str, pod: str, slots: int = 1, lasts: float = TTL) -> None:
-        entry = {"requestID": f"r-{pod}", "namespace": "default", "pod": pod, "slots": slots, "seen": True}
-        times = {"since": stamp_exact(self.now), "expiresAt": stamp_exact(self.now + lasts)}
-        self.objects["GPUDevice", card]["status"].setdefault("reservations", []).append(entry | times)
-        self._touch(("GPUDevice", card))
+        until = self.now + lasts
+        entry = reservation(
+            f"r-{pod}", namespace="default", pod=pod, slots=slots, seen=True, since=self.now, until=until
+        )
+        with self.edit("GPUDevice", card) as found:
+            found["status"].setdefault("reservations", []).append(body(entry))
 
 
 def held(pool: Pool) -> dict[str, int]:
@@ -126,28 +93,28 @@ def held(pool: Pool) -> dict[str, int]:
 
 def test_the_oldest_gets_the_card_with_the_name_of_its_own_request() -> None:
     pool = Pool({"n1": 1})
-    pool.pod("young", age=150)
-    pool.pod("old", age=300)
-    pool.settle()
+    pool.waits("young", age=150)
+    pool.waits("old", age=300)
+    pool.rest()
 
     ((card, entry),) = pool.reservations()["old"]
     assert (card, entry.request_id, entry.seen) == ("n1-0", "r-old", True)
-    assert entry.expires_at == stamp_exact(START + TTL)
+    assert entry.expires_at == stamp_exact(NOW + TTL)
     assert pool.objects["GPUDevice", "n1-0"]["status"]["state"] == "Reserved"
     assert held(pool) == {"old": 1}
 
 
 def test_the_cards_that_the_webhook_chose_come_first_and_then_others() -> None:
     pool = Pool({"n1": 2, "n2": 2})
-    pool.pod("p", devices="n2-1")
-    pool.settle()
+    pool.waits("p", devices="n2-1")
+    pool.rest()
     assert [card for card, _ in pool.reservations()["p"]] == ["n2-1"]
 
     taken = Pool({"n1": 2, "n2": 2})
     taken.reserve("n2-1", "another")
-    taken.pod("another")
-    taken.pod("p", devices="n2-1")
-    taken.settle()
+    taken.waits("another")
+    taken.waits("p", devices="n2-1")
+    taken.rest()
     assert len(taken.reservations()["p"]) == 1
 
 
@@ -171,15 +138,15 @@ HELD_BACK: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("spec", HELD_BACK.values(), ids=HELD_BACK.keys())
 def test_a_pod_that_could_not_use_a_card_gets_none(spec: dict[str, Any]) -> None:
     pool = Pool({"n1": 2, "n2": 2})
-    pool.pod("p", **spec)
-    pool.settle()
+    pool.waits("p", **spec)
+    pool.rest()
     assert held(pool) == {}
 
 
 def test_a_pod_whose_reservation_the_cache_may_not_show_yet_is_left_alone() -> None:
     pool = Pool({"n1": 1})
-    pool.pod("p", age=UNSEEN - 1)
-    seen = waiting.observe(pool.world(), "a", {})
+    pool.waits("p", age=UNSEEN - 1)
+    seen = waiting.observe(pool.view(), "a", {})
     assert seen is not None
     made = waiting.plan(seen, pool.now)
     assert not made.plan.writes
@@ -196,18 +163,18 @@ def test_a_pool_that_gives_nothing_reserves_nothing(what: str) -> None:
         obj["status"] = {"appliedAllocation": {"mode": "TimeSlice"}}
     else:
         obj["status"] = {"conditions": [{"type": what, "status": "True", "reason": "R", "lastTransitionTime": "t"}]}
-    pool.pod("p")
-    pool.settle()
+    pool.waits("p")
+    pool.rest()
     assert held(pool) == {}
 
 
 def test_a_pod_that_nobody_can_place_keeps_the_card_for_one_ttl_and_then_the_next_has_it() -> None:
     pool = Pool({"n1": 1})
     for name, age in (("stuck", 300), ("b", 200), ("c", 100)):
-        pool.pod(name, age=age)
+        pool.waits(name, age=age)
     turns = []
     for _ in range(6):
-        pool.settle()
+        pool.rest()
         turns += list(held(pool))
         pool.now += TTL + 1
         pool.expire()
@@ -216,50 +183,50 @@ def test_a_pod_that_nobody_can_place_keeps_the_card_for_one_ttl_and_then_the_nex
 
 def test_nobody_has_two_turns_within_one_ttl() -> None:
     pool = Pool({"n1": 2})
-    pool.pod("p")
-    pool.settle()
+    pool.waits("p")
+    pool.rest()
     pool.objects["GPUDevice", "n1-0"]["status"]["reservations"] = []  # somebody's hand
-    pool._touch(("GPUDevice", "n1-0"))
-    pool.settle()
+    pool.touch(("GPUDevice", "n1-0"))
+    pool.rest()
     assert held(pool) == {}
     pool.now += TTL + 1
-    pool.settle()
+    pool.rest()
     assert held(pool) == {"p": 1}
 
 
 def test_a_pod_of_many_cards_is_not_overtaken_for_ever_by_small_ones() -> None:
     pool = Pool({"n1": 2})
     pool.reserve("n1-0", "other", lasts=60)
-    pool.pod("other")
-    pool.pod("big", units=2, age=300)
-    pool.pod("small", age=200)
-    pool.settle()
+    pool.waits("other")
+    pool.waits("big", units=2, age=300)
+    pool.waits("small", age=200)
+    pool.rest()
     assert held(pool) == {"other": 1}  # the free card is left for the older pod
 
     pool.drop(resources.POD, "default/other")
     pool.now += 61
     pool.expire()
-    pool.settle()
+    pool.rest()
     assert held(pool) == {"big": 2}
 
 
 def test_what_was_reserved_half_way_is_taken_back_and_done_again() -> None:
     pool = Pool({"n1": 3})
-    pool.pod("p", units=3)
+    pool.waits("p", units=3)
     pool.step(stop_after=2)
     assert held(pool) == {"p": 2}
-    pool.settle()
+    pool.rest()
     assert held(pool) == {"p": 3}
 
 
 def test_what_ran_out_is_left_to_the_loop_that_tells_people() -> None:
     pool = Pool({"n1": 1})
     pool.reserve("n1-0", "p", lasts=-1)
-    pool.pod("p")
-    pool.settle()
+    pool.waits("p")
+    pool.rest()
     assert len(pool.objects["GPUDevice", "n1-0"]["status"]["reservations"]) == 1
     pool.expire()
-    pool.settle()
+    pool.rest()
     assert held(pool) == {"p": 1}
 
 
@@ -282,13 +249,13 @@ def test_it_comes_to_rest_from_any_prefix_and_never_promises_more_than_there_is(
     pool = Pool({"n1": nodes[0], "n2": nodes[1]}, slots, **spec)
     for number, (units, age, only, bound) in enumerate(asked):
         more = {"nodeSelector": {"kubernetes.io/hostname": only}} if only else {}
-        pool.pod(f"p{number}", units, age, **more, **({"nodeName": "n1"} if bound else {}))
+        pool.waits(f"p{number}", units, age, **more, **({"nodeName": "n1"} if bound else {}))
     for node in ("n1", "n2"):
         pool.objects["Node", node]["metadata"]["labels"]["kubernetes.io/hostname"] = node
     for stop in stops:
         pool.step(stop)
         no_more_than_slots(pool)
-    pool.settle()
+    pool.rest()
     no_more_than_slots(pool)
 
     units = {f"p{number}": entry[0] for number, entry in enumerate(asked)}
@@ -323,8 +290,8 @@ def oldest_first(pool: Pool, asked: list[tuple[int, int, str, bool]]) -> None:
 
 def test_a_card_that_somebody_else_reserved_meanwhile_is_a_conflict() -> None:
     pool = Pool({"n1": 1})
-    pool.pod("p")
-    seen = waiting.observe(pool.world(), "a", {})
+    pool.waits("p")
+    seen = waiting.observe(pool.view(), "a", {})
     assert seen is not None
     (write,) = waiting.plan(seen, pool.now).plan.writes
     assert isinstance(write, Merge)

@@ -10,7 +10,7 @@ from controllers.api.gpudevice import GPUDevice, Published
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import AllocationSpec, GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
-from controllers.api.record import adapter, to_json
+from controllers.api.record import adapter
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain import mig, offer
@@ -20,8 +20,12 @@ from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.observe import World
 from controllers.runtime.plan import Action, Apply, Merge, Plan
-from controllers.runtime.store import Store
-from tests.tools.model import ConflictError, Model
+from tests.kit import cluster, conditions, objects
+from tests.kit.cluster import ConflictError
+from tests.kit.manifests import body
+from tests.kit.objects import condition
+from tests.kit.pods import asking
+from tests.kit.storage import Json, cache
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "pools": (resources.GPUPOOL, GPUPool),
@@ -33,15 +37,13 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "configs": (resources.CONFIGMAP, ConfigMap),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }
-READY = {"type": "Ready", "status": "True"}
 AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
 """Of the spec of a pool that takes cards by itself."""
 
 
-class Cluster(Model):
-    """The model with words for what happens in a cluster."""
+class Cluster(cluster.Cluster):
+    """Nodes with cards, pools and pods, and words for what happens to them."""
 
-    now: float = 1_800_000_000.0
     settings: Settings = Settings()
     enabled: bool = True
     breaks: dict[str, str]
@@ -82,31 +84,19 @@ class Cluster(Model):
         promised = sum(r.slots for r in device.status.reservations if live(r, self.now))
         assert promised <= slots_under(device, layout), f"{device.name} is promised to more pods than it has slots"
 
-    def _one(self, action: Action, manager: str, uids: dict[tuple[str, str], str]) -> None:
-        """Carry out one write; what it does to a card must be one step of the table."""
-        device = self._device(action)
-        super()._one(action, manager, uids)
-        if device is not None and (written := self._device(action)) is not None:
-            self._check_step(device, written)
-
-    def _device(self, action: Action) -> GPUDevice | None:
+    def admit(self, action: Apply | Merge, old: Json | None, new: Json) -> None:
+        """What a write does to a card must be one step of the table."""
         if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
-            return None
-        stored = self.objects.get(("GPUDevice", action.ref.name))
-        return adapter(GPUDevice).validate_python(stored) if stored is not None else None
-
-    def _check_step(self, old: GPUDevice, new: GPUDevice) -> None:
-        before, now = _noted(old, self.now), _noted(new, self.now)
+            return
+        before, now = (_noted(adapter(GPUDevice).validate_python(one), self.now) for one in (old, new))
         steps = {after(facts, name) for facts in before for name in HAPPENINGS if allowed(facts, name)}
-        assert now & (before | steps), f"{new.name} went from {before} to {now}: no step of the table"
+        assert now & (before | steps), f"{action.ref.name} went from {before} to {now}: no step of the table"
 
     def view(self) -> World:
-        stores = {}
-        for name, (resource, record) in KINDS.items():
-            store: Store[Any] = Store(resource.kind)
-            found = [obj for obj in self.all(resource, record) if obj.key not in self.hidden]
-            store.replace(self._followed(name, found) if resource is resources.POD else found, 1)
-            stores[name] = store
+        stores = self.stores(KINDS)
+        for name, store in stores.items():
+            found = [obj for obj in store if obj.key not in self.hidden]
+            stores[name] = cache(store.kind, self._followed(name, found) if store.kind == "Pod" else found)
         world = World(**stores, settings=self.settings, enabled=self.enabled)
         for node in world.inventories:
             world.look(world.node(node.name))
@@ -124,61 +114,52 @@ class Cluster(Model):
         return [replace(p, spec=replace(p.spec, node_name=None)) if p.key in self.behind else p for p in there]
 
     def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
-        self.put(resources.NODE, {"metadata": {"name": name, "labels": {}}, "status": {"conditions": [READY]}})
-        condition = {
-            "type": "ReadyForPooling",
-            "status": "True" if ready else "False",
-            "reason": "Test",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        self.put(resources.GPUNODEINVENTORY, {"metadata": {"name": name}, "status": {"conditions": [condition]}})
+        self.add(objects.node(name), objects.inventory(name, conditions=[condition("ReadyForPooling", ready)]))
         for number in range(cards):
             self.card(name, number)
 
     def card(self, node: str, number: int) -> None:
-        address = f"0000:{number:02x}:00.0"
-        hardware = {
-            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": address},
-            "memoryMiB": 81559,
-            "uuid": f"GPU-{node}-{number}",
-            "mig": {"capable": True, "enabled": False},
-        }
-        status = {"nodeName": node, "inventoryID": f"{node}-{address}", "managed": True, "hardware": hardware}
-        name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
-        self.put(resources.GPUDEVICE, {"metadata": {"name": name, "labels": {}, "annotations": {}}, "status": status})
+        hardware = {"memory_mib": 81559, "uuid": f"GPU-{node}-{number}", "mig": {"capable": True}}
+        self.add(objects.card(node, number, managed=True, hardware=hardware))
 
     def pool(self, name: str, **spec: Any) -> None:
-        self.put(
-            resources.GPUPOOL, {"metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec}
-        )
+        self.add(objects.pool(name, **spec))
 
     def annotate(self, device: str, pool: str | None) -> None:
-        obj = self.objects["GPUDevice", device]
-        annotations = obj["metadata"].setdefault("annotations", {})
-        if pool is None:
-            annotations.pop(names.ASSIGNMENT, None)
-        else:
-            annotations[names.ASSIGNMENT] = pool
-        self._touch(("GPUDevice", device))
+        with self.edit("GPUDevice", device) as card:
+            annotations = card["metadata"].setdefault("annotations", {})
+            if pool is None:
+                annotations.pop(names.ASSIGNMENT, None)
+            else:
+                annotations[names.ASSIGNMENT] = pool
 
     def unready(self, node: str, *, ready: bool = False) -> None:
-        condition = self.objects["GPUNodeInventory", node]["status"]["conditions"]
-        for entry in condition:
-            if entry["type"] == "ReadyForPooling":
-                entry["status"] = "True" if ready else "False"
-        self._touch(("GPUNodeInventory", node))
+        with self.edit("GPUNodeInventory", node) as found:
+            conditions.put(found, condition("ReadyForPooling", ready))
 
     def fault(self, device: str, *, faulted: bool = True) -> None:
-        conditions = self.objects["GPUDevice", device]["status"].setdefault("conditions", [])
-        conditions[:] = [entry for entry in conditions if entry["type"] != "Faulted"]
-        status = "True" if faulted else "False"
-        conditions.append({"type": "Faulted", "status": status, "reason": "Test", "lastTransitionTime": "t"})
-        self._touch(("GPUDevice", device))
+        with self.edit("GPUDevice", device) as card:
+            conditions.put(card, condition("Faulted", faulted))
+
+    def reserve(self, card: str, request: str = "r", *, pod: str = "p", seconds: float = 15, **more: Any) -> None:
+        """The webhook promises slots of a card; `more` is of the entry."""
+        times = {"since": self.now, "until": self.now + seconds}
+        entry = objects.reservation(request, pod=pod, **{"namespace": "default", **times, **more})
+        with self.edit("GPUDevice", card) as found:
+            found["status"].setdefault("reservations", []).append(body(entry))
+
+    def allocate(self, card: str, pod: str = "p", *, slots: int = 1) -> None:
+        """A plugin tells that a pod has slots of a card, under the pod's uid where it is there."""
+        stored = self.objects.get(("Pod", f"default/{pod}"))
+        uid = stored["metadata"]["uid"] if stored else f"uid-of-{pod}"
+        entry = objects.allocation(pod, uid, namespace="default", slots=slots)
+        with self.edit("GPUDevice", card) as found:
+            found["status"].setdefault("allocations", []).append(body(entry))
 
     def delete_pool(self, name: str) -> None:
         if ("GPUPool", name) in self.objects:
-            self.objects["GPUPool", name]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
-            self._touch(("GPUPool", name))
+            with self.edit("GPUPool", name) as pool:
+                pool["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
             self._collect()
 
     def pod(self, name: str, pool: str, request: str, node: str | None = None, phase: str = "Pending") -> None:
@@ -191,20 +172,16 @@ class Cluster(Model):
         self._pod({"name": name, **marks}, pools, node, "Pending")
 
     def _pod(self, meta: dict[str, Any], pools: tuple[str, ...], node: str | None, phase: str) -> None:
-        limits = {names.resource_name(pool): "1" for pool in pools}
-        spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
-        if node:
-            spec["nodeName"] = node
+        spec = {"containers": [asking(*pools)]} | ({"nodeName": node} if node else {})
         self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
     def pools(self) -> set[str]:
         return {name for kind, name in self.objects if kind == "GPUPool"}
 
     def fit(self, device: str) -> bool:
-        status = self.objects["GPUDevice", device]["status"]
-        faulted = any(c["type"] == "Faulted" and c["status"] == "True" for c in status.get("conditions", []))
-        conditions = self.objects["GPUNodeInventory", status["nodeName"]]["status"]["conditions"]
-        return not faulted and any(c["type"] == "ReadyForPooling" and c["status"] == "True" for c in conditions)
+        card = self.objects["GPUDevice", device]
+        node = self.objects["GPUNodeInventory", card["status"]["nodeName"]]
+        return not conditions.holds(card, "Faulted") and conditions.holds(node, "ReadyForPooling")
 
     def bound_to(self, node: str | None) -> bool:
         return any(pod.node == node for pod in self.all(resources.POD, Pod))
@@ -226,10 +203,10 @@ class Cluster(Model):
         published, key = device.status.published, ("GPUDevice", device.name)
         if published is not None and published.pool == pool and wanted is None:
             del self.objects[key]["status"]["published"]
-            self._touch(key)
+            self.touch(key)
         elif wanted is not None and published != wanted and (published is None or published.pool == pool):
-            self.objects[key]["status"]["published"] = to_json(wanted)
-            self._touch(key)
+            self.objects[key]["status"]["published"] = body(wanted)
+            self.touch(key)
 
     def mig_manager(self) -> None:
         """Every node's MIG managers do what its layout says, where a pool that is on the node has one."""
@@ -268,7 +245,7 @@ class Cluster(Model):
             status["hardware"]["mig"] |= {"enabled": part.layout.enabled, "types": types}
         if status.get("migApply") != said:
             status["migApply"] = said
-            self._touch(("GPUDevice", device.name))
+            self.touch(("GPUDevice", device.name))
 
     def plans(self) -> list[Plan]:
         """What every planner wants now, each from a view of its own as in the process."""
@@ -283,14 +260,14 @@ class Cluster(Model):
         for device in self.all(resources.GPUDEVICE, GPUDevice):
             if (card := self.view().card(device.name)) is not None:
                 made.append(reservations.plan(card, self.now))
-        return made + [self._plan(*key) for key in self._keys() if key[0] in ("Node", "Queue")]
+        return made + [self.planned(*key) for key in self.all_keys() if key[0] in ("Node", "Queue")]
 
     def settle(self, rounds: int = 20) -> None:
         """Let planners and plugins work until nobody wants anything."""
         for _ in range(rounds):
             writes = self.writes
-            for key in self._keys():
-                made = self._plan(*key)
+            for key in self.all_keys():
+                made = self.planned(*key)
                 try:
                     self.execute(made.actions, names.MANAGER_POOL)
                     if any(names.MIG_CARDS in _data(action) for action in made.writes):
@@ -306,12 +283,12 @@ class Cluster(Model):
         left = [action for made in self.plans() for action in made.writes]
         raise AssertionError(f"it does not settle; still wanted: {left}")
 
-    def _keys(self) -> list[tuple[str, str]]:
+    def all_keys(self) -> list[tuple[str, str]]:
         kinds = ("GPUPool", "GPUNodeInventory", "GPUDevice", "Node")
         queues = [("Queue", name) for kind, name in self.objects if kind == "GPUPool"]
         return sorted([*queues, *(key for key in self.objects if key[0] in kinds)])
 
-    def _plan(self, kind: str, name: str) -> Plan:
+    def planned(self, kind: str, name: str) -> Plan:
         world = self.view()
         if kind == "GPUPool":
             seen = world.pool(name)

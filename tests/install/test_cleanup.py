@@ -167,7 +167,7 @@ def test_a_pool_that_others_hold_is_named() -> None:
 
 def test_modules_configs_of_others_keep_their_definition() -> None:
     cluster = whole()
-    cluster.add(resources.MODULECONFIG, "other")
+    cluster.make(resources.MODULECONFIG, "other")
     made = cluster.settle(keep_records=False)
 
     assert {("ModuleConfig", names.MODULE), ("ModuleConfig", "other")} <= cluster.keys()

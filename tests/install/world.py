@@ -9,7 +9,8 @@ from controllers.api import names, resources
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import cleanup
 from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS, WRITERS, Observed
-from tests.tools.model import Model
+from tests.kit import cluster, objects
+from tests.kit.storage import Json
 
 NS = names.NAMESPACE
 OWN = {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}
@@ -18,33 +19,34 @@ CHANGED = {"key": "team", "value": "theirs", "effect": "NoExecute"}
 FOREIGN = {"key": "maintenance", "effect": "NoSchedule"}
 
 
-class Cluster(Model):
+class Cluster(cluster.Cluster):
     """What is there, and what a cluster does by itself: pods end with whoever made them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.leading: set[str] = set(CONTROLLERS)
 
-    def add(self, kind: resources.Resource, name: str, **more: Any) -> None:
+    def make(self, kind: resources.Resource, name: str, **more: Any) -> None:
+        """An object of which the planner reads little."""
         namespace = {"namespace": NS} if kind.namespaced else {}
         self.put(kind, {"metadata": {"name": name, **namespace, **more.pop("metadata", {})}, **more})
 
     def operand(self, kind: resources.Resource, name: str, component: str) -> None:
-        self.add(kind, name, metadata={"labels": OWN | {names.LABEL_COMPONENT: component}})
+        self.make(kind, name, metadata={"labels": OWN | {names.LABEL_COMPONENT: component}})
 
     def pod(self, name: str, node: str | None, **labels: str) -> None:
         spec = {"nodeName": node} if node else {}
-        self.add(resources.POD, name, metadata={"labels": OWN | labels}, spec=spec, status={"phase": "Running"})
+        self.make(resources.POD, name, metadata={"labels": OWN | labels}, spec=spec, status={"phase": "Running"})
 
     def whole(self, *, deckhouse: bool = False) -> None:
         """A module at work, with a pool, and things of others."""
         for kind in (resources.MUTATING_WEBHOOK, resources.VALIDATING_WEBHOOK):
-            self.add(kind, names.WEBHOOK_CONFIGURATION)
+            self.make(kind, names.WEBHOOK_CONFIGURATION)
         for name in CONTROLLERS:
-            self.add(resources.DEPLOYMENT, name)
-            self.add(resources.LEASE, name)
+            self.make(resources.DEPLOYMENT, name)
+            self.make(resources.LEASE, name)
             self.pod(f"{name}-0", "n1", app=name)
-        self.add(resources.DEPLOYMENT, "somebody-elses")
+        self.make(resources.DEPLOYMENT, "somebody-elses")
         self.operand(resources.DAEMONSET, names.DISCOVER_DAEMONSET, "discover")
         self.pod("discover-n1", "n1", app=names.DISCOVER_DAEMONSET, **{names.LABEL_COMPONENT: "discover"})
         self.operand(resources.DAEMONSET, names.plugin_object("a"), "device-plugin")
@@ -52,41 +54,36 @@ class Cluster(Model):
         self.pod("plugin-away", "away", **{names.LABEL_COMPONENT: "device-plugin"})
         self.operand(resources.CONFIGMAP, names.plugin_object("a"), "device-plugin")
         self.operand(resources.CONFIGMAP, names.mig_layout("n1"), MIG)
-        self.add(resources.CONFIGMAP, "kube-root-ca.crt")
-        self.add(resources.SECRET, names.WEBHOOK_SECRET)
-        self.add(resources.RUNTIMECLASS, "nvidia-cdi", metadata={"labels": OWN})
-        self.add(resources.RUNTIMECLASS, "nvidia")
-        self.add(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
+        self.make(resources.CONFIGMAP, "kube-root-ca.crt")
+        self.make(resources.SECRET, names.WEBHOOK_SECRET)
+        self.make(resources.RUNTIMECLASS, "nvidia-cdi", metadata={"labels": OWN})
+        self.make(resources.RUNTIMECLASS, "nvidia")
+        self.make(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
         self._nodes()
         self._records(deckhouse=deckhouse)
 
     def _nodes(self) -> None:
         noted = [{**OURS_TAINT, "pool": "a"}, {**CHANGED, "value": "a", "pool": "a"}]
+        taints = [OURS_TAINT, CHANGED, FOREIGN]
+        labels = {names.deploy_label("dcgm"): "true", names.pool_node_label("a"): "true", "zone": "z"}
+        meta = {"annotations": {names.POOL_TAINTS: json.dumps(noted), "theirs": "1"}}
         for node, ready in (("n1", "True"), ("away", "Unknown")):
-            labels = {names.deploy_label("dcgm"): "true", names.pool_node_label("a"): "true", "zone": "z"}
-            meta = {"labels": labels, "annotations": {names.POOL_TAINTS: json.dumps(noted), "theirs": "1"}}
-            status = {"conditions": [{"type": "Ready", "status": ready}]}
-            self.add(
-                resources.NODE, node, metadata=meta, spec={"taints": [OURS_TAINT, CHANGED, FOREIGN]}, status=status
-            )
-        by_agent, by_hand = ({"labels": {names.NFD_NODE_NAME: node}} for node in ("n1", "away"))
-        by_agent["managedFields"] = [{"manager": names.MANAGER_DISCOVER}]  # type: ignore[assignment]
-        self.add(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)
-        self.add(resources.NODEFEATURE, names.agent_feature("away"), metadata=by_hand)
+            self.add(objects.node(node, ready=ready, labels=labels, meta=meta, taints=taints))
+        by_hand: Json = {"labels": {names.NFD_NODE_NAME: "away"}}
+        by_agent: Json = {"labels": {names.NFD_NODE_NAME: "n1"}, "managedFields": [{"manager": names.MANAGER_DISCOVER}]}
+        self.make(resources.NODEFEATURE, names.agent_feature("n1"), metadata=by_agent)
+        self.make(resources.NODEFEATURE, names.agent_feature("away"), metadata=by_hand)
 
     def _records(self, *, deckhouse: bool) -> None:
-        self.add(resources.GPUPOOL, "a", metadata={"finalizers": [names.FINALIZER_POOL]})
-        hardware = {
-            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:17:00.0"},
-            "mig": {"capable": True, "enabled": True},
-        }
-        status = {"hardware": hardware, "migApply": {"version": "v", "phase": "Done"}, "inventoryID": "n1-0000:17:00.0"}
-        self.add(resources.GPUDEVICE, "n1-card", metadata={"annotations": {names.ASSIGNMENT: "a"}}, status=status)
-        self.add(resources.GPUNODEINVENTORY, "n1")
-        self.add(resources.MODULECONFIG, names.MODULE)
+        self.add(objects.pool(meta={"finalizers": [names.FINALIZER_POOL]}))
+        hardware = {"mig": {"capable": True, "enabled": True}}
+        meta = {"name": "n1-card", "annotations": {names.ASSIGNMENT: "a"}}
+        self.add(objects.card("n1", meta=meta, hardware=hardware, mig_apply={"version": "v", "phase": "Done"}))
+        self.make(resources.GPUNODEINVENTORY, "n1")
+        self.make(resources.MODULECONFIG, names.MODULE)
         for name in (*OURS, MODULE_CONFIGS):
             labels = {names.LABEL_HERITAGE: "deckhouse"} if deckhouse and name == MODULE_CONFIGS else OWN
-            self.add(resources.CRD, name, metadata={"labels": labels})
+            self.make(resources.CRD, name, metadata={"labels": labels})
 
     def seen(self) -> Observed:
         found = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controllers.api.names import GFD_PREFIX
@@ -57,7 +58,7 @@ class Heard:
 
         pci = hardware["pci"]
         for key in ("vendor", "device"):
-            assert said(key, lambda text, key=key: text.strip().lower().removeprefix("0x") == pci[key]), key
+            assert said(key, partial(_is_hex, pci[key])), key
         assert said("class", lambda text: text.strip().lower().removeprefix("0x").startswith(pci["class"]))
         _verbatim(hardware, "uuid", lambda value: said("uuid", lambda text: text.strip() == value))
         _verbatim(
@@ -80,16 +81,35 @@ class Heard:
         if (capability := hardware.get("computeCapability")) is not None:
             for key in ("major", "minor"):
                 value = capability[key]
-                assert said(f"compute_{key}", lambda text, value=value: _number(text) == value) or labelled(
-                    f"compute.{key}", lambda text, value=value: _number(text) == value
-                ), capability
+                is_told = partial(_is_number, value)
+                assert said(f"compute_{key}", is_told) or labelled(f"compute.{key}", is_told), capability
         # Precision is a table's word about the compute capability, and of nothing else.
         known = CAPABILITIES.get((capability["major"], capability["minor"])) if capability else None
         assert hardware.get("precision") == ({"supported": list(known[1])} if known else None)
         if (mig := hardware.get("mig")) is not None:
             _mig(mig, said)
         for peer in (hardware.get("nvlink") or {}).get("peers", ()):
-            assert said("nvlink_peers", lambda text, peer=peer: any(_is(peer, part) for part in text.split(","))), peer
+            assert said("nvlink_peers", partial(_is_among, peer)), peer
+
+
+def _is_hex(value: str, text: str) -> bool:
+    return text.strip().lower().removeprefix("0x") == value
+
+
+def _is_number(value: int, text: str) -> bool:
+    return _number(text) == value
+
+
+def _is_among(address: str, text: str) -> bool:
+    return any(_is(address, part) for part in text.split(","))
+
+
+def _is_part(profile: str, text: str) -> bool:
+    return profile in _parts(text)
+
+
+def _is_counted(instances: str, text: str) -> bool:
+    return instances in {_counted(part) for part in _parts(text)}
 
 
 def _mig(mig: Mapping[str, Any], said: Callable[[str, Callable[[str], bool]], bool]) -> None:
@@ -97,12 +117,9 @@ def _mig(mig: Mapping[str, Any], said: Callable[[str, Callable[[str], bool]], bo
     assert said("mig_capable", lambda text: text.strip().lower() in (yes if mig["capable"] else no))
     assert not mig["enabled"] or said("mig_mode", lambda text: text.strip().lower() in yes)
     for profile in mig["profilesSupported"]:
-        assert said("mig_profiles", lambda text, profile=profile: profile in _parts(text)), profile
+        assert said("mig_profiles", partial(_is_part, profile)), profile
     for one in mig["types"]:
-        assert said(
-            "mig_instances",
-            lambda text, one=one: f"{one['name']}={one['count']}" in {_counted(p) for p in _parts(text)},
-        ), one
+        assert said("mig_instances", partial(_is_counted, f"{one['name']}={one['count']}")), one
     kinds = len(mig["types"])
     assert mig["strategy"] == ("none" if not kinds else "single" if kinds == 1 else "mixed")
 

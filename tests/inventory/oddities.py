@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from controllers.api import names
-from tests.inventory.plane import card, report
 from tests.inventory.world import NODE
+from tests.kit.reports import feature, reported
 
 # Texts that real tools write, texts that look like others, and any text at all: NUL, control, 200 kB.
 odd = st.sampled_from(
@@ -45,7 +45,7 @@ odd = st.sampled_from(
     ]
 )
 texts = odd | st.text(max_size=30)
-keys = st.sampled_from([*card(0), "nvlink_peers", "mig_instances", "iommu_group", "subsystem_vendor"])
+keys = st.sampled_from([*reported(0), "nvlink_peers", "mig_instances", "iommu_group", "subsystem_vendor"])
 jsons = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -69,7 +69,7 @@ ALMOST = (
 )
 almost = st.sampled_from(ALMOST)
 bent = st.builds(
-    lambda number, changes, others: {**card(number), **dict(changes), **others},
+    lambda number, changes, others: {**reported(number), **dict(changes), **others},
     st.integers(0, 3),
     st.lists(almost, max_size=3),
     st.dictionaries(keys, texts, max_size=2),
@@ -89,7 +89,12 @@ node_labels = st.builds(
 
 def features_of(told: Any) -> dict[str, Any]:
     """A report whose cards are what was drawn, however bent."""
-    return {"metadata": report(NODE, None)["metadata"], "spec": {"features": {"instances": {"gpu.device": told}}}}
+    return odd_report({"instances": {"gpu.device": told}})
+
+
+def odd_report(told: Any) -> dict[str, Any]:
+    """The agent's report with features that were drawn."""
+    return feature(names.agent_feature(NODE), NODE, told)
 
 
 near_shapes = st.one_of(
@@ -97,17 +102,14 @@ near_shapes = st.one_of(
     jsons.map(lambda told: features_of({"elements": told})),
     st.lists(jsons, max_size=3).map(lambda told: features_of({"elements": told})),
     st.lists(jsons, max_size=3).map(lambda told: features_of({"elements": [{"attributes": one} for one in told]})),
-    jsons.map(lambda told: {"metadata": report(NODE, None)["metadata"], "spec": told}),
-    jsons.map(lambda told: {"metadata": report(NODE, None)["metadata"], "spec": {"features": told}}),
+    jsons.map(lambda told: odd_report({}) | {"spec": told}),
+    jsons.map(odd_report),
     st.tuples(jsons, jsons).map(
-        lambda two: {
-            "metadata": report(NODE, None)["metadata"],
-            "spec": {
-                "features": {
-                    "instances": {"pci.device": {"elements": two[0]}, "gpu.device": {"elements": []}},
-                    "attributes": {names.FEATURE_DRIVER: two[1], names.FEATURE_AGENT: {"elements": two[1]}},
-                }
-            },
-        }
+        lambda two: odd_report(
+            {
+                "instances": {"pci.device": {"elements": two[0]}, "gpu.device": {"elements": []}},
+                "attributes": {names.FEATURE_DRIVER: two[1], names.FEATURE_AGENT: {"elements": two[1]}},
+            }
+        )
     ),
 )

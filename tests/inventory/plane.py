@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,8 @@ import yaml
 from controllers.api import names, resources
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, Busy, NotFound
+from tests.kit.objects import BOOT
+from tests.kit.reports import nfd_report, report
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -28,44 +32,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 CRD = resources.Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 WAIT = 30.0
-BOOT = "11111111-2222-3333-4444-555555555555"
-
-
-def card(number: int, **changes: str) -> dict[str, str]:
-    """One card of a report as the agent writes it, with the driver loaded; an empty value removes one."""
-    card = {
-        "address": f"0000:{0x17 + number:02x}:00.0", "vendor": "10de", "device": "2330", "class": "0302",
-        "numa_node": "0", "sriov": "none", "driver": "nvidia", "uuid": f"GPU-00000000-0000-0000-0000-{number:012d}",
-        "product": "NVIDIA H100 80GB HBM3", "memory_mib": "81559", "compute_major": "9", "compute_minor": "0",
-        "mig_capable": "true", "mig_mode": "disabled", "mig_profiles": "1g.10gb,7g.80gb",
-    }  # fmt: skip
-    return {key: value for key, value in {**card, **changes}.items() if value}
-
-
-def report(
-    node: str, cards: list[dict[str, str]] | None, *, boot: str = BOOT, driver: str = "580.65.06"
-) -> dict[str, Any]:
-    """What the agent of a node publishes; `cards` None: it says nothing of cards."""
-    attributes = {names.FEATURE_AGENT: {"boot_id": boot, "version": "1"}, names.FEATURE_TOOLKIT: {"installed": "true"}}
-    if driver:
-        attributes[names.FEATURE_DRIVER] = {"version": driver, "cuda_version": "13.0"}
-    features: dict[str, Any] = {"attributes": {name: {"elements": values} for name, values in attributes.items()}}
-    if cards is not None:
-        features["instances"] = {names.FEATURE_DEVICE: {"elements": [{"attributes": one} for one in cards]}}
-    meta = {"name": names.agent_feature(node), "namespace": names.NAMESPACE, "labels": {names.NFD_NODE_NAME: node}}
-    return {"metadata": meta, "spec": {"features": features}}
-
-
-def nfd_report(node: str, elements: list[dict[str, str]]) -> dict[str, Any]:
-    """What NFD's worker publishes of a node's bus, in its own namespace."""
-    features = {"instances": {"pci.device": {"elements": [{"attributes": one} for one in elements]}}}
-    meta = {"name": node, "namespace": "default", "labels": {names.NFD_NODE_NAME: node}}
-    return {"metadata": meta, "spec": {"features": features}}
-
-
-def on_the_bus(count: int, *, device: str = "2330", class_: str = "0302", **more: str) -> list[dict[str, str]]:
-    """Equal NVIDIA functions as NFD sees them."""
-    return [{"vendor": "10de", "device": device, "class": class_, **more}] * count
 
 
 @dataclass
@@ -90,7 +56,7 @@ class Plane:
         for crd in crds:
             group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
             path = f"/apis/{group}/{crd['spec']['versions'][0]['name']}/{plural}"
-            await self.until(lambda path=path: self._served(path), path)
+            await self.until(partial(self._served, path), path)
 
     async def _served(self, path: str) -> bool:
         try:
@@ -102,10 +68,13 @@ class Plane:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """An object, or None."""
         with suppress(NotFound):
-            return orjson.loads(await self.client.get(resource, name, namespace))
+            found: dict[str, Any] = orjson.loads(await self.client.get(resource, name, namespace))
+            return found
         return None
 
-    async def list(self, resource: Resource, *, prefix: str = "", namespace: str | None = None) -> list[dict[str, Any]]:
+    async def list(
+        self, resource: Resource, *, prefix: str = "", namespace: str | None = None
+    ) -> builtins.list[dict[str, Any]]:
         """Objects whose names begin so."""
         items = orjson.loads(await self.client.request("GET", resource.path(namespace)))["items"]
         return [item for item in items if item["metadata"]["name"].startswith(prefix)]
@@ -127,11 +96,11 @@ class Plane:
         conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
         await self.status(resources.NODE, name, {"conditions": conditions, "nodeInfo": _info(boot)})
 
-    async def report(self, node: str, cards: list[dict[str, str]] | None, **more: str) -> None:
+    async def report(self, node: str, cards: builtins.list[dict[str, str]] | None, **more: str) -> None:
         """The agent's report of a node."""
         await self.put(resources.NODEFEATURE, report(node, cards, **more))
 
-    async def nfd(self, node: str, elements: list[dict[str, str]]) -> None:
+    async def nfd(self, node: str, elements: builtins.list[dict[str, str]]) -> None:
         """NFD's own report of a node."""
         await self.put(resources.NODEFEATURE, nfd_report(node, elements))
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api.gpudevice import Mig, MigType
-from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter, to_json
 from controllers.inventory.cards import Card, Reading, read
-from tests.inventory.plane import card, report
+from tests.kit.reports import read_report, report, reported
 
 ATTRIBUTES = (
     "address", "vendor", "device", "class", "numa_node", "uuid", "product", "memory_mib", "compute_major",
@@ -26,7 +25,7 @@ garbage = st.dictionaries(
 
 
 def reading(cards: list[dict[str, str]], **more: str) -> Reading:
-    made = read(adapter(NodeFeature).validate_python(report("w", cards, **more)))
+    made = read(read_report(report("w", cards, **more)))
     assert made is not None
     return made
 
@@ -37,7 +36,7 @@ def only(cards: list[dict[str, str]], **more: str) -> Card:
 
 
 def test_a_complete_card_is_read_whole() -> None:
-    found = only([card(0)])
+    found = only([reported(0)])
 
     assert found.problem == ""
     assert to_json(found.hardware) == {
@@ -81,19 +80,19 @@ def test_a_complete_card_is_read_whole() -> None:
     ],
 )
 def test_what_is_missing_or_garbled_is_told(changes: dict[str, str], said: str) -> None:
-    assert only([card(0, **changes)]).problem == said
+    assert only([reported(0, **changes)]).problem == said
 
 
 @pytest.mark.parametrize(
     "changes", [{"numa_node": "-1"}, {"numa_node": "two"}, {"nvlink_peers": "???"}, {"class": "0x030200"}]
 )
 def test_what_identifies_nothing_makes_no_card_incomplete(changes: dict[str, str]) -> None:
-    assert only([card(0, **changes)]).problem == ""
+    assert only([reported(0, **changes)]).problem == ""
 
 
 def test_without_a_driver_nothing_of_the_driver_is_asked_for() -> None:
     bare = {
-        key: value for key, value in card(0).items() if key in ("address", "vendor", "device", "class", "numa_node")
+        key: value for key, value in reported(0).items() if key in ("address", "vendor", "device", "class", "numa_node")
     }
 
     assert only([bare], driver="").problem == ""
@@ -101,7 +100,7 @@ def test_without_a_driver_nothing_of_the_driver_is_asked_for() -> None:
 
 
 def test_a_card_without_an_address_is_nobody_and_its_neighbours_go_on() -> None:
-    found = reading([card(0), card(1, address=""), card(2, address="slot 7")])
+    found = reading([reported(0), reported(1, address=""), reported(2, address="slot 7")])
 
     assert [c.address for c in found.cards] == ["0000:17:00.0"]
     assert found.problems == ("2 reported cards have no address that could be read, such as 0000:17:00.0",)
@@ -109,7 +108,7 @@ def test_a_card_without_an_address_is_nobody_and_its_neighbours_go_on() -> None:
 
 
 def test_an_address_that_is_reported_twice_says_nothing_of_the_card() -> None:
-    found = reading([card(0), card(1), card(7, address="00000000:17:00.0")])
+    found = reading([reported(0), reported(1), reported(7, address="00000000:17:00.0")])
 
     assert [(c.address, c.hardware is None, c.problem) for c in found.cards] == [
         ("0000:17:00.0", True, "0000:17:00.0 is reported 2 times"),
@@ -118,7 +117,7 @@ def test_an_address_that_is_reported_twice_says_nothing_of_the_card() -> None:
 
 
 def test_more_than_64_cards_are_cut() -> None:
-    found = reading([card(0, address=f"{number:04x}:17:00.0") for number in reversed(range(70))])
+    found = reading([reported(0, address=f"{number:04x}:17:00.0") for number in reversed(range(70))])
 
     assert [c.address for c in found.cards] == [f"{number:04x}:17:00.0" for number in range(64)]
     assert found.problems == ("70 cards are reported; the first 64 by address are taken",)
@@ -126,12 +125,12 @@ def test_more_than_64_cards_are_cut() -> None:
 
 
 def test_virtual_functions_are_no_cards() -> None:
-    assert [c.address for c in reading([card(0, sriov="pf"), card(1, sriov="vf")]).cards] == ["0000:17:00.0"]
+    assert [c.address for c in reading([reported(0, sriov="pf"), reported(1, sriov="vf")]).cards] == ["0000:17:00.0"]
 
 
 def test_a_report_that_does_not_speak_of_cards_claims_nothing() -> None:
     assert read(None) is None
-    assert read(adapter(NodeFeature).validate_python(report("w", None))) is None
+    assert read(read_report(report("w", None))) is None
     assert reading([]) == Reading()
 
 
@@ -158,7 +157,7 @@ def test_a_report_that_does_not_speak_of_cards_claims_nothing() -> None:
     ],
 )
 def test_mig_is_what_the_card_holds(mode: str, instances: str, mig: Mig) -> None:
-    found = only([card(0, mig_mode=mode, mig_profiles="", mig_instances=instances)])
+    found = only([reported(0, mig_mode=mode, mig_profiles="", mig_instances=instances)])
 
     assert found.problem == ""
     assert found.hardware is not None
@@ -166,7 +165,7 @@ def test_mig_is_what_the_card_holds(mode: str, instances: str, mig: Mig) -> None
 
 
 def test_an_unknown_compute_capability_promises_no_precision() -> None:
-    hardware = only([card(0, compute_major="99")]).hardware
+    hardware = only([reported(0, compute_major="99")]).hardware
 
     assert hardware is not None
     assert hardware.compute_capability is not None
@@ -186,7 +185,7 @@ def test_garbage_is_read_without_a_word_of_protest(cards: list[dict[str, str]]) 
 
 
 def test_a_report_of_200_kb_takes_milliseconds() -> None:
-    cards = [card(0, address=f"{number:04x}:17:00.0", product="x" * 100) for number in range(600)]
+    cards = [reported(0, address=f"{number:04x}:17:00.0", product="x" * 100) for number in range(600)]
     started = time.perf_counter()
 
     assert len(reading(cards).cards) == 64
@@ -206,7 +205,7 @@ def test_a_report_of_200_kb_takes_milliseconds() -> None:
     ],
 )
 def test_why_something_is_missing_is_told_where_it_can_be(changes: dict[str, str], driver: str, problem: str) -> None:
-    reading = read(adapter(NodeFeature).validate_python(report("n", [card(0, **changes)], driver=driver)))
+    reading = read(read_report(report("n", [reported(0, **changes)], driver=driver)))
 
     assert reading is not None
     assert reading.cards[0].problem == problem

@@ -18,8 +18,9 @@ from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 from tests.inventory.backing import Heard
 from tests.inventory.oddities import ALMOST, elements, near_shapes, node_labels, texts
-from tests.inventory.plane import BOOT, card, on_the_bus, report
 from tests.inventory.world import NODE, Cluster
+from tests.kit.objects import BOOT
+from tests.kit.reports import on_the_bus, report, reported
 from tests.tools import structural
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_a_report_of_any_shape_is_read_or_left_out(raw: dict[str, Any]) -> None:
 @given(near_shapes)
 def test_what_cannot_be_decoded_is_counted_and_its_neighbours_are_read(raw: dict[str, Any]) -> None:
     raw = {**raw, "metadata": {**raw["metadata"], "resourceVersion": "7"}}
-    good = {**report("worker-02", [card(0)]), "spec": {}}
+    good = {**report("worker-02", [reported(0)]), "spec": {}}
     good["metadata"] |= {"resourceVersion": "8"}
     reflector: Reflector[NodeFeature] = Reflector(
         None,  # type: ignore[arg-type] - nothing is asked of the server here
@@ -119,7 +120,7 @@ def test_whatever_a_report_says_is_stored_and_nothing_is_guessed(
 @SETTINGS
 @given(elements, st.lists(st.integers(4, 9), unique=True, min_size=1, max_size=3))
 def test_a_bad_card_changes_nothing_about_its_complete_neighbours(bad: list[dict[str, str]], good: list[int]) -> None:
-    complete = [card(number) for number in good]
+    complete = [reported(number) for number in good]
     alone = told(complete).devices()
     # The same address twice is a contradiction about that card itself: see test_cards.
     addresses = {one["address"] for one in complete}
@@ -134,7 +135,7 @@ def test_a_bad_card_changes_nothing_about_its_complete_neighbours(bad: list[dict
 
 @pytest.mark.parametrize(("key", "text"), ALMOST, ids=lambda word: f"{word:.30}")
 def test_one_word_that_is_almost_right_is_never_made_right(key: str, text: str) -> None:
-    cards = [{**card(0), key: text}, card(5)]
+    cards = [{**reported(0), key: text}, reported(5)]
     cluster, heard = told(cards), Heard()
     heard.report(cards)
 
@@ -154,7 +155,7 @@ def test_gfd_fills_in_only_what_can_be_true_of_each_card(models: list[str], off:
     prefix = f"{names.GFD_PREFIX}gpu."
     cluster = Wire()
     cluster.node(**{f"{prefix}count": str(len(models) + off), f"{prefix}product": product, f"{prefix}memory": "81559"})
-    cluster.report([card(number, device=model, product=told, memory_mib="") for number, model in enumerate(models)])
+    cluster.report([reported(number, device=model, product=told, memory_mib="") for number, model in enumerate(models)])
     cluster.settle()
     known = [device["status"].get("hardware", {}) for device in cluster.devices().values()]
     alike = set(models) in ({"2330"}, {"20b0"}) and off == 0
@@ -216,7 +217,7 @@ def test_a_history_of_bad_reports_comes_to_rest_and_nothing_is_made_up(history: 
 
 
 def test_thousands_of_cards_are_cut_and_said() -> None:
-    cluster = told(card(0, address=f"{number:05x}:00:00.0", product="x" * 120) for number in range(5000))
+    cluster = told(reported(0, address=f"{number:05x}:00:00.0", product="x" * 120) for number in range(5000))
 
     cluster.check()
     assert len(cluster.devices()) == names.CARDS_MAX
@@ -226,10 +227,12 @@ def test_thousands_of_cards_are_cut_and_said() -> None:
 
 
 def test_a_report_with_200_kb_in_each_attribute_is_told_in_few_words() -> None:
-    cluster = told([dict.fromkeys(card(0), "x" * 200000), {**dict.fromkeys(card(0), "\x00"), "address": "0:0:0.0"}])
+    cluster = told(
+        [dict.fromkeys(reported(0), "x" * 200000), {**dict.fromkeys(reported(0), "\x00"), "address": "0:0:0.0"}]
+    )
     cluster.check()
     assert cluster.devices() == {}
-    huge = told([{**dict.fromkeys(card(0), "y" * 200_000), "address": "0000:17:00.0"}, card(1)])
+    huge = told([{**dict.fromkeys(reported(0), "y" * 200_000), "address": "0000:17:00.0"}, reported(1)])
     huge.check()
 
     assert [incomplete(device) for device in huge.devices().values()] == ["True", "False"]

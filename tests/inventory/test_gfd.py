@@ -6,8 +6,9 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.plan import Apply
-from tests.inventory.plane import card
-from tests.inventory.world import NODE, Cluster, condition
+from tests.inventory.world import NODE, Cluster
+from tests.kit.conditions import state_of
+from tests.kit.reports import reported
 
 WITHOUT_LIBRARY = {"memory_mib": "", "compute_major": "", "compute_minor": "", "mig_capable": ""}
 H100 = {
@@ -29,7 +30,7 @@ def recorded(labels: dict[str, str], *cards: dict[str, str]) -> Cluster:
 
 def bare(number: int, **changes: str) -> dict[str, str]:
     """A card as the agent reports it that may not open the driver's library."""
-    return card(number, **{**WITHOUT_LIBRARY, **changes})
+    return reported(number, **{**WITHOUT_LIBRARY, **changes})
 
 
 def test_a_node_of_equal_cards_is_completed() -> None:
@@ -41,11 +42,11 @@ def test_a_node_of_equal_cards_is_completed() -> None:
     assert hardware["computeCapability"] == {"major": 9, "minor": 0}
     assert "fp8" in hardware["precision"]["supported"]
     assert cluster.device()["metadata"]["labels"][names.LABEL_FAMILY] == "hopper"
-    assert condition(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
 
 
 def test_what_the_driver_told_the_agent_counts_before_a_label() -> None:
-    hardware = recorded(H100, card(0, memory_mib="80000"), card(1)).device()["status"]["hardware"]
+    hardware = recorded(H100, reported(0, memory_mib="80000"), reported(1)).device()["status"]["hardware"]
 
     assert hardware["memoryMiB"] == 80000
     assert hardware["product"] == "NVIDIA H100 80GB HBM3"
@@ -86,7 +87,7 @@ def test_a_label_that_may_not_be_true_of_each_card_says_nothing(
     cluster = recorded({**H100, **changes}, *cards)
 
     assert "memoryMiB" not in cluster.device()["status"]["hardware"]
-    assert condition(cluster.device(), "InventoryIncomplete")[0] == "True"
+    assert state_of(cluster.device(), "InventoryIncomplete")[0] == "True"
 
 
 def test_cards_that_are_shared_by_time_are_whole_cards() -> None:
@@ -106,11 +107,11 @@ def test_under_mig_strategy_single_the_labels_are_the_instances() -> None:
 
 def test_labels_that_come_after_the_report_complete_it_in_one_pass() -> None:
     cluster = recorded({}, bare(0), bare(1))
-    assert condition(cluster.device(), "InventoryIncomplete") == ("True", "AttributesMissing")
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("True", "AttributesMissing")
 
     cluster.node(**H100)
     written = [(a.ref.name, a.subresource) for a in cluster.step().writes if isinstance(a, Apply)]
     first, second = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
     assert written == [(first, None), (first, "status"), (second, None), (second, "status"), (NODE, "status")]
-    assert condition(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
     assert cluster.step().writes == ()

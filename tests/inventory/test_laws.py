@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from controllers.api import names, resources
 from controllers.runtime.plan import Delete
-from tests.inventory.plane import card, on_the_bus
 from tests.inventory.test_cards import garbage
 from tests.inventory.world import NODE, Cluster
+from tests.kit.reports import on_the_bus, reported
 
 POOL = {"name": "a", "resource": "gpu.deckhouse.io/a"}
 boots = st.sampled_from(["", "boot-1", "boot-2"])
 uuids = st.sampled_from(["", "GPU-00000001", "GPU-00000002", "ERR!"])
 cards = st.lists(
-    st.builds(lambda number, uuid: card(number, uuid=uuid), st.integers(0, 3), uuids) | garbage, max_size=4
+    st.builds(lambda number, uuid: reported(number, uuid=uuid), st.integers(0, 3), uuids) | garbage, max_size=4
 )
 happenings = st.one_of(
     st.tuples(st.just("node"), boots, st.sampled_from(["true", "false", "odd"])),
@@ -62,13 +62,13 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0
         case ("silence",):
             cluster.silence()
         case ("pool", True) if devices:
-            cluster.edit("GPUDevice", devices[0], {"status": {"poolRef": POOL}})
+            cluster.merge("GPUDevice", devices[0], {"status": {"poolRef": POOL}})
         case ("pool", False) if devices:
             cluster.device(devices[0]).get("status", {}).pop("poolRef", None)
         case ("ignore", value) if devices:
-            cluster.edit("GPUDevice", devices[-1], {"metadata": {"annotations": {names.LABEL_IGNORE: value}}})
+            cluster.merge("GPUDevice", devices[-1], {"metadata": {"annotations": {names.LABEL_IGNORE: value}}})
         case ("labels", label) if devices:
-            cluster.edit("GPUDevice", devices[-1], {"metadata": {"labels": {label: "by-hand"}}})
+            cluster.merge("GPUDevice", devices[-1], {"metadata": {"labels": {label: "by-hand"}}})
         case ("deleted by hand",) if devices:
             cluster.drop(resources.GPUDEVICE, devices[0])
         case ("later",):
@@ -98,7 +98,7 @@ def test_it_comes_to_rest_whatever_happens_and_wherever_it_dies(history: list[tu
 def test_dying_at_any_write_leads_to_the_same_end(before: list[Any], what: Any, dies_after: int) -> None:
     cluster = Cluster()
     cluster.node()
-    cluster.report([card(0), card(1)])
+    cluster.report([reported(0), reported(1)])
     for one in before:
         happen(cluster, one)
         cluster.settle()

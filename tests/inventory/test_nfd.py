@@ -12,7 +12,7 @@ from controllers.api.nodefeature import NodeFeature, PciModel
 from controllers.api.record import adapter
 from controllers.inventory import nfd
 from controllers.inventory.cards import read
-from tests.inventory.plane import card, nfd_report, on_the_bus, report
+from tests.kit.reports import nfd_report, on_the_bus, read_report, report, reported
 
 
 def decoded(elements: Any) -> NodeFeature:
@@ -66,9 +66,7 @@ def test_what_may_be_a_virtual_function_is_not_counted_as_a_card(physical: int, 
 
 
 def test_of_several_reports_of_a_node_the_smallest_number_counts() -> None:
-    three, two, none = (
-        adapter(NodeFeature).validate_python(nfd_report("n", bus)) for bus in (on_the_bus(3), on_the_bus(2), [])
-    )
+    three, two, none = (read_report(nfd_report("n", bus)) for bus in (on_the_bus(3), on_the_bus(2), []))
 
     assert nfd.read([three, two]) == (nfd.Model("10de:2330", 2, 2),)
     assert nfd.read([three, none]) == ()
@@ -76,7 +74,7 @@ def test_of_several_reports_of_a_node_the_smallest_number_counts() -> None:
 
 def test_who_does_not_speak_of_the_bus_says_nothing() -> None:
     assert nfd.read([]) is None
-    assert nfd.read([adapter(NodeFeature).validate_python(report("n", [card(0)]))]) is None
+    assert nfd.read([read_report(report("n", [reported(0)]))]) is None
 
 
 def test_displays_of_processors_and_of_management_controllers_are_no_cards() -> None:
@@ -88,7 +86,7 @@ def test_displays_of_processors_and_of_management_controllers_are_no_cards() -> 
 
 
 def test_fewer_cards_than_nfd_sees_are_told_and_more_are_not() -> None:
-    reading = read(adapter(NodeFeature).validate_python(report("n", [card(0), card(1)])))
+    reading = read(read_report(report("n", [reported(0), reported(1)])))
     assert reading is not None
 
     assert nfd.unreported(seen(*on_the_bus(3)), reading.cards) == ["NFD sees 3 of 10de:2330 and the report names 2"]

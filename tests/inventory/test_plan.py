@@ -9,23 +9,23 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.runtime.plan import Apply, Delete, Note, Ref
-from tests.inventory.plane import BOOT, card, on_the_bus
-from tests.inventory.world import NODE, Cluster, condition, message
+from tests.inventory.world import NODE, Cluster
+from tests.kit.conditions import message, state_of
+from tests.kit.manifests import body
+from tests.kit.objects import BOOT, allocation, card, pool_ref, reservation
+from tests.kit.reports import on_the_bus, reported
 
 FIRST, SECOND = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
-IN_POOL = {"status": {"poolRef": {"name": "a", "resource": "gpu.deckhouse.io/a"}}}
-PROMISE = {"requestID": "r", "namespace": "n", "pod": "p", "slots": 1}
-RESERVED = {
-    "status": {"reservations": [{**PROMISE, "since": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-01T00:00:00Z"}]}
-}
-ALLOCATED = {"status": {"allocations": [{"podUID": "u", "namespace": "n", "pod": "p", "container": "c", "slots": 1}]}}
+IN_POOL = {"status": {"poolRef": body(pool_ref("a"))}}
+RESERVED = {"status": {"reservations": [body(reservation())]}}
+ALLOCATED = {"status": {"allocations": [body(allocation())]}}
 
 
 @pytest.fixture
 def cluster() -> Cluster:
     made = Cluster()
     made.node()
-    made.report([card(0), card(1)])
+    made.report([reported(0), reported(1)])
     return made
 
 
@@ -85,14 +85,14 @@ def test_a_node_without_cards_is_left_alone() -> None:
     assert cluster.plan().actions == ()
 
 
-def test_a_node_that_nfd_sees_cards_in_and_the_agent_does_not_is_told(cluster: Cluster) -> None:
+def test_a_node_that_nfd_sees_cards_in_and_the_agent_does_not_is_state_of(cluster: Cluster) -> None:
     cluster.silence()
     cluster.node(**{names.LABEL_PRESENT: "true"})
     cluster.settle()
 
     assert cluster.devices() == {}
     assert cluster.inventory()["status"]["hw"] == {"present": True, "devices": []}
-    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "NoReport")
+    assert state_of(cluster.inventory(), "InventoryIncomplete") == ("True", "NoReport")
     assert "NodeFeature d8-gpu-operator/gpu-worker-01 is not there" in message(
         cluster.inventory(), "InventoryIncomplete"
     )
@@ -103,16 +103,16 @@ def test_a_node_that_has_just_joined_is_no_news_until_its_agent_has_spoken() -> 
     cluster.node(**{names.LABEL_PRESENT: "true"})
     assert notes(cluster.step().actions) == []
 
-    cluster.report([card(0)])
+    cluster.report([reported(0)])
     assert notes(cluster.step().actions) == [names.EVENT_INVENTORY_CONDITION, names.EVENT_DEVICE_DETECTED]
 
 
-def test_nfd_and_the_agent_that_disagree_are_told(cluster: Cluster) -> None:
+def test_nfd_and_the_agent_that_disagree_are_state_of(cluster: Cluster) -> None:
     cluster.node(**{names.LABEL_PRESENT: "true"})
     cluster.report([])
     cluster.settle()
 
-    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert state_of(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
     assert "no card is reported, but label gpu.deckhouse.io/present=true is set" in message(
         cluster.inventory(), "InventoryIncomplete"
     )
@@ -146,32 +146,32 @@ def test_managed_is_by_label_then_by_default(
 
     assert cluster.device()["status"]["managed"] is managed
     for obj in (cluster.device(), cluster.inventory()):
-        assert condition(obj, "ManagedDisabled") == ("False" if managed else "True", reason)
+        assert state_of(obj, "ManagedDisabled") == ("False" if managed else "True", reason)
         assert ("perhaps" in message(obj, "ManagedDisabled")) == (label == "perhaps")
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
 def test_a_card_is_ignored_by_label_or_annotation(known: Cluster, place: str) -> None:
-    known.edit("GPUDevice", FIRST, {"metadata": {place: {names.LABEL_IGNORE: "true"}}})
+    known.merge("GPUDevice", FIRST, {"metadata": {place: {names.LABEL_IGNORE: "true"}}})
     known.settle()
-    assert condition(known.device(), "Ignored") == ("True", "IgnoreRequested")
-    assert condition(known.device(SECOND), "Ignored") == ("False", "NotIgnored")
+    assert state_of(known.device(), "Ignored") == ("True", "IgnoreRequested")
+    assert state_of(known.device(SECOND), "Ignored") == ("False", "NotIgnored")
 
-    known.edit("GPUDevice", FIRST, {"metadata": {place: {names.LABEL_IGNORE: "false"}}})
+    known.merge("GPUDevice", FIRST, {"metadata": {place: {names.LABEL_IGNORE: "false"}}})
     known.settle()
-    assert condition(known.device(), "Ignored") == ("False", "NotIgnored")
+    assert state_of(known.device(), "Ignored") == ("False", "NotIgnored")
 
 
 def test_an_incomplete_card_is_told_on_the_card_and_the_node_and_its_neighbour_goes_on(cluster: Cluster) -> None:
-    cluster.report([card(0, uuid=""), card(1), card(2, address="")])
+    cluster.report([reported(0, uuid=""), reported(1), reported(2, address="")])
     made = cluster.step()
 
-    assert condition(cluster.device(), "InventoryIncomplete") == ("True", "AttributesMissing")
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("True", "AttributesMissing")
     assert message(cluster.device(), "InventoryIncomplete").startswith(
         "card 0000:17:00.0 lacks uuid (gpu.device of NodeFeature d8-gpu-operator/gpu-worker-01)"
     )
-    assert condition(cluster.device(SECOND), "InventoryIncomplete") == ("False", "Complete")
-    assert condition(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert state_of(cluster.device(SECOND), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
     told = message(cluster.inventory(), "InventoryIncomplete")
     assert "1 reported card has no address" in told
     assert "0000:17:00.0 lacks uuid" in told
@@ -180,8 +180,8 @@ def test_an_incomplete_card_is_told_on_the_card_and_the_node_and_its_neighbour_g
 
 def test_what_a_report_no_longer_tells_is_remembered(known: Cluster) -> None:
     before = known.device()["status"]["hardware"]
-    bare = {key: value for key, value in card(0).items() if key in ("address", "vendor", "device", "class")}
-    known.report([bare, card(1)], driver="")
+    bare = {key: value for key, value in reported(0).items() if key in ("address", "vendor", "device", "class")}
+    known.report([bare, reported(1)], driver="")
     known.settle()
 
     assert known.device()["status"]["hardware"] == before
@@ -192,9 +192,9 @@ def test_what_a_report_no_longer_tells_is_remembered(known: Cluster) -> None:
 @pytest.mark.parametrize("pooled", [True, False])
 def test_another_card_in_the_slot_is_another_object(known: Cluster, change: dict[str, str], pooled: bool) -> None:
     if pooled:
-        known.edit("GPUDevice", FIRST, IN_POOL)
+        known.merge("GPUDevice", FIRST, IN_POOL)
     uid = known.device()["metadata"]["uid"]
-    known.report([card(0, **change), card(1)])
+    known.report([reported(0, **change), reported(1)])
 
     (delete,) = [a for a in known.plan().writes if isinstance(a, Delete)]
     assert (delete.ref.name, delete.ref.uid, delete.absent) == (FIRST, uid, ())
@@ -206,17 +206,17 @@ def test_another_card_in_the_slot_is_another_object(known: Cluster, change: dict
 
 def test_another_card_is_noticed_across_a_reboot_that_reports_before_the_driver(known: Cluster) -> None:
     uid = known.device()["metadata"]["uid"]
-    bare = {key: value for key, value in card(0).items() if key in ("address", "vendor", "device", "class")}
-    known.report([bare, card(1)], driver="")
+    bare = {key: value for key, value in reported(0).items() if key in ("address", "vendor", "device", "class")}
+    known.report([bare, reported(1)], driver="")
     known.settle()
-    known.report([card(0, uuid="GPU-99999999-0000-0000-0000-000000000000"), card(1)])
+    known.report([reported(0, uuid="GPU-99999999-0000-0000-0000-000000000000"), reported(1)])
     known.settle()
 
     assert known.device()["metadata"]["uid"] != uid
 
 
 def test_a_card_that_a_fresh_report_does_not_name_goes(known: Cluster) -> None:
-    known.report([card(1)])
+    known.report([reported(1)])
     made = known.step()
 
     assert list(known.devices()) == [SECOND]
@@ -226,21 +226,21 @@ def test_a_card_that_a_fresh_report_does_not_name_goes(known: Cluster) -> None:
 
 @pytest.mark.parametrize("use", [IN_POOL, RESERVED, ALLOCATED], ids=["pool", "promise", "pod"])
 def test_a_card_that_is_gone_while_it_is_of_use_stays_and_is_marked(known: Cluster, use: dict[str, Any]) -> None:
-    known.edit("GPUDevice", FIRST, use)
-    known.report([card(1)])
+    known.merge("GPUDevice", FIRST, use)
+    known.report([reported(1)])
     known.settle()
-    assert condition(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert state_of(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
     assert known.device()["status"]["hardware"]["uuid"]
 
-    known.report([card(0), card(1)])
+    known.report([reported(0), reported(1)])
     known.settle()
-    assert condition(known.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(known.device(), "InventoryIncomplete") == ("False", "Complete")
 
 
 def test_a_lost_card_that_leaves_its_pool_goes(known: Cluster) -> None:
-    known.edit("GPUDevice", FIRST, IN_POOL)
-    known.report([card(1)])
+    known.merge("GPUDevice", FIRST, IN_POOL)
+    known.report([reported(1)])
     known.settle()
     status = known.device()["status"]
     del status["poolRef"]
@@ -249,7 +249,7 @@ def test_a_lost_card_that_leaves_its_pool_goes(known: Cluster) -> None:
     assert list(known.devices()) == [SECOND]
 
 
-@pytest.mark.parametrize("cards", [[card(1), card(2, address="?")], [card(1)]])
+@pytest.mark.parametrize("cards", [[reported(1), reported(2, address="?")], [reported(1)]])
 def test_a_report_that_is_stale_or_names_not_every_card_removes_none(
     known: Cluster, cards: list[dict[str, str]]
 ) -> None:
@@ -257,14 +257,14 @@ def test_a_report_that_is_stale_or_names_not_every_card_removes_none(
     known.settle()
 
     assert list(known.devices()) == [FIRST, SECOND]
-    assert condition(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
+    assert state_of(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
 
 
 def test_a_node_that_is_not_ready_loses_no_card(known: Cluster) -> None:
     known.node(ready=False)
-    known.report([card(1)])
+    known.report([reported(1)])
     known.settle()
-    assert condition(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
+    assert state_of(known.device(), "InventoryIncomplete") == ("True", "AwaitingReport")
 
     known.node()
     known.settle()
@@ -277,55 +277,47 @@ def test_a_report_from_before_the_last_start_is_called_outdated_once(known: Clus
     made = known.step()
 
     assert notes(made.actions) == [names.EVENT_INVENTORY_OUTDATED]
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "ReportOutdated")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "ReportOutdated")
     assert "is from before node worker-01 was started last" in message(known.inventory(), "InventoryIncomplete")
     assert known.device() == before
     assert known.step().actions == ()
 
-    known.report([card(0), card(1)], boot="the-next-boot")
+    known.report([reported(0), reported(1)], boot="the-next-boot")
     assert notes(known.step().actions) == [names.EVENT_INVENTORY_CONDITION]
-    assert condition(known.inventory(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("False", "Complete")
 
 
 def test_a_card_that_was_moved_to_another_slot_is_lost_there_and_new_here(known: Cluster) -> None:
-    known.edit("GPUDevice", FIRST, IN_POOL)
-    moved = card(5)["address"]
-    known.report([card(0, address=moved), card(1)])
+    known.merge("GPUDevice", FIRST, IN_POOL)
+    moved = reported(5)["address"]
+    known.report([reported(0, address=moved), reported(1)])
     known.settle()
 
-    assert condition(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
+    assert state_of(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
     assert f"its uuid is that of {NODE}-{moved} now" in message(known.device(), "InventoryIncomplete")
     assert "poolRef" not in known.device(f"{NODE}-0000-1c-00-0")["status"]
 
 
 def test_a_card_that_is_another_nodes_now_is_found_there(known: Cluster) -> None:
     uuid = known.device()["status"]["hardware"]["uuid"]
-    elsewhere = {
-        "nodeName": "worker-02",
-        "inventoryID": "worker-02-0000:3b:00.0",
-        "hardware": {
-            "uuid": uuid,
-            "pci": {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:3b:00.0"},
-        },
-    }
-    known.put(resources.GPUDEVICE, {"metadata": {"name": "worker-02-0000-3b-00-0"}, "status": elsewhere})
+    known.add(card("worker-02", 0x3B, hardware={"uuid": uuid}))
     assert known.plan().writes == ()  # what another node says takes no card away here
 
-    known.edit("GPUDevice", FIRST, IN_POOL)
-    known.report([card(1)])
+    known.merge("GPUDevice", FIRST, IN_POOL)
+    known.report([reported(1)])
     known.settle()
     assert "its uuid is that of worker-02-0000:3b:00.0 now" in message(known.device(), "InventoryIncomplete")
 
 
 def test_a_node_whose_name_is_used_again_by_another_machine_starts_unapproved(known: Cluster) -> None:
     uids = {name: device["metadata"]["uid"] for name, device in known.devices().items()}
-    known.edit("GPUDevice", FIRST, IN_POOL)
+    known.merge("GPUDevice", FIRST, IN_POOL)
     known.drop(resources.NODE, NODE)
     known.node(boot="of-the-other-machine")
     known.settle()
     assert {name: device["metadata"]["uid"] for name, device in known.devices().items()} == uids  # nobody has reported
 
-    other = [card(0, uuid="GPU-77777777-0000-0000-0000-000000000000"), card(4)]
+    other = [reported(0, uuid="GPU-77777777-0000-0000-0000-000000000000"), reported(4)]
     known.report(other, boot="of-the-other-machine")
     known.settle()
     assert sorted(known.devices()) == [FIRST, f"{NODE}-0000-1b-00-0"]
@@ -333,17 +325,17 @@ def test_a_node_whose_name_is_used_again_by_another_machine_starts_unapproved(kn
     assert "poolRef" not in known.device()["status"]
 
 
-def test_what_nfd_sees_and_the_agent_does_not_name_is_told(known: Cluster) -> None:
+def test_what_nfd_sees_and_the_agent_does_not_name_is_state_of(known: Cluster) -> None:
     known.node(**{names.LABEL_PRESENT: "true"})
     known.bus([*on_the_bus(3), *on_the_bus(4, device="22a3", class_="0680"), *on_the_bus(1, device="20b5")])
     known.settle()
 
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
     told = message(known.inventory(), "InventoryIncomplete")
     assert "NFD sees 3 of 10de:2330 and the report names 2" in told
     assert "NFD sees 1 of 10de:20b5 and the report names none" in told
     assert "22a3" not in told
-    assert condition(known.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(known.device(), "InventoryIncomplete") == ("False", "Complete")
 
 
 def test_virtual_functions_that_nfd_counts_are_no_missing_cards(known: Cluster) -> None:
@@ -363,11 +355,11 @@ def test_nfd_alone_makes_no_gpu_node() -> None:
     assert cluster.plan().actions == ()
 
 
-def test_a_known_node_that_nfd_does_not_label_any_more_is_told(known: Cluster) -> None:
+def test_a_known_node_that_nfd_does_not_label_any_more_is_state_of(known: Cluster) -> None:
     known.bus(on_the_bus(2))
     known.settle()
 
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "NotLabelled")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "NotLabelled")
     told = message(known.inventory(), "InventoryIncomplete")
     assert "NFD sees cards in node worker-01 (2 of 10de:2330), but label gpu.deckhouse.io/present=true" in told
     assert names.NODE_FEATURE_RULE in told
@@ -377,41 +369,41 @@ def test_a_known_node_that_nfd_does_not_label_any_more_is_told(known: Cluster) -
 @pytest.mark.parametrize("rebooted", [True, False])
 def test_cards_whose_agent_went_with_the_last_of_them_go(known: Cluster, rebooted: bool) -> None:
     """NFD takes the label when no card is left; the agent leaves before it could say so, and its report stays."""
-    known.edit("GPUDevice", FIRST, IN_POOL)
+    known.merge("GPUDevice", FIRST, IN_POOL)
     known.node(boot="the-next-boot" if rebooted else BOOT)
     known.bus([])
     known.settle()
 
     assert list(known.devices()) == [FIRST]
-    assert condition(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert state_of(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
 
 
 def test_a_value_that_is_on_record_is_not_missing(known: Cluster) -> None:
     """The driver's library went silent under running pods: the same card, by its uuid, is as known as before."""
     silent = {"memory_mib": "", "compute_major": "", "compute_minor": "", "mig_capable": "", "nvlink_peers": ""}
-    known.report([card(0, **silent), card(1, **silent, uuid="")])
+    known.report([reported(0, **silent), reported(1, **silent, uuid="")])
     known.settle()
 
-    assert condition(known.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(known.device(), "InventoryIncomplete") == ("False", "Complete")
     assert known.device()["status"]["hardware"]["memoryMiB"] == 81559
-    assert condition(known.device(SECOND), "InventoryIncomplete") == ("True", "AttributesMissing")
+    assert state_of(known.device(SECOND), "InventoryIncomplete") == ("True", "AttributesMissing")
 
 
 def test_links_that_a_speaking_driver_does_not_tell_are_gone(cluster: Cluster) -> None:
-    cluster.report([card(0, nvlink_peers="0000:18:00.0"), card(1)])
+    cluster.report([reported(0, nvlink_peers="0000:18:00.0"), reported(1)])
     cluster.settle()
-    cluster.report([card(0), card(1)])
+    cluster.report([reported(0), reported(1)])
     cluster.settle()
 
     assert "nvlink" not in cluster.device()["status"]["hardware"]
 
 
 def test_a_card_that_shares_the_processors_memory_needs_none(cluster: Cluster) -> None:
-    cluster.report([card(0, device="2e12", product="NVIDIA GB10", memory_mib="")])
+    cluster.report([reported(0, device="2e12", product="NVIDIA GB10", memory_mib="")])
     cluster.settle()
 
-    assert condition(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("False", "Complete")
 
 
 @pytest.mark.parametrize("silent", [True, False])
@@ -424,7 +416,7 @@ def test_when_the_agent_is_gone_its_cards_stay_as_they_were(known: Cluster, sile
     known.settle()
 
     assert known.device() == before
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "NoReport")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "NoReport")
 
 
 def test_without_nfd_nothing_is_removed_and_the_node_says_what_to_install(known: Cluster) -> None:
@@ -433,7 +425,7 @@ def test_without_nfd_nothing_is_removed_and_the_node_says_what_to_install(known:
     known.settle()
 
     assert list(known.devices()) == [FIRST, SECOND]
-    assert condition(known.inventory(), "PrerequisiteNotMet") == ("True", "NodeFeatureNotServed")
+    assert state_of(known.inventory(), "PrerequisiteNotMet") == ("True", "NodeFeatureNotServed")
     assert "install Node Feature Discovery" in message(known.inventory(), "PrerequisiteNotMet")
 
 
@@ -458,7 +450,7 @@ def test_a_node_whose_last_card_was_taken_out_is_no_gpu_node_any_more(known: Clu
     known.settle()
     assert known.devices() == {}
     assert known.inventory()["status"]["hw"] == {"present": False, "devices": []}  # by this bootstrap closes its gates
-    assert condition(known.inventory(), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("False", "Complete")
 
     known.node()
     known.settle()
@@ -475,8 +467,8 @@ def test_without_nfd_a_node_without_known_cards_keeps_its_summary(known: Cluster
     known.nfd = False
     known.settle()
 
-    assert condition(known.inventory(), "InventoryIncomplete") == ("Unknown", "NodeFeatureNotServed")
-    assert condition(known.inventory(), "PrerequisiteNotMet") == ("True", "NodeFeatureNotServed")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("Unknown", "NodeFeatureNotServed")
+    assert state_of(known.inventory(), "PrerequisiteNotMet") == ("True", "NodeFeatureNotServed")
 
 
 def test_a_labelled_node_without_cards_keeps_its_summary(known: Cluster) -> None:
@@ -484,7 +476,7 @@ def test_a_labelled_node_without_cards_keeps_its_summary(known: Cluster) -> None
     known.report([])
     known.settle()
 
-    assert condition(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+    assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
 
 
 def test_a_node_that_was_made_anew_keeps_its_cards(known: Cluster) -> None:
@@ -498,7 +490,7 @@ def test_a_node_that_was_made_anew_keeps_its_cards(known: Cluster) -> None:
 
 def test_an_object_that_is_being_deleted_is_left_alone(known: Cluster) -> None:
     for kind, key in (("GPUDevice", FIRST), ("GPUNodeInventory", NODE)):
-        known.edit(kind, key, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}})
+        known.merge(kind, key, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}})
     known.node(**{names.LABEL_ENABLED: "false"})
 
     assert {action.ref.name for action in known.plan().writes if isinstance(action, Apply)} == {SECOND}
@@ -508,8 +500,8 @@ def test_an_object_that_is_being_deleted_is_left_alone(known: Cluster) -> None:
 
 def test_labels_that_others_made_of_ours_are_mended_and_theirs_stay(known: Cluster) -> None:
     labels = {names.LABEL_PRODUCT: "wrong", names.LABEL_FAMILY: "wrong", "example.com/own": "stays"}
-    known.edit("GPUDevice", FIRST, {"metadata": {"labels": labels}})
-    known.report([card(0, compute_major="99"), card(1)])
+    known.merge("GPUDevice", FIRST, {"metadata": {"labels": labels}})
+    known.report([reported(0, compute_major="99"), reported(1)])
     known.settle()
 
     assert known.device()["metadata"]["labels"] == {
@@ -521,16 +513,16 @@ def test_labels_that_others_made_of_ours_are_mended_and_theirs_stay(known: Clust
 
 
 def test_a_label_of_ours_that_we_never_set_is_removed(cluster: Cluster) -> None:
-    cluster.report([card(0, compute_major="99"), card(1)])
+    cluster.report([reported(0, compute_major="99"), reported(1)])
     cluster.settle()
-    cluster.edit("GPUDevice", FIRST, {"metadata": {"labels": {names.LABEL_FAMILY: "hopper"}}})
+    cluster.merge("GPUDevice", FIRST, {"metadata": {"labels": {names.LABEL_FAMILY: "hopper"}}})
     cluster.settle()
 
     assert names.LABEL_FAMILY not in cluster.device()["metadata"]["labels"]
 
 
 def test_another_nodes_report_of_the_same_name_is_not_believed(cluster: Cluster) -> None:
-    cluster.edit(
+    cluster.merge(
         "NodeFeature", f"{names.NAMESPACE}/gpu-{NODE}", {"metadata": {"labels": {names.NFD_NODE_NAME: "other"}}}
     )
 

@@ -11,7 +11,8 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.runtime.errors import NotFound
-from tests.inventory.plane import CRD, Plane, card
+from tests.inventory.plane import CRD, Plane
+from tests.kit.reports import reported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +57,7 @@ async def test_cold_start_costs_two_writes_an_object_and_rest_costs_none(plane: 
     await configure(plane, inventory={"resyncPeriod": "100ms"})
     for number in range(4):
         await plane.node(f"cold-{number}")
-        await plane.report(f"cold-{number}", [card(c) for c in range(8)])
+        await plane.report(f"cold-{number}", [reported(c) for c in range(8)])
     with suppress(NotFound):
         await plane.delete(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
     async with plane.run(MODULE, tmp_path) as process:
@@ -79,18 +80,18 @@ async def test_cold_start_costs_two_writes_an_object_and_rest_costs_none(plane: 
 
 async def test_cards_follow_the_report(plane: Plane, tmp_path: Path) -> None:
     await plane.node("follow")
-    await plane.report("follow", [card(0), card(1)])
+    await plane.report("follow", [reported(0), reported(1)])
     async with plane.run(MODULE, tmp_path):
         first = await settle(plane, "follow", 2)
 
-        await plane.report("follow", [card(0, memory_mib="x"), card(1), card(2), card(3, address="")])
+        await plane.report("follow", [reported(0, memory_mib="x"), reported(1), reported(2), reported(3, address="")])
         told = await reason(plane, "follow", "CardsIncomplete")
         assert "0000:17:00.0 has memory_mib='x'" in told
         assert "1 reported card has no address" in told
         await settle(plane, "follow", 3)
 
         other = "GPU-99999999-0000-0000-0000-000000000000"
-        await plane.report("follow", [card(0, uuid=other), card(1), card(2)])
+        await plane.report("follow", [reported(0, uuid=other), reported(1), reported(2)])
         await reason(plane, "follow", "Complete")
 
         async def exchanged() -> bool:
@@ -102,7 +103,7 @@ async def test_cards_follow_the_report(plane: Plane, tmp_path: Path) -> None:
         assert last["follow-0000-17-00-0"]["metadata"]["uid"] != first["follow-0000-17-00-0"]["metadata"]["uid"]
         assert last["follow-0000-18-00-0"]["metadata"]["uid"] == first["follow-0000-18-00-0"]["metadata"]["uid"]
 
-        await plane.report("follow", [card(1)])
+        await plane.report("follow", [reported(1)])
         assert list(await settle(plane, "follow", 1)) == ["follow-0000-18-00-0"]
 
         events = await plane.list(resources.EVENT, namespace="default", prefix="follow.")
@@ -115,7 +116,7 @@ async def test_cards_follow_the_report(plane: Plane, tmp_path: Path) -> None:
 
 async def test_a_deleted_node_takes_its_cards_along(plane: Plane, tmp_path: Path) -> None:
     await plane.node("leaves")
-    await plane.report("leaves", [card(0), card(1)])
+    await plane.report("leaves", [reported(0), reported(1)])
     async with plane.run(MODULE, tmp_path):
         await settle(plane, "leaves", 2)
         await plane.delete(resources.NODE, "leaves")
@@ -129,7 +130,7 @@ async def test_a_deleted_node_takes_its_cards_along(plane: Plane, tmp_path: Path
 
 async def test_what_is_deleted_by_hand_comes_back(plane: Plane, tmp_path: Path) -> None:
     await plane.node("restored")
-    await plane.report("restored", [card(0)])
+    await plane.report("restored", [reported(0)])
     async with plane.run(MODULE, tmp_path):
         await settle(plane, "restored", 1)
         await plane.delete(resources.GPUDEVICE, "restored-0000-17-00-0")
@@ -140,7 +141,7 @@ async def test_what_is_deleted_by_hand_comes_back(plane: Plane, tmp_path: Path) 
 async def test_a_process_that_is_killed_while_it_writes_is_continued(plane: Plane, tmp_path: Path) -> None:
     for number in range(10):
         await plane.node(f"killed-{number}")
-        await plane.report(f"killed-{number}", [card(c) for c in range(8)])
+        await plane.report(f"killed-{number}", [reported(c) for c in range(8)])
     async with plane.run(MODULE, tmp_path) as process:
 
         async def some() -> bool:
@@ -162,7 +163,7 @@ async def test_a_process_that_is_killed_while_it_writes_is_continued(plane: Plan
 
 async def test_settings_are_followed_and_a_bad_value_keeps_the_good_ones(plane: Plane, tmp_path: Path) -> None:
     await plane.node("set", **{"example.com/gpu": "false"})
-    await plane.report("set", [card(0)])
+    await plane.report("set", [reported(0)])
     async with plane.run(MODULE, tmp_path) as process:
         await settle(plane, "set", 1)
 
@@ -196,10 +197,10 @@ async def test_a_monstrous_report_harms_nobody(plane: Plane, tmp_path: Path) -> 
     await plane.node("monster")
     await plane.node("neighbour")
     huge = [
-        card(0, address=f"{n:04x}:17:00.0", product="x" * 150, uuid="?" * 40, memory_mib="1e99") for n in range(500)
+        reported(0, address=f"{n:04x}:17:00.0", product="x" * 150, uuid="?" * 40, memory_mib="1e99") for n in range(500)
     ]
     await plane.report("monster", [*huge, {}, {"address": "😀", "vendor": "\u0000"[:0]}])
-    await plane.report("neighbour", [card(0)])
+    await plane.report("neighbour", [reported(0)])
     async with plane.run(MODULE, tmp_path) as process:
         told = await reason(plane, "monster", "CardsIncomplete")
         assert "500 cards are reported; the first 64 by address are taken" in told
@@ -212,7 +213,7 @@ async def test_a_monstrous_report_harms_nobody(plane: Plane, tmp_path: Path) -> 
 async def test_without_nfd_the_node_says_so_and_its_cards_stay(plane: Plane, tmp_path: Path) -> None:
     await configure(plane, inventory={"resyncPeriod": "500ms"})
     await plane.node("without")
-    await plane.report("without", [card(0)])
+    await plane.report("without", [reported(0)])
     async with plane.run(MODULE, tmp_path):
         await settle(plane, "without", 1)
         await plane.delete(CRD, "nodefeatures.nfd.k8s-sigs.io")
@@ -225,7 +226,7 @@ async def test_without_nfd_the_node_says_so_and_its_cards_stay(plane: Plane, tmp
         assert list(await devices(plane, "without")) == ["without-0000-17-00-0"]
 
         await plane.install()
-        await plane.report("without", [card(0)])
+        await plane.report("without", [reported(0)])
         await plane.until(lambda: prerequisite("False"), "the kind to be noticed", seconds=60)
         await reason(plane, "without", "Complete")
     await plane.delete(resources.MODULECONFIG, names.MODULE)

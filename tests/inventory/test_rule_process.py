@@ -15,7 +15,8 @@ from controllers.inventory import rule
 from controllers.runtime.client import APPLY
 from controllers.runtime.errors import Forbidden, Invalid, NotFound
 from tests.data import facts
-from tests.inventory.plane import CRD, Plane, Running, card
+from tests.inventory.plane import CRD, Plane, Running
+from tests.kit.reports import reported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -212,7 +213,7 @@ async def without_match_name(plane: Plane) -> AsyncIterator[None]:
 
 async def test_a_refused_rule_is_told_on_every_node_until_it_is_taken(plane: Plane, tmp_path: Path) -> None:
     await plane.node("refused")
-    await plane.report("refused", [card(0)])
+    await plane.report("refused", [reported(0)])
 
     async def prerequisite(reason: str) -> dict[str, Any] | None:
         found = await plane.condition(resources.GPUNODEINVENTORY, "refused", "PrerequisiteNotMet")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from tests.inventory.plane import Plane, card, on_the_bus
+from tests.inventory.plane import Plane
+from tests.kit.reports import on_the_bus, reported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,12 +59,12 @@ async def events(plane: Plane, node: str) -> list[tuple[str, str]]:
 
 async def test_a_renamed_node_takes_its_cards_to_the_new_name_unapproved(plane: Plane, tmp_path: Path) -> None:
     await plane.node("old-name")
-    await plane.report("old-name", [card(0)])
+    await plane.report("old-name", [reported(0)])
     async with plane.run(MODULE, tmp_path):
         await addresses(plane, "old-name", "0000:17:00.0")
         await into_pool(plane, "old-name-0000-17-00-0")
         await plane.node("new-name")
-        await plane.report("new-name", [card(0)])
+        await plane.report("new-name", [reported(0)])
         await plane.delete(resources.NODE, "old-name")
         moved = await addresses(plane, "new-name", "0000:17:00.0")
 
@@ -79,12 +80,12 @@ async def test_a_renamed_node_takes_its_cards_to_the_new_name_unapproved(plane: 
 async def test_another_machine_under_the_same_name(plane: Plane, tmp_path: Path, running: bool) -> None:
     name = f"again-{'seen' if running else 'missed'}"
     await plane.node(name)
-    await plane.report(name, [card(0), card(1)])
+    await plane.report(name, [reported(0), reported(1)])
 
     async def exchange() -> None:
         await plane.delete(resources.NODE, name)
         await plane.node(name, boot=NEXT_BOOT)
-        other = [card(0, uuid="GPU-77777777-0000-0000-0000-000000000000"), card(4)]
+        other = [reported(0, uuid="GPU-77777777-0000-0000-0000-000000000000"), reported(4)]
         await plane.report(name, other, boot=NEXT_BOOT)
 
     async with plane.run(MODULE, tmp_path):
@@ -104,12 +105,12 @@ async def test_another_machine_under_the_same_name(plane: Plane, tmp_path: Path,
 
 async def test_a_node_that_is_not_ready_keeps_its_cards(plane: Plane, tmp_path: Path) -> None:
     await plane.node("down")
-    await plane.report("down", [card(0), card(1)])
+    await plane.report("down", [reported(0), reported(1)])
     async with plane.run(MODULE, tmp_path) as process:
         await addresses(plane, "down", "0000:17:00.0", "0000:18:00.0")
         before = await process.writes()
         await plane.node("down", ready=False)
-        await plane.report("down", [card(1)])  # the last word of an agent that nobody can reach now
+        await plane.report("down", [reported(1)])  # the last word of an agent that nobody can reach now
         await says(plane, resources.GPUDEVICE, "down-0000-17-00-0", "AwaitingReport")
         assert await process.writes() == before + 2  # the card and the summary, once
         await plane.node("down")
@@ -118,12 +119,12 @@ async def test_a_node_that_is_not_ready_keeps_its_cards(plane: Plane, tmp_path: 
 
 async def test_a_reboot_is_told_until_the_agent_has_looked_again(plane: Plane, tmp_path: Path) -> None:
     await plane.node("boots")
-    await plane.report("boots", [card(0)])
+    await plane.report("boots", [reported(0)])
     async with plane.run(MODULE, tmp_path):
         before = await addresses(plane, "boots", "0000:17:00.0")
         await plane.node("boots", boot=NEXT_BOOT)
         await says(plane, resources.GPUNODEINVENTORY, "boots", names.REASON_REPORT_OUTDATED)
-        await plane.report("boots", [card(0)], boot=NEXT_BOOT)
+        await plane.report("boots", [reported(0)], boot=NEXT_BOOT)
         await says(plane, resources.GPUNODEINVENTORY, "boots", "Complete")
 
         async def told() -> bool:
@@ -136,19 +137,19 @@ async def test_a_reboot_is_told_until_the_agent_has_looked_again(plane: Plane, t
 async def test_a_card_is_moved_between_slots_and_between_nodes(plane: Plane, tmp_path: Path) -> None:
     for node in ("left", "right"):
         await plane.node(node)
-    await plane.report("left", [card(0), card(1)])
+    await plane.report("left", [reported(0), reported(1)])
     await plane.report("right", [])
     async with plane.run(MODULE, tmp_path):
         await addresses(plane, "left", "0000:17:00.0", "0000:18:00.0")
         await into_pool(plane, "left-0000-17-00-0")
-        other_slot = card(0, address="0000:2a:00.0")
-        await plane.report("left", [other_slot, card(1)])
+        other_slot = reported(0, address="0000:2a:00.0")
+        await plane.report("left", [other_slot, reported(1)])
         cards = await addresses(plane, "left", "0000:17:00.0", "0000:18:00.0", "0000:2a:00.0")
         assert "poolRef" not in cards["0000:2a:00.0"]["status"]
         told = await says(plane, resources.GPUDEVICE, "left-0000-17-00-0", names.REASON_CARD_LOST)
         assert "its uuid is that of left-0000:2a:00.0 now" in told
 
-        await plane.report("left", [card(1)])
+        await plane.report("left", [reported(1)])
         await plane.report("right", [other_slot])
         await addresses(plane, "right", "0000:2a:00.0")
         await addresses(plane, "left", "0000:17:00.0", "0000:18:00.0")  # free and gone; lost, and in a pool
@@ -156,13 +157,13 @@ async def test_a_card_is_moved_between_slots_and_between_nodes(plane: Plane, tmp
 
 async def test_a_node_of_different_cards_has_each_by_its_own_facts(plane: Plane, tmp_path: Path) -> None:
     """GFD names one product for all of a node's cards; with two models it is believed about none."""
-    t4 = card(
+    t4 = reported(
         1, device="1eb8", product="Tesla T4", memory_mib="15360", compute_major="7", compute_minor="5",
         mig_capable="false", mig_mode="", mig_profiles="",
     )  # fmt: skip
     prefix = f"{names.GFD_PREFIX}gpu."
     await plane.node("mixed", **{f"{prefix}product": "Tesla-T4", f"{prefix}count": "2", f"{prefix}memory": "15360"})
-    await plane.report("mixed", [card(0, memory_mib=""), t4])
+    await plane.report("mixed", [reported(0, memory_mib=""), t4])
     await plane.nfd("mixed", [*on_the_bus(1), *on_the_bus(1, device="1eb8")])
     async with plane.run(MODULE, tmp_path):
         cards = await addresses(plane, "mixed", "0000:17:00.0", "0000:18:00.0")
@@ -184,23 +185,23 @@ async def test_mig_is_recorded_as_it_is_and_as_it_changes(plane: Plane, tmp_path
         return dict(await plane.until(found, f"strategy {strategy}"))
 
     await plane.node("mig")
-    await plane.report("mig", [card(0)])
+    await plane.report("mig", [reported(0)])
     async with plane.run(MODULE, tmp_path):
         assert await mig("none") == {
             "capable": True, "enabled": False, "strategy": "none", "profilesSupported": ["1g.10gb", "7g.80gb"],
             "types": [],
         }  # fmt: skip
-        await plane.report("mig", [card(0, mig_mode="enabled", mig_instances="1g.10gb=7")])
+        await plane.report("mig", [reported(0, mig_mode="enabled", mig_instances="1g.10gb=7")])
         assert (await mig("single"))["types"] == [{"name": "1g.10gb", "count": 7}]
-        await plane.report("mig", [card(0, mig_mode="enabled", mig_instances="3g.40gb=1,1g.10gb=2")])
+        await plane.report("mig", [reported(0, mig_mode="enabled", mig_instances="3g.40gb=1,1g.10gb=2")])
         assert (await mig("mixed"))["types"] == [{"name": "1g.10gb", "count": 2}, {"name": "3g.40gb", "count": 1}]
-        await plane.report("mig", [card(0, mig_mode="enabled")])
+        await plane.report("mig", [reported(0, mig_mode="enabled")])
         assert (await mig("none"))["enabled"] is True
 
 
 async def test_a_card_is_ignored_and_back(plane: Plane, tmp_path: Path) -> None:
     await plane.node("ignored")
-    await plane.report("ignored", [card(0)])
+    await plane.report("ignored", [reported(0)])
     name = "ignored-0000-17-00-0"
 
     async def wait(status: str) -> None:
@@ -224,12 +225,12 @@ async def test_a_card_is_ignored_and_back(plane: Plane, tmp_path: Path) -> None:
 
 async def test_one_changed_report_costs_one_write_for_each_changed_object(plane: Plane, tmp_path: Path) -> None:
     await plane.node("thrifty")
-    await plane.report("thrifty", [card(number) for number in range(8)])
+    await plane.report("thrifty", [reported(number) for number in range(8)])
     async with plane.run(MODULE, tmp_path) as process:
         seats = [f"0000:{0x17 + number:02x}:00.0" for number in range(8)]
         await addresses(plane, "thrifty", *seats)
         before = await process.writes()
-        await plane.report("thrifty", [card(0, numa_node="1"), *(card(number) for number in range(1, 8))])
+        await plane.report("thrifty", [reported(0, numa_node="1"), *(reported(number) for number in range(1, 8))])
 
         async def changed() -> bool:
             return (await devices(plane, "thrifty"))[seats[0]]["status"]["hardware"]["numaNode"] == 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import psutil
 import pytest
@@ -23,7 +23,7 @@ from tests.kit.rooms import UNKNOWN, path_of
 from tests.kit.usual import usual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
     from _pytest.terminal import TerminalReporter
 
@@ -115,7 +115,7 @@ class Lines:
         self._all = len(ids)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_report_teststatus(self) -> Iterator[Any]:
+    def pytest_report_teststatus(self) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
         """As ever, but for the letter; the summary at the end asks once more, for the word."""
         category, _, word = yield
         return category, "", word
@@ -137,6 +137,6 @@ class Lines:
                 self._print(f"{done:3} %  {path}  {found}  {self._seconds[path]:.1f} s")
 
     def _print(self, line: str, **markup: bool) -> None:
-        reporter: TerminalReporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        reporter = cast("TerminalReporter", self._config.pluginmanager.get_plugin("terminalreporter"))
         reporter.ensure_newline()
         reporter.write_line(line, **markup)

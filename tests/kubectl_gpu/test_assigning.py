@@ -69,7 +69,7 @@ class Api:
             self.written[obj.name] = value
 
 
-FREE = tuple(device(f"0000:{at}:00.0", claim=None, poolRef=None, published=None) for at in ("17", "3b", "4c"))
+FREE = tuple(device(f"0000:{at}:00.0", claim=None, pool_ref=None, published=None) for at in ("17", "3b", "4c"))
 FIRST, SECOND, THIRD = (card.name for card in FREE)
 
 
@@ -146,7 +146,7 @@ class TestANode:
             assert api.written == {}
 
     async def test_unassign_warns_of_a_pool_that_takes_its_cards_back(self, capsys: pytest.CaptureFixture[str]) -> None:
-        own = device(autoAttach=True)
+        own = device(auto_attach=True)
         assert assigned_to(own) == POOL
         api = Api(own)
         assert await command(api, f"unassign {own.name}") == 0
@@ -181,10 +181,10 @@ class Moving(Api):
         others = [card for card in self.cards if card.name != obj.name]
         address = (obj.status.inventory_id or "").removeprefix(f"{NODE}-")
         if obj.name != self.lost:
-            there = {} if value else {"poolRef": None, "published": None}
+            there = {} if value else {"pool_ref": None, "published": None}
             others.append(device(address, claim=value, **there))
         elif self.successor:
-            free = device(address, claim=None, poolRef=None, published=None)
+            free = device(address, claim=None, pool_ref=None, published=None)
             others.append(replace(free, metadata=replace(free.metadata, uid="another")))
         self.cards = tuple(others)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from controllers.api import names
-from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpudevice import GPUDevice, Reservation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.domain.clock import stamp, stamp_exact
+from controllers.domain.clock import stamp
 from controllers.domain.wording import sentence
 from controllers.runtime.errors import Forbidden, Invalid, NotFound, Unreachable
 from kubectl_gpu.say import card, choice, faults, lists, pod, words
@@ -21,6 +21,8 @@ from kubectl_gpu.say import pool as pools
 from kubectl_gpu.say.explanation import Explanation, lines
 from kubectl_gpu.say.records import SeenPod, Unread
 from kubectl_gpu.say.table import Cell, Column, rendered
+from tests.kit import objects
+from tests.kit.pods import pod_body
 
 NOW = 1_790_000_000.0
 POOL = "training"
@@ -32,36 +34,22 @@ def made(cls: type[Any], **fields: Any) -> Any:
 
 def device(address: str = "0000:17:00.0", node: str = "worker-01", **status: Any) -> GPUDevice:
     claim = status.pop("claim", POOL)
-    annotations = {names.ASSIGNMENT: claim} if claim else {}
-    name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
-    pci = {"vendor": "10de", "device": "2330", "class": "0302", "address": address}
-    base = {
-        "nodeName": node,
-        "inventoryID": f"{node}-{address}",
-        "poolRef": {"name": POOL, "resource": names.resource_name(POOL)},
-        "published": {"pool": POOL, "configVersion": "1", "slots": 1},
-        "hardware": {"pci": pci, "product": "NVIDIA H100 80GB HBM3"},
-    }
-    return made(GPUDevice, metadata={"name": name, "annotations": annotations}, status={**base, **status})  # type: ignore[no-any-return]
+    meta = {"annotations": {names.ASSIGNMENT: claim} if claim else {}}
+    hardware = {"product": "NVIDIA H100 80GB HBM3"}
+    return objects.card(node, address, pool=POOL, hardware=hardware, meta=meta, **{"state": None, **status})
 
 
 def pool(total: int = 2, used: int = 2, nodes: list[dict[str, Any]] | None = None, **more: Any) -> GPUPool:
     capacity = {"unit": "card", "total": total, "used": used, "available": total - used}
-    status = {"capacity": capacity, "nodes": nodes or [], **more}
-    return made(GPUPool, metadata={"name": POOL}, spec={}, status=status)  # type: ignore[no-any-return]
+    return objects.pool(POOL, status={"capacity": capacity, "nodes": nodes or [], **more})
 
 
 def a_pod(units: int = 1, node: str | None = None, status: dict[str, Any] | None = None, **meta: Any) -> SeenPod:
-    container = {"name": "main", "resources": {"limits": {names.resource_name(POOL): str(units)}}}
     annotations = {names.REQUEST_ID: "r1", names.DEVICES: "worker-01-0000:17:00.0", **meta.pop("annotations", {})}
-    spec = {"containers": [container], "nodeName": node, **meta.pop("spec", {})}
-    metadata = {"name": "p", "namespace": "team", "uid": "u1", "creationTimestamp": stamp(NOW - 300), **meta}
-    found = {
-        "metadata": {**metadata, "annotations": annotations},
-        "spec": spec,
-        "status": status or {"phase": "Pending"},
-    }
-    return made(SeenPod, **found)  # type: ignore[no-any-return]
+    spec = {"nodeName": node, **meta.pop("spec", {})}
+    metadata = {"uid": "u1", "creationTimestamp": stamp(NOW - 300), **meta, "annotations": annotations}
+    found = pod_body("p", units, pool=POOL, meta=metadata, **spec)
+    return adapter(SeenPod).validate_python(found | ({"status": status} if status else {}))
 
 
 def seen(the_pod: SeenPod, **parts: Any) -> pod.PodSeen:
@@ -73,19 +61,12 @@ def text(answer: Explanation) -> str:
     return "\n".join(line for line, _ in lines(answer, ascii_only=False))
 
 
-def reservation(until: float = 60, slots: int = 1) -> dict[str, Any]:
-    return {
-        "requestID": "r1",
-        "namespace": "team",
-        "pod": "p",
-        "slots": slots,
-        "since": stamp_exact(NOW - 10),
-        "expiresAt": stamp_exact(NOW + until),
-    }
+def reservation(until: float = 60, slots: int = 1) -> Reservation:
+    return objects.reservation("r1", slots=slots, since=NOW - 10, until=NOW + until)
 
 
 def ready(node: bool = True) -> Node:
-    return made(Node, metadata={"name": "w"}, status={"conditions": [{"type": "Ready", "status": str(node)}]})  # type: ignore[no-any-return]
+    return objects.node("w", ready=node)
 
 
 class TestPods:
@@ -133,7 +114,7 @@ class TestPods:
         assert pod.explained(seen(a_pod(), pool=None)).verdict.endswith("there is no GPUPool training any more")
 
     def test_it_runs_on_other_cards_than_were_reserved(self) -> None:
-        taken = {"podUID": "u1", "namespace": "team", "pod": "p", "container": "main", "slots": 1}
+        taken = objects.allocation("p", "u1")
         other = device("0000:3b:00.0", allocations=[taken])
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         answer = pod.explained(seen(a_pod(node="worker-01", status=status), cards=(device(), other), node=ready()))
@@ -149,7 +130,7 @@ class TestPods:
         ]
         inventory = made(GPUNodeInventory, metadata={"name": "worker-01"}, status={"conditions": conditions})
         faulty = {"type": "Faulted", "status": "True", "reason": "XidCritical", "message": "XID 79"}
-        taken = {"podUID": "u1", "namespace": "team", "pod": "p", "container": "main", "slots": 1}
+        taken = objects.allocation("p", "u1")
         said = text(
             pod.explained(
                 seen(
@@ -211,7 +192,7 @@ class TestCards:
         assert "its annotation was removed" in text(answer)
 
     def test_one_that_waits_for_a_person(self) -> None:
-        free = device(claim=None, poolRef=None, published=None)
+        free = device(claim=None, pool_ref=None, published=None)
         entry = {"pool": POOL, "inventoryID": free.status.inventory_id, "reason": "AwaitingApproval"}
         ok = {"type": "ReadyForPooling", "status": "True", "reason": "Ready", "message": ""}
         status = {"pools": {"pending": [entry]}, "conditions": [ok]}
@@ -220,7 +201,7 @@ class TestCards:
         assert f"→ kubectl gpu assign {free.name} {POOL}" in said.splitlines()[-1]
 
     def test_a_row_tells_whom_it_serves(self) -> None:
-        taken = {"podUID": "u1", "namespace": "team", "pod": "p", "container": "main", "slots": 1}
+        taken = objects.allocation("p", "u1")
         row = lists.card(device(allocations=[taken], reservations=[reservation()]), NOW)
         assert "team/p, team/p (reserved)" in [cell.text for cell in row]
 
@@ -243,9 +224,9 @@ class TestChoice:
 
     def test_of_a_node_what_cannot_come_is_left_alone_unless_it_is_named(self) -> None:
         faulted = {"type": "Faulted", "status": "True", "reason": "XidCritical", "message": "XID 79"}
-        free = device("0000:4c:00.0", claim=None, poolRef=None)
-        broken = device("0000:5d:00.0", claim=None, poolRef=None, conditions=[faulted])
-        leaving = device("0000:6e:00.0", claim=None, poolRef={"name": "b", "resource": names.resource_name("b")})
+        free = device("0000:4c:00.0", claim=None, pool_ref=None)
+        broken = device("0000:5d:00.0", claim=None, pool_ref=None, conditions=[faulted])
+        leaving = device("0000:6e:00.0", claim=None, pool_ref=objects.pool_ref("b"))
         every = [free, broken, leaving]
         changed, notes = choice.changes([], every, POOL)
         assert [(c.device.name, c.named) for c in changed] == [(free.name, False)]
@@ -256,7 +237,7 @@ class TestChoice:
         assert len(choice.changes([], every, None)[0]) == 3, "what is blocked may leave"
 
     def test_a_pool_that_takes_its_card_back_is_told_of(self) -> None:
-        own, other = device(autoAttach=True), device("0000:3b:00.0")
+        own, other = device(auto_attach=True), device("0000:3b:00.0")
         (said,) = choice.taken_back(choice.changes([own, other], [], None)[0])
         assert said.startswith(f"GPUPool {POOL} takes {own.name} back by itself")
         assert f"kubectl label gpudevice {own.name} {names.LABEL_IGNORE}=true" in said

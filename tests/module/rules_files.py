@@ -58,8 +58,8 @@ def slim_images(module: Module) -> Iterator[str]:
                 yield f"{path}: no build can choose {chosen}"
         if path.endswith("werf.inc.yaml") and re.search(r"^(artifact|user):|^\s+user:", text, re.MULTILINE):
             yield f"{path}: artifact or user"
-        if path.endswith("werf.inc.yaml") and (name := re.search(r"^image: .*_.*$", text, re.MULTILINE)):
-            yield f"{path}: {name[0]}"
+        if path.endswith("werf.inc.yaml") and (image := re.search(r"^image: .*_.*$", text, re.MULTILINE)):
+            yield f"{path}: {image[0]}"
         folder, _, name = path.rpartition("/")
         if folder.startswith("images/") and folder.endswith("/patches") and name != "README.md":
             if not PATCH.fullmatch(name):

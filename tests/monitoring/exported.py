@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 from prometheus_client import REGISTRY
 from prometheus_client.registry import Collector
@@ -35,10 +37,10 @@ class Nothing:
 
     served = True
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(())
 
-    def index_values(self, _):
+    def index_values(self, _: str) -> tuple[str, ...]:
         return ()
 
 
@@ -52,7 +54,7 @@ def ours() -> frozenset[str]:
     """Names of all series of the module's own programs."""
     for module in MODULES:
         importlib.import_module(module)
-    world = _world()
+    world: Any = _world()
     made: list[Collector] = [Readiness(world), DeviceHealth(tuple), Reserved(world), Told(world), Records(world)]
     families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]
     return frozenset(family.name + end for family in families for end in SUFFIXES.get(family.type, ("",)))

@@ -16,7 +16,7 @@ from controllers.runtime.plan import Note, Plan, Ref
 from tests.bootstrap import world as bootstrap
 from tests.gpupool.world import Cluster
 from tests.inventory import world as inventory
-from tests.inventory.plane import card
+from tests.kit.reports import reported
 
 
 def told(made: Plan, reason: str) -> list[Note]:
@@ -45,7 +45,7 @@ def test_a_driver_that_goes_is_told_of_once() -> None:
 def test_a_report_that_goes_is_told_of() -> None:
     made = inventory.Cluster()
     made.node(**{names.LABEL_PRESENT: "true"})
-    made.report([card(0)])
+    made.report([reported(0)])
     made.settle()
     made.silence()
     assert told(made.step(), names.EVENT_NODE_FEATURE_MISSING)

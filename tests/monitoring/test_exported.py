@@ -6,15 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.gpunodeinventory import GPUNodeInventory
-from controllers.api.gpupool import GPUPool
-from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.records import Card
 from controllers.gpupool.metrics import Told
+from tests.kit import objects
+from tests.kit.manifests import body
+from tests.kit.objects import condition
 from tests.monitoring.exported import Nothing, of_others, ours
 from tests.monitoring.rules import Alert, alerts, metrics_in
 
@@ -52,10 +51,6 @@ def samples(family_name: str, collector: object) -> dict[tuple[str, ...], float]
     return {tuple(sample.labels.values()): sample.value for sample in family.samples}
 
 
-def condition(kind: str, status: str, reason: str = "R") -> dict[str, str]:
-    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": ""}
-
-
 def world(**caches: object) -> SimpleNamespace:
     empty = dict.fromkeys(("inventories", "devices", "pools"), Nothing())
     empty["nodes"] = {}
@@ -64,8 +59,7 @@ def world(**caches: object) -> SimpleNamespace:
 
 def test_a_condition_of_a_node_has_one_series_from_its_owner() -> None:
     said = [condition("DriverMissing", "True"), condition("UnassignedDevice", "False"), condition("Other", "True")]
-    inventory = adapter(GPUNodeInventory).validate_python({"metadata": {"name": "n"}, "status": {"conditions": said}})
-    seen = world(inventories=[inventory])
+    seen = world(inventories=[objects.inventory("n", conditions=said)])
     name = "gpu_node_inventory_condition"
     assert samples(name, Readiness(seen)) == {("n", "DriverMissing"): 1}
     assert samples(name, Told(seen)) == {("n", "UnassignedDevice"): 0}
@@ -73,29 +67,17 @@ def test_a_condition_of_a_node_has_one_series_from_its_owner() -> None:
 
 def test_a_faulted_card_is_told_with_its_pool_and_reason_and_others_are_not() -> None:
     def card(name: str, status: str) -> Card:
-        told = {
-            "nodeName": "n",
-            "poolRef": {"name": "a", "resource": "r"},
-            "conditions": [condition("Faulted", status, "Hot")],
-        }
-        return adapter(Card).validate_python({"metadata": {"name": name}, "status": told})
+        told = objects.card("n", pool="a", meta={"name": name}, conditions=[condition("Faulted", status, "Hot")])
+        return adapter(Card).validate_python(body(told))
 
     seen = world(devices=[card("ill", "True"), card("well", "False"), card("held", "Unknown")])
     assert samples("gpu_device_faulted", Readiness(seen)) == {("n", "ill", "a", "Hot"): 1}
 
 
 def test_a_pool_tells_its_conditions_its_cards_and_how_kube_state_metrics_calls_its_resource() -> None:
-    spec = {"allocation": {"mode": "TimeSlice"}}
-    status = {"conditions": [condition("Maintenance", "True")]}
-    pool = adapter(GPUPool).validate_python({"metadata": {"name": "a100-full"}, "spec": spec, "status": status})
-    cards = [
-        adapter(GPUDevice).validate_python({"metadata": {"name": name}, "status": status})
-        for name, status in (
-            ("a", {"state": "Assigned", "poolRef": {"name": "a100-full", "resource": "r"}}),
-            ("b", {"state": "Unassigned"}),
-            ("c", {}),
-        )
-    ]
+    held = condition("Maintenance", reason="R")
+    pool = objects.pool("a100-full", conditions=[held], allocation={"mode": "TimeSlice"})
+    cards = [objects.card(pool="a100-full"), objects.card(state="Unassigned"), objects.card()]
     told = Told(world(pools=[pool], devices=cards))
     assert samples("gpupool_condition", told) == {("a100-full", "Maintenance", "R"): 1}
     assert samples("gpupool_devices", told) == {("a100-full", "Assigned"): 1, ("", "Unassigned"): 2}
@@ -106,35 +88,19 @@ def test_slots_that_can_be_given_are_those_of_offered_cards_on_nodes_that_take_p
     """In use or not; a card that is withdrawn, or whose node is cordoned, is none of them."""
 
     def card(name: str, node: str = "n", slots: int | None = 4, **marks: object) -> GPUDevice:
-        pool = {"name": "a", "resource": "r"}
-        used = [{"namespace": "t", "pod": "p", "podUID": "u", "container": "c", "slots": 2}]
-        status = {"nodeName": node, "poolRef": pool, "allocations": used, **marks}
-        if slots is not None:
-            status["published"] = {"pool": "a", "configVersion": "v", "slots": slots}
-        meta = {"name": name, "annotations": {names.ASSIGNMENT: "a"}}
-        return adapter(GPUDevice).validate_python({"metadata": meta, "status": status})
-
-    def node(name: str, *, cordoned: bool = False) -> Node:
-        status = {"conditions": [condition("Ready", "True")]}
-        spec = {"unschedulable": cordoned}
-        return adapter(Node).validate_python({"metadata": {"name": name}, "spec": spec, "status": status})
+        more = {"allocations": [objects.allocation(slots=2)], **({} if slots else {"published": None}), **marks}
+        return objects.card(node, pool="a", slots=slots or 0, meta={"name": name}, **more)
 
     allocation = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}
-    pool = adapter(GPUPool).validate_python(
-        {
-            "metadata": {"name": "a"},
-            "spec": {"allocation": allocation},
-            "status": {"appliedAllocation": allocation},
-        }
-    )
+    pool = objects.pool(allocation=allocation, status={"applied_allocation": allocation})
     devices = [
         card("one"),
         card("two"),
         card("withdrawn", slots=None),
-        card("faulted", conditions=[condition("Faulted", "True")]),
+        card("faulted", conditions=[condition("Faulted")]),
         card("away", node="cordoned"),
         card("gone", node="gone"),
     ]
-    nodes = {"n": node("n"), "cordoned": node("cordoned", cordoned=True)}
+    nodes = {"n": objects.node("n"), "cordoned": objects.node("cordoned", unschedulable=True)}
     told = Told(world(pools=[pool], devices=devices, nodes=nodes))
     assert samples("gpupool_node_slots_issuable", told) == {("a", "n"): 8}

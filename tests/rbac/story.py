@@ -39,7 +39,7 @@ COVERAGE = "gpu-nfd-coverage"
 TEAM, NODE, OTHER = "team", "gpu-1", "gpu-2"
 WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
 PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
-QUICK = {
+QUICK: dict[str, Any] = {
     "admission": {"unseenTTL": "1s", "reservationTTL": "3s"},
     "pools": {"danglingAfter": "1s"},
     "bootstrap": {"monitoring": {"scrapePeriod": "1s"}},

@@ -14,7 +14,6 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Pod
-from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.bootstrap.records import Card
@@ -23,7 +22,8 @@ from controllers.gpupool.__main__ import UNADMITTED
 from controllers.inventory.cards import read
 from tests.gpupool import world as pools
 from tests.inventory import world as inventory
-from tests.inventory.plane import card, report
+from tests.kit import conditions
+from tests.kit.reports import read_report, report, reported
 from tests.webhook import world
 from webhook import validate
 from webhook.verdict import Ask, Denied
@@ -37,7 +37,8 @@ def addressed(first: int, count: int) -> list[dict[str, str]]:
     """So many cards at places of their own."""
     at = range(first, first + count)
     return [
-        card(0, address=f"{n >> 8:04x}:{n & 0xFF:02x}:00.0", uuid=f"GPU-00000000-0000-0000-0000-{n:012d}") for n in at
+        reported(0, address=f"{n >> 8:04x}:{n & 0xFF:02x}:00.0", uuid=f"GPU-00000000-0000-0000-0000-{n:012d}")
+        for n in at
     ]
 
 
@@ -49,11 +50,11 @@ def test_a_node_has_sixty_four_cards_however_many_its_agent_tells_of() -> None:
     made.settle()
     assert len(made.devices()) == names.CARDS_MAX
     for first in range(100, 1000, 100):
-        nameless = card(0, address="")
+        nameless = reported(0, address="")
         made.report([*addressed(first, 64), nameless])
         made.settle()
         assert len(made.devices()) == names.CARDS_MAX
-    assert inventory.condition(made.inventory(), "InventoryIncomplete")[0] == "True"
+    assert conditions.state_of(made.inventory(), "InventoryIncomplete")[0] == "True"
 
 
 def test_who_is_left_out_is_said() -> None:
@@ -61,16 +62,16 @@ def test_who_is_left_out_is_said() -> None:
     made.node(**{names.LABEL_PRESENT: "true"})
     made.report(addressed(0, 62))
     made.settle()
-    made.report([*addressed(0, 62), *addressed(100, 2), card(0, address="")])
+    made.report([*addressed(0, 62), *addressed(100, 2), reported(0, address="")])
     made.settle()
     for number in range(2):
         device = made.device(f"{inventory.NODE}-0000-{number:02x}-00-0")
         device["status"]["poolRef"] = {"name": "a", "resource": names.resource_name("a")}
-        made._touch(("GPUDevice", device["metadata"]["name"]))
+        made.touch(("GPUDevice", device["metadata"]["name"]))
     made.report([*addressed(2, 60), *addressed(100, 2), *addressed(200, 1)])
     made.settle()
     assert len(made.devices()) == names.CARDS_MAX
-    problem = inventory.message(made.inventory(), "InventoryIncomplete")
+    problem = conditions.message(made.inventory(), "InventoryIncomplete")
     assert "1 more reported than a node may have on record (64)" in problem
 
 
@@ -88,7 +89,7 @@ def test_a_report_of_thirty_thousand_elements_is_read_in_no_time() -> None:
     """As many as an object of 1.5 MiB, etcd's limit, can hold."""
     body = report("n", [{"address": f"{n:08x}:00:00.0"} for n in range(30_000)])
     assert len(json.dumps(body)) > 1_000_000
-    feature = adapter(NodeFeature).validate_python(body)
+    feature = read_report(body)
     began = time.process_time()
     reading = read(feature)
     assert time.process_time() - began < 2

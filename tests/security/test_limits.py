@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
+from controllers.api.resources import NODEFEATURE
+from tests.kit.manifests import manifest
+from tests.kit.reports import feature, features
 from tests.templates.harness import FEATURES, GROUP, pod
 from tests.templates.test_status_owners import ALLOCATION, RESERVATION
 
@@ -55,12 +58,8 @@ def test_nobody_makes_a_card_heavy(guarded: harness.Kube, who: str, status: dict
 
 def test_a_report_of_four_megabytes_is_refused(guarded: harness.Kube) -> None:
     elements = {f"k{n}": "x" * 1000 for n in range(4000)}
-    body = {
-        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
-        "kind": "NodeFeature",
-        "metadata": {"name": "gpu-node-a", "labels": {names.NFD_NODE_NAME: "node-a"}},
-        "spec": {"features": {"attributes": {names.FEATURE_AGENT: {"elements": elements}}}},
-    }
+    told = features({names.FEATURE_AGENT: elements})
+    body = manifest(feature("gpu-node-a", "node-a", told), NODEFEATURE)
     answer = guarded.account(names.MANAGER_DISCOVER, "node-a").create(FEATURES, body)
     assert answer.code == 413, answer.message
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
+from controllers.api.resources import NODEFEATURE
+from tests.kit.manifests import manifest
+from tests.kit.reports import feature, features, report
 from tests.security.someone import Someone
 from tests.templates.harness import FEATURES, GROUP, NAMESPACE, eventually, pod
 
@@ -82,8 +85,7 @@ OUT_OF_REACH = [
     ("PATCH", f"{GROUP}/gpudevices/card-a/status", {"status": {"published": None}}),
     ("PATCH", f"{GROUP}/gpudevices/card-a", marked(annotations={names.ASSIGNMENT: "a"})),
     ("PATCH", f"{GROUP}/gpunodeinventories/{NODE}/status", {"status": {"driver": {"version": "1"}}}),
-    ("POST", FEATURES, {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature",
-                        "metadata": {"name": f"gpu-{NODE}", "labels": {names.NFD_NODE_NAME: NODE}}}),
+    ("POST", FEATURES, manifest(report(NODE, None), NODEFEATURE)),
     ("GET", f"{OURS}/secrets/{names.WEBHOOK_SECRET}", None),
     ("PATCH", f"{OURS}/configmaps/gpu-device-plugin-a", {"data": {names.ALLOWED_DEVICES: ""}}),
     ("POST", f"{OURS}/serviceaccounts/{names.POOL_CONTROLLER}/token", {"spec": {}}),
@@ -121,11 +123,8 @@ def test_the_token_of_an_agent_ends_with_its_node(guarded: harness.Kube) -> None
 @pytest.mark.parametrize("account", [names.MANAGER_DISCOVER, names.MANAGER_VALIDATE])
 def test_an_agent_reports_in_the_modules_namespace_alone(guarded: harness.Kube, account: str) -> None:
     elsewhere = FEATURES.replace(NAMESPACE, "default")
-    body = {
-        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
-        "kind": "NodeFeature",
-        "metadata": {"name": f"gpu-{NODE}", "labels": {names.NFD_NODE_NAME: NODE}},
-    }
+    told = feature(names.agent_feature(NODE), NODE, features({}), namespace="default")
+    body = manifest(told, NODEFEATURE)
     answer = guarded.account(account, NODE).create(f"{elsewhere}{DRY}", body)
     assert answer.code == 403
     assert "cannot create resource" in answer.message

@@ -29,7 +29,7 @@ def cluster(**entry: Any) -> Cluster:
     now = stamp_exact(made.now)
     whole = {"requestID": "r", "namespace": "team", "pod": "p", "slots": 1, "since": now, "expiresAt": FAR, **entry}
     made.objects["GPUDevice", CARD]["status"]["reservations"] = [whole]
-    made._touch(("GPUDevice", CARD))
+    made.touch(("GPUDevice", CARD))
     return made
 
 
@@ -89,7 +89,7 @@ def test_sixty_four_forged_promises_hold_a_card_no_longer_than_one() -> None:
     made.pool("a", allocation={"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 64}})
     (whole,) = status["reservations"]
     status["reservations"] = [{**whole, "requestID": f"r{n}", "namespace": f"team-{n}"} for n in range(64)]
-    made._touch(("GPUDevice", CARD))
+    made.touch(("GPUDevice", CARD))
     made.now += 1
     card = made.view().card(CARD)
     assert card is not None

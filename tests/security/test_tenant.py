@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
+from controllers.api.resources import NODEFEATURE
+from tests.kit.manifests import manifest
+from tests.kit.reports import report
 from tests.security.someone import Someone
 from tests.templates.harness import FEATURES, GROUP, NAMESPACE, asking, pod
 
@@ -51,8 +54,7 @@ REACHES_FOR: list[tuple[str, str, object]] = [
     ("PATCH", f"{GROUP}/gpupools/pool-a", {"spec": {"access": {"namespaces": ["default"]}}}),
     ("PATCH", f"{GROUP}/gpupools/pool-a/status", {"status": {"appliedAllocation": {"mode": "TimeSlice"}}}),
     ("DELETE", f"{GROUP}/gpupools/pool-a", None),
-    ("POST", FEATURES, {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature",
-                        "metadata": {"name": "gpu-node-a", "labels": {names.NFD_NODE_NAME: "node-a"}}}),
+    ("POST", FEATURES, manifest(report("node-a", None), NODEFEATURE)),
     ("PATCH", "/apis/deckhouse.io/v1alpha1/moduleconfigs/gpu-control-plane", {"spec": {"enabled": False}}),
     ("PATCH", f"{HOOKS}/mutatingwebhookconfigurations/gpu-control-plane", {"webhooks": []}),
     ("DELETE", f"{HOOKS}/validatingadmissionpolicybindings/gpu-control-plane-pod-marks", None),

@@ -95,21 +95,17 @@ def test_a_mode_that_is_changed_under_a_pod_waits_for_it_and_is_taken_back() -> 
     made.annotate(CARD, "a")
     made.settle()
     made.pod("p", "a", "r", node="n1")
-    made.objects["GPUDevice", CARD]["status"]["allocations"] = [
-        {"podUID": made.objects["Pod", "default/p"]["metadata"]["uid"], "namespace": "default", "pod": "p",
-         "container": "c", "slots": 1}
-    ]  # fmt: skip
-    made._touch(("GPUDevice", CARD))
+    made.allocate(CARD)
     made.settle()
     spec = made.objects["GPUPool", "a"]["spec"]
     spec["allocation"] = {"mode": "TimeSlice"}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     assert _applied(made) == "Exclusive"
     assert pooled(made)[CARD] == "a"
     assert made.bound_to("n1")
     spec["allocation"] = {"mode": "Exclusive"}
-    made._touch(("GPUPool", "a"))
+    made.touch(("GPUPool", "a"))
     made.settle()
     assert "Maintenance" not in _true(made)
 

@@ -37,7 +37,8 @@ from sim.nodes import discover, kubelet, node_manifests, parse_profile, plugin
 from sim.nodes.identity import Identities
 from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
-from tests.kit import planes
+from tests.kit import objects, planes
+from tests.kit.manifests import body
 
 REPOSITORY = Path(__file__).parents[2]
 NAMESPACE = "d8-gpu-operator"
@@ -429,11 +430,10 @@ def make_node(api, name, shape="t4-4"):
     report = eventually(lambda: api.report(name))
     for element in report["spec"]["features"]["instances"]["gpu.device"]["elements"]:
         at = element["attributes"]
-        device = f"{name}-{at['address'].replace(':', '-').replace('.', '-')}"
-        api.create(DEVICES, apiVersion="gpu.deckhouse.io/v1alpha1", kind="GPUDevice", metadata={"name": device})
-        pci = {key: at[key] for key in ("address", "vendor", "device", "class")}
-        status = {"nodeName": name, "inventoryID": f"{name}-{at['address']}", "hardware": {"pci": pci}}
-        api.merge(f"{DEVICES}/{device}/status", {"status": status})
+        pci = {key: at[key] for key in ("vendor", "device", "class")}
+        found = objects.card(name, at["address"], hardware={"pci": pci})
+        api.create(DEVICES, **manifest(found))
+        api.merge(f"{DEVICES}/{found.name}/status", {"status": body(found)["status"]})
     return report
 
 

@@ -12,7 +12,9 @@ from aiohttp import web
 from sim.module.balancer import HOST, Backend, Balancer, Probing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    Connect = Callable[[], Awaitable["Peer"]]
 
 FAST = Probing(period=0.02, timeout=0.2, misses=2)
 
@@ -75,6 +77,19 @@ async def balancer(two: tuple[Replica, Replica]) -> AsyncIterator[tuple[Balancer
     await made.stop()
 
 
+@pytest.fixture
+async def connect(balancer: tuple[Balancer, int]) -> AsyncIterator[Connect]:
+    """Connections to that balancer, which end with the test."""
+    async with contextlib.AsyncExitStack() as ends:
+
+        async def connected() -> Peer:
+            peer = await Peer.connect(balancer[1])
+            ends.callback(peer.writer.close)
+            return peer
+
+        yield connected
+
+
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not true():  # noqa: ASYNC110 - nothing tells of it
@@ -121,10 +136,10 @@ async def test_where_one_refuses_the_other_is_asked(
 
 
 async def test_one_that_is_not_ready_keeps_its_connections_and_gets_no_more(
-    balancer: tuple[Balancer, int], two: tuple[Replica, Replica]
+    balancer: tuple[Balancer, int], two: tuple[Replica, Replica], connect: Connect
 ) -> None:
     made, port = balancer
-    peers = [await Peer.connect(port) for _ in range(2)]
+    peers = [await connect() for _ in range(2)]
     before = [await peer.ask() for peer in peers]
     two[0].status = 503
     await until(lambda: made.ready == [two[1].backend])
@@ -136,10 +151,10 @@ async def test_one_that_is_not_ready_keeps_its_connections_and_gets_no_more(
 
 
 async def test_one_that_does_not_answer_loses_its_connections(
-    balancer: tuple[Balancer, int], two: tuple[Replica, Replica]
+    balancer: tuple[Balancer, int], two: tuple[Replica, Replica], connect: Connect
 ) -> None:
-    made, port = balancer
-    peers = {await peer.ask(): peer for peer in [await Peer.connect(port) for _ in range(2)]}
+    made, _ = balancer
+    peers = {await peer.ask(): peer for peer in [await connect() for _ in range(2)]}
     await two[0].stop_health()
     await until(lambda: two[0].backend.state == "gone")
     assert (await peers["a"].ask(), await peers["b"].ask()) == ("", "b")
@@ -157,11 +172,11 @@ async def test_without_a_ready_replica_a_connection_ends(
 
 
 async def test_what_is_held_arrives_when_it_is_let_go(
-    balancer: tuple[Balancer, int], two: tuple[Replica, Replica]
+    balancer: tuple[Balancer, int], two: tuple[Replica, Replica], connect: Connect
 ) -> None:
-    made, port = balancer
+    made, _ = balancer
     made.remove(two[1].backend)
-    peer = await Peer.connect(port)
+    peer = await connect()
     assert await peer.ask() == "a"
     two[0].backend.hold()
     answer = asyncio.create_task(peer.ask())

@@ -219,13 +219,18 @@ def test_process_that_runs_once_tells_its_end(folder):
     assert "out of cards" in str(caught.value)
 
 
+def serves(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_ready_waits_for_file_and_url(folder, tmp_path):
     (port,) = free_ports(1)
     mark = tmp_path / "mark"
     serve = f"import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind='127.0.0.1')"
     ready = Ready(urls=(f"http://127.0.0.1:{port}/",), files=(str(mark),))
     add_process(folder, ProcessSpec("web", (sys.executable, "-c", serve), cwd=str(tmp_path), ready=ready))
-    eventually(lambda: b"x" if socket.socket().connect_ex(("127.0.0.1", port)) == 0 else b"")
+    eventually(lambda: b"x" if serves(port) else b"")
     with pytest.raises(UserError, match="not ready"):
         wait_ready(folder, "web", 0.3)
     mark.touch()

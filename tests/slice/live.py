@@ -127,7 +127,8 @@ class Live:
         path = resources.POD.path(TEAM)
         body = gpu_pod("tried", POOL, **spec)
         made: dict[str, Any] = orjson.loads(await self.client.request("POST", path, query={"dryRun": "All"}, body=body))
-        return made["spec"]
+        found: dict[str, Any] = made["spec"]
+        return found
 
     async def refusal(self) -> str:
         """Why a pod is refused now; empty where it is not."""

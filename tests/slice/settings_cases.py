@@ -317,7 +317,7 @@ async def device_strategy(live: Live) -> None:
         found = orjson.loads(await live.client.get(resources.DAEMONSET, names.plugin_object(POOL), names.NAMESPACE))[
             "spec"
         ]["template"]["spec"]["containers"][0]["env"]
-        return next(one["value"] for one in found if one["name"] == "DEVICE_STRATEGY")
+        return next(str(one["value"]) for one in found if one["name"] == "DEVICE_STRATEGY")
 
     before = await strategy()
     await live.set(deviceStrategy="CDI")

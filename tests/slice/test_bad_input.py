@@ -10,6 +10,8 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, INVENTORY_INCOMPLETE, find
 from controllers.runtime.errors import ApiError
+from tests.kit import reports
+from tests.kit.manifests import manifest
 from tests.slice.people import People, gpupool
 
 pytestmark = pytest.mark.cluster
@@ -27,15 +29,9 @@ GOOD = {
 
 
 def feature(node: str, elements: list[dict[str, str]], **attributes: dict[str, str]) -> dict[str, Any]:
-    groups = {f"gpu.{key}": {"elements": value} for key, value in attributes.items()}
-    spec = {
-        "features": {
-            "instances": {"gpu.device": {"elements": [{"attributes": e} for e in elements]}},
-            "attributes": groups,
-        }
-    }
-    meta = {"name": names.agent_feature(node), "labels": {names.NFD_NODE_NAME: node}}
-    return {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "metadata": meta, "spec": spec}
+    groups = {f"gpu.{key}": value for key, value in attributes.items()}
+    told = reports.features(groups, {names.FEATURE_DEVICE: elements})
+    return manifest(reports.feature(names.agent_feature(node), node, told), resources.NODEFEATURE)
 
 
 @pytest.fixture

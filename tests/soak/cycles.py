@@ -44,7 +44,7 @@ def ends(
     for number in range(count + 1):
         at = 100.0 + number * lasted
         requests = {"requests": {"GET 200": 200.0 * number, "PATCH 200": 100.0 * number}, "writes": 100 * number}
-        ours = reading(at, own(**requests | said(number)), **kernel(number))
-        kept = {"Pod": 40, "ConfigMap": 9, "Event": 300 + number % 3} | stored(number)
+        ours = reading(at, own(**{**requests, **said(number)}), **kernel(number))
+        kept = {"Pod": 40, "ConfigMap": 9, "Event": 300 + number % 3, **stored(number)}
         found.append(Boundary(at, {OURS: ours, SERVER: reading(at, None, rss=200.0 + number)}, kept))
     return found

@@ -39,7 +39,8 @@ def running(
     folder.mkdir()
     (folder / "token").write_text(kube.token_for(account, namespace=namespace))
     shutil.copy(kube.ca, folder / "ca.crt")
-    interpreter, *rest = [*container["command"], *container["args"]]
+    command: list[str] = [*container["command"], *container["args"]]
+    interpreter, *rest = command
     assert interpreter == "python3"
     env = {item["name"]: item["value"] for item in container["env"]}
     assert env.keys().isdisjoint(os.environ), "the test's own environment says nothing"

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from controllers.api.resources import NODEFEATURE
+from tests.kit import reports
+from tests.kit.manifests import manifest
 from tests.templates import harness
 from tests.templates.harness import FEATURES, GROUP
 
@@ -17,13 +20,7 @@ DRY = "dryRun=All"
 
 
 def feature(name: str, node: str | None) -> dict[str, Any]:
-    labels = {NODE_LABEL: node} if node else {}
-    return {
-        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
-        "kind": "NodeFeature",
-        "metadata": {"name": name, "namespace": harness.NAMESPACE, "labels": labels},
-        "spec": {"features": {"attributes": {}}},
-    }
+    return manifest(reports.feature(name, node, reports.features({})), NODEFEATURE)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +73,8 @@ def test_reports_are_changed_by_their_node_only(kube: harness.Kube) -> None:
 
 
 def attributes(**features: dict[str, str]) -> dict[str, Any]:
-    made = {name.replace("_", "."): {"elements": elements} for name, elements in features.items()}
-    return {"spec": {"features": {"attributes": made}}}
+    made = {name.replace("_", "."): elements for name, elements in features.items()}
+    return {"spec": {"features": reports.features(made)}}
 
 
 def test_each_role_changes_its_own_part_of_a_report(kube: harness.Kube) -> None:

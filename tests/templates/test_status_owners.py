@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.manifests import body
+from tests.kit.objects import allocation, pool_ref, published
 from tests.templates import harness
 from tests.templates.harness import GROUP
 
@@ -35,7 +37,7 @@ PCI = {"vendor": "10de", "device": "20b0", "class": "0302", "address": "0000:17:
 RESERVATION = {
     "requestID": "r", "namespace": "default", "pod": "p", "slots": 1, "since": NOW, "expiresAt": NOW, "seen": False
 }  # fmt: skip
-ALLOCATION = {"podUID": "u", "namespace": "default", "pod": "p", "container": "c", "slots": 1}
+ALLOCATION = body(allocation())
 DEVICE = Kind(
     "gpudevices",
     (INVENTORY, BOOTSTRAP, POOL, WEBHOOK, PLUGIN, MIG, ADMIN, NAMESAKE),
@@ -46,11 +48,11 @@ DEVICE = Kind(
         "managed": (True, (INVENTORY,)),
         "hardware": ({"pci": PCI}, (INVENTORY,)),
         "health": ({"temperatureC": 40}, (BOOTSTRAP,)),
-        "poolRef": ({"name": "a", "resource": "gpu.deckhouse.io/a"}, (POOL,)),
+        "poolRef": (body(pool_ref("a")), (POOL,)),
         "autoAttach": (True, (POOL,)),
         "state": ("Assigned", (POOL, WEBHOOK)),
         "reservations": ([RESERVATION], (POOL, WEBHOOK)),
-        "published": ({"pool": "a", "configVersion": "1", "slots": 1}, (PLUGIN,)),
+        "published": (body(published("a")), (PLUGIN,)),
         "allocations": ([ALLOCATION], (PLUGIN,)),
         "migApply": ({"version": "1", "phase": "Done"}, (MIG,)),
     },

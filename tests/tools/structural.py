@@ -7,6 +7,7 @@ for thousands of objects a second. A keyword that it does not know is an error o
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z")
 # apimachinery's IsDNS1123Subdomain, IsValidLabelValue.
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
-BOUNDS = {
+BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
     "maxLength": lambda value, bound: len(value) <= bound,
     "minLength": lambda value, bound: len(value) >= bound,
     "maxItems": lambda value, bound: len(value) <= bound,
@@ -66,8 +67,9 @@ def _metadata(meta: dict[str, Any]) -> list[str]:
 
 def _value(schema: dict[str, Any], value: Any, where: str, *, whole: bool = False) -> list[str]:
     assert schema.keys() <= KNOWN, f"{where}: {schema.keys() - KNOWN}"
-    kind = schema["type"]
-    if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+    kind: str = schema["type"]
+    is_kind = isinstance(value, TYPES[kind])
+    if not is_kind or (isinstance(value, bool) and kind != "boolean"):
         return [f"{where}: {value!r:.80} is no {kind}"]
     found = [
         f"{where}: {value!r:.80} breaks {key} {schema[key]!r:.80}"

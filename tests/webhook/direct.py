@@ -54,7 +54,8 @@ async def send(session: aiohttp.ClientSession, port: int, body: bytes) -> dict[s
     async with session.post(f"https://127.0.0.1:{port}/mutate-pods", data=io.BytesIO(body)) as answer:
         content = await answer.read()
         assert answer.status == 200, content
-        return orjson.loads(content)["response"]
+        response: dict[str, Any] = orjson.loads(content)["response"]
+        return response
 
 
 def word(response: dict[str, Any]) -> str:

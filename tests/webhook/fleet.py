@@ -14,14 +14,16 @@ import yaml
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL, NODE
 from controllers.domain.clock import stamp
+from tests.kit.manifests import body, manifest, status
+from tests.kit.objects import allocation, card, pool_ref
 from tests.webhook.plane import Api, Plane, pod, until
 
 A100 = {
     "product": "NVIDIA A100-SXM4-40GB",
-    "memoryMiB": 40960,
-    "pci": {"vendor": "10de", "device": "20b0", "class": "0302"},
-    "computeCapability": {"major": 8, "minor": 0},
-    "mig": {"capable": True, "enabled": False, "strategy": "none", "profilesSupported": ["1g.5gb", "3g.20gb"]},
+    "memory_mib": 40960,
+    "pci": {"device": "20b0"},
+    "compute_capability": {"major": 8, "minor": 0},
+    "mig": {"capable": True, "profiles_supported": ["1g.5gb", "3g.20gb"]},
 }
 
 
@@ -87,22 +89,19 @@ async def known(fleet: Fleet) -> None:
 
 
 async def free_card(api: Api, node: str, number: int) -> str:
-    address = f"0000:{number + 16:02x}:00.0"
-    name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
-    kind = {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind}
-    await api.create(GPUDEVICE.path(), {**kind, "metadata": {"name": name, "labels": {names.LABEL_VENDOR: "nvidia"}}})
-    hardware = {**A100, "pci": {**A100["pci"], "address": address}}  # type: ignore[dict-item]
-    status = {"nodeName": node, "inventoryID": f"{node}-{address}", "managed": True, "hardware": hardware}
-    await api.status(GPUDEVICE, name, status)
-    return name
+    meta = {"labels": {names.LABEL_VENDOR: "nvidia"}}
+    found = card(node, number + 16, managed=True, hardware=A100, meta=meta)
+    await api.create(GPUDEVICE.path(), manifest(found))
+    await api.status(GPUDEVICE, found.name, status(found))
+    return found.name
 
 
 def in_pool(pool: str, **more: Any) -> dict[str, Any]:
-    return {"poolRef": {"name": pool, "resource": names.resource_name(pool)}, "state": "Assigned", **more}
+    return {"poolRef": body(pool_ref(pool)), "state": "Assigned", **more}
 
 
 def serving(name: str) -> dict[str, Any]:
-    return {"podUID": f"uid-{name}", "namespace": "team", "pod": name, "container": "main", "slots": 1}
+    return body(allocation(name, f"uid-{name}"))
 
 
 @asynccontextmanager
@@ -118,8 +117,8 @@ async def node_of_cards(plane: Plane, api: Api) -> AsyncIterator[Fleet]:
     made = Fleet(plane, api, node, cards)
     await known(made)
     yield made
-    for card in cards:
-        await api.client.request("DELETE", GPUDEVICE.path(name=card))
+    for name in cards:
+        await api.client.request("DELETE", GPUDEVICE.path(name=name))
     await api.client.request("DELETE", f"/api/v1/nodes/{node}")
 
 

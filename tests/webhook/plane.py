@@ -25,7 +25,9 @@ from controllers.runtime.errors import ApiError, NotFound
 from sim.controlplane.ports import free_ports
 from sim.module.balancer import Backend, Balancer, Probing
 from sim.module.identities import kubeconfig_for
-from tests.kit import planes
+from tests.kit import manifests, planes
+from tests.kit.manifests import manifest
+from tests.kit.objects import card
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -187,10 +189,12 @@ class Api:
         self.client = client
 
     async def create(self, path: str, body: Any, query: dict[str, str] | None = None) -> dict[str, Any]:
-        return orjson.loads(await self.client.request("POST", path, body=body, query=query))
+        made: dict[str, Any] = orjson.loads(await self.client.request("POST", path, body=body, query=query))
+        return made
 
     async def get(self, path: str) -> dict[str, Any]:
-        return orjson.loads(await self.client.request("GET", path))
+        found: dict[str, Any] = orjson.loads(await self.client.request("GET", path))
+        return found
 
     async def status(self, resource: Any, name: str, status: dict[str, Any]) -> None:
         await self.client.merge(resource, name, {"status": status}, manager="test", subresource="status")
@@ -209,8 +213,7 @@ class Api:
         return True
 
     async def pool(self, name: str, **spec: Any) -> str:
-        body = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": {"name": name}, "spec": spec}
-        await self.create(GPUPOOL.path(), body)
+        await self.create(GPUPOOL.path(), manifest({"metadata": {"name": name}, "spec": spec}, GPUPOOL))
         return name
 
     async def node(self, name: str, pool: str, cards: int, **labels: str) -> list[str]:
@@ -225,21 +228,10 @@ class Api:
         return list(await asyncio.gather(*(self.card(name, pool, number) for number in range(cards))))
 
     async def card(self, node: str, pool: str, number: int) -> str:
-        address = f"0000:{number + 16:02x}:00.0"
-        name = f"{node}-{address.replace(':', '-').replace('.', '-')}"
-        meta = {"name": name, "annotations": {names.ASSIGNMENT: pool}}
-        await self.create(
-            GPUDEVICE.path(), {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind, "metadata": meta}
-        )
-        status = {
-            "nodeName": node,
-            "inventoryID": f"{node}-{address}",
-            "state": "Assigned",
-            "poolRef": {"name": pool, "resource": names.resource_name(pool)},
-            "published": {"pool": pool, "configVersion": "1", "slots": 1},
-        }
-        await self.status(GPUDEVICE, name, status)
-        return name
+        made = card(node, number + 16, pool=pool, hardware=None)
+        await self.create(GPUDEVICE.path(), manifest(made))
+        await self.status(GPUDEVICE, made.name, manifests.status(made))
+        return made.name
 
     async def cards(self, pool: str) -> list[dict[str, Any]]:
         items = (await self.get(GPUDEVICE.path()))["items"]

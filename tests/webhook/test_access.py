@@ -10,6 +10,7 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.errors import Busy, RuntimeFault, Unreachable
+from tests.kit.objects import namespace
 from tests.webhook import world
 from webhook import access, grants
 from webhook.access import NOT_ASKED, Subject, Use
@@ -26,7 +27,7 @@ REPLICA_SET = UserInfo(
 def judged(lists: dict[str, Any], *, user: UserInfo | None = JANE, use: Use = NOT_ASKED) -> str:
     """Empty where it is allowed, else what the refused reads."""
     found = access.judge(
-        world.pool(access=lists), namespace="team", labels=world.namespace("team"), account="", user=user, use=use
+        world.pool(access=lists), namespace="team", labels=namespace("team"), account="", user=user, use=use
     )
     return found.message if found else ""
 

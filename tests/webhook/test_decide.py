@@ -11,6 +11,7 @@ from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from controllers.domain import fits
+from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
 from webhook import access, validate
 from webhook.decide import View, decide
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def view(
     pool: GPUPool | None, *shelves: Shelf, unseen: int = 0, settings: Settings | None = None, **labels: str
 ) -> View:
-    found = world.namespace("team", **labels)
+    found = namespace("team", **labels)
     return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings())
 
 
@@ -226,10 +227,8 @@ def test_a_pool_that_is_going_gives_nothing() -> None:
 
 
 def test_capacity_is_told_in_numbers() -> None:
-    used = world.device(
-        "n1", 0, allocations=[{"podUID": "u", "namespace": "x", "pod": "p", "container": "c", "slots": 1}]
-    )
-    reserved = world.device("n1", 1, reservations=[world.promise("r")])
+    used = world.device("n1", 0, allocations=[allocation()])
+    reserved = world.device("n1", 1, reservations=[reservation("r")])
     broken = world.device("n1", 2, conditions=[{"type": "Faulted", "status": "True", "reason": "Xid"}])
     shelf = world.shelf_of(world.node("n1"), [used, reserved, broken, world.device("n1", 3)])
     message = refused(world.pod(2), view(world.pool(), shelf))

@@ -11,6 +11,7 @@ from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
+from tests.kit.objects import namespace, reservation
 from tests.webhook import world
 from webhook import access, admission, decide, shortage, validate
 from webhook.access import Use
@@ -28,7 +29,7 @@ def decided(pool: Any, units: Any = 1, **limits: str) -> Denied | None:
     ask = validate.asked(request.pod.spec)
     if not isinstance(ask, Ask):
         return ask
-    view = decide.View(pool, ("inference", POOL), world.namespace("team"), 0, (), Settings())
+    view = decide.View(pool, ("inference", POOL), namespace("team"), 0, (), Settings())
     found = decide.decide(request, ask, view, request_id="r")
     return found if isinstance(found, Denied) else None
 
@@ -37,7 +38,7 @@ def fragmented() -> Denied:
     shelves = [
         world.shelf_of(
             world.node(f"n{at}"),
-            [world.device(f"n{at}", n, reservations=[world.promise(f"{at}{n}")] if n > 1 else []) for n in range(4)],
+            [world.device(f"n{at}", n, reservations=[reservation(f"{at}{n}")] if n > 1 else []) for n in range(4)],
         )
         for at in range(2)
     ]

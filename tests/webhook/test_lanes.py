@@ -13,6 +13,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from controllers.runtime.errors import Busy, Conflict
+from tests.kit.objects import allocation, reservation
 from tests.webhook import world
 from webhook.admission import Admission
 from webhook.lanes import TRIES
@@ -131,9 +132,9 @@ async def test_pods_over_two_cards_in_any_order_all_come_through() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"reservations": [world.promise("other", slots=8)]},
+        {"reservations": [reservation("other", slots=8)]},
         {"published": {"pool": "a", "configVersion": "2", "slots": 1}},
-        {"allocations": [{"podUID": "u", "namespace": "x", "pod": "p", "container": "c", "slots": 7}]},
+        {"allocations": [allocation(slots=7)]},
     ],
 )
 async def test_who_finds_no_room_when_its_turn_comes_has_to_choose_again(change: Any) -> None:
@@ -176,7 +177,7 @@ async def test_a_lost_race_is_counted_once() -> None:
     server = Server(caches, card)
     nobody: Any = None
     made = Admission(nobody, caches, server.snapshot, reserver(server), Settings)
-    server.meanwhile = lambda: server.change("n1-1", reservations=[world.promise("other")])
+    server.meanwhile = lambda: server.change("n1-1", reservations=[reservation("other")])
     before = CONFLICTS._value.get()
 
     assert await made._reserve(REQUEST, granted("r0", card)) is False
@@ -186,8 +187,8 @@ async def test_a_lost_race_is_counted_once() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"allocations": [{"podUID": "u", "namespace": "x", "pod": "p", "container": "c", "slots": 3}]},
-        {"reservations": [world.promise("r0"), world.promise("other", slots=3)]},
+        {"allocations": [allocation(slots=3)]},
+        {"reservations": [reservation("r0"), reservation("other", slots=3)]},
         {"state": "Assigned"},
     ],
 )

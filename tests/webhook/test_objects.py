@@ -16,6 +16,7 @@ from controllers.api import names
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from controllers.runtime.errors import NotFound, Unreachable
+from tests.kit.objects import allocation
 from tests.webhook import world
 from tests.webhook.test_review import NOT_REVIEWS, json_values
 from webhook.access import Use
@@ -62,7 +63,7 @@ def objects(client: Any = None, *, synced: bool = True) -> Objects:
         caches.pools.saw(pool)
     caches.nodes.saw(world.node("n1"))
     world.snapshot(caches)
-    serving = {"podUID": "u", "namespace": "team", "pod": "train", "container": "c", "slots": 1}
+    serving = allocation("train")
     caches.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, allocations=[serving]))
     caches.devices.saw(world.device("n1", 2, pool=None, hardware={"pci": PCI}))
     caches.devices.synced = synced
@@ -97,7 +98,7 @@ def word_of(response: dict[str, Any]) -> str:
 # --- one by one -----------------------------------------------------------------------------------
 
 FAULT = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": "XID 79."}
-SERVING = {"podUID": "u", "namespace": "team", "pod": "train", "container": "c", "slots": 1}
+SERVING = allocation("train")
 BUSY = {"allocations": [SERVING]}
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.domain.fits import Wants
+from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from webhook import place
 from webhook.place import Rules
@@ -34,7 +35,7 @@ def choose(
 def shelf(name: str, free: int, taken: int = 0, **labels: str) -> Shelf:
     cards = [world.device(name, number) for number in range(free)]
     cards += [
-        world.device(name, 100 + number, reservations=[world.promise(f"{name}{number}")]) for number in range(taken)
+        world.device(name, 100 + number, reservations=[reservation(f"{name}{number}")]) for number in range(taken)
     ]
     return world.shelf_of(world.node(name, **labels), cards)
 
@@ -72,14 +73,13 @@ def test_slots_in_flight_are_not_free() -> None:
     card = world.device("n", 1, slots=2)
     taken = world.shelf_of(world.node("n"), [card], **{card.name: {"r1": 1}})
     assert (taken.free, taken.held) == (1, 1)
-    shown = world.device("n", 1, slots=2, reservations=[world.promise("r1")])
+    shown = world.device("n", 1, slots=2, reservations=[reservation("r1")])
     both = world.shelf_of(world.node("n"), [shown], **{shown.name: {"r1": 1}})
     assert (both.free, both.held) == (1, 0)
 
 
 def test_a_reservation_whose_card_another_pod_got_keeps_a_slot_of_the_node() -> None:
-    allocation = {"podUID": "u", "namespace": "x", "pod": "p", "container": "c", "slots": 1}
-    displaced = world.device("n", 1, reservations=[world.promise("r1")], allocations=[allocation])
+    displaced = world.device("n", 1, reservations=[reservation("r1")], allocations=[allocation()])
     entry = world.shelf_of(world.node("n"), [displaced, world.device("n", 2)])
     assert entry.free == 0
     assert choose([entry], 1, SPREAD) is None
@@ -120,11 +120,9 @@ def test_a_placement_never_takes_more_than_is_free(spec: Any, units: int, rules:
                 name,
                 index,
                 slots=card["slots"],
-                reservations=[world.promise(f"r{k}", slots=slots) for k, slots in enumerate(card["taken"])],
-                allocations=[{"podUID": "u", "namespace": "x", "pod": "p", "container": "c", "slots": card["used"]}]
-                if card["used"]
-                else [],
-                conditions=[{"type": "Faulted", "status": "True", "reason": "X"}] if card["faulted"] else [],
+                reservations=[reservation(f"r{k}", slots=slots) for k, slots in enumerate(card["taken"])],
+                allocations=[allocation(slots=card["used"])] if card["used"] else [],
+                conditions=[condition("Faulted")] if card["faulted"] else [],
             )
             devices.append(made)
             if card["held"]:

@@ -12,6 +12,7 @@ import pytest
 from controllers.api.settings import Settings
 from controllers.domain.clock import seconds
 from controllers.runtime.errors import Busy, Conflict, NotFound
+from tests.kit.objects import condition, reservation
 from tests.webhook import world
 from webhook.admission import TRIES, Admission
 from webhook.place import Placement, Share
@@ -76,7 +77,7 @@ async def test_a_newer_version_of_the_same_card_is_used() -> None:
 
 async def test_the_promise_to_a_pod_that_is_bound_is_replaced() -> None:
     caches, written = world.stores(), Written()
-    kept = [world.promise("r1"), world.promise("r2")]
+    kept = [reservation("r1"), reservation("r2")]
     card = world.device("n1", 1, slots=4, reservations=kept)
     caches.devices.saw(card)
     caches.pods.saw(world.stored_pod("elsewhere", "n2", request="r1"))
@@ -93,7 +94,7 @@ async def test_what_changes_after_the_decision_is_not_written_over() -> None:
     task = asyncio.ensure_future(reserver(caches, written).reserve(REQUEST, granted(card), 15))
     await asyncio.sleep(0)
     # Another replica was faster, and the watch tells it just before our write leaves.
-    taken = world.device("n1", 1, reservations=[world.promise("r1")])
+    taken = world.device("n1", 1, reservations=[reservation("r1")])
     caches.devices.saw(replace(taken, metadata=replace(taken.metadata, resource_version="8")))
     await task
     assert written.merges[0].resource_version == "1"
@@ -101,16 +102,16 @@ async def test_what_changes_after_the_decision_is_not_written_over() -> None:
 
 STATUS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "free": ({}, "Assigned", []),
-    "reserved": ({"reservations": [world.promise("r1")]}, "Reserved", ["r1"]),
-    "expired": ({"reservations": [world.promise("r1", until=world.NOW - 1)]}, "Assigned", []),
+    "reserved": ({"reservations": [reservation("r1")]}, "Reserved", ["r1"]),
+    "expired": ({"reservations": [reservation("r1", until=world.NOW - 1)]}, "Assigned", []),
     "one of two": (
-        {"reservations": [world.promise("r1", until=world.NOW - 1), world.promise("r2")]}, "Reserved", ["r2"],
+        {"reservations": [reservation("r1", until=world.NOW - 1), reservation("r2")]}, "Reserved", ["r2"],
     ),
     "faulted": (
-        {"conditions": [{"type": "Faulted", "status": "True", "reason": "X"}], "reservations": [world.promise("r1")]},
+        {"conditions": [condition("Faulted")], "reservations": [reservation("r1")]},
         "Faulted", ["r1"],
     ),
-    "in no pool": ({"poolRef": None}, "Unassigned", []),
+    "in no pool": ({"pool_ref": None}, "Unassigned", []),
 }  # fmt: skip
 
 

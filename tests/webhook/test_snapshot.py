@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.objects import namespace, reservation
 from tests.webhook import world
 from webhook import metrics
 from webhook.place import Placement, Share, Shelf
@@ -84,7 +85,7 @@ def test_what_is_kept_is_what_would_be_made_anew(script: list[Any]) -> None:
 def _play(stores: Stores, step: Any, version: int, now: float) -> float:
     match step:
         case "device", node, number, pool, promises, withdrawn:
-            kept = [world.promise(request, until=world.NOW + seconds) for request, seconds in promises]
+            kept = [reservation(request, until=world.NOW + seconds) for request, seconds in promises]
             offer = {"published": None} if withdrawn else {}
             made = world.device(node, number, pool=pool, reservations=kept, **offer)
             stores.devices.saw(versioned(made, version))
@@ -131,7 +132,7 @@ def test_what_is_held_is_not_free_until_released() -> None:
 
 def test_a_reservation_ends_by_the_clock_alone() -> None:
     stores, snapshot = ready()
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[world.promise("r1", until=world.NOW + 5)]), 3))
+    stores.devices.saw(versioned(world.device("n0", 0, reservations=[reservation("r1", until=world.NOW + 5)]), 3))
     assert free(snapshot, world.NOW + 4.9) == 0
     assert free(snapshot, world.NOW + 5.1) == 1
 
@@ -143,7 +144,7 @@ def unseen(stores: Stores, snapshot: Snapshot, at: float) -> int:
 
 def test_reservations_count_as_unseen_after_their_grace_until_their_pod_or_end() -> None:
     stores, snapshot = ready()
-    both = [world.promise("r1", until=world.NOW + 15), world.promise("r2", until=world.NOW + 15, namespace="other")]
+    both = [reservation("r1", until=world.NOW + 15), reservation("r2", until=world.NOW + 15, namespace="other")]
     stores.devices.saw(versioned(world.device("n0", 0, reservations=both), 3))
     # The same request on a second card is one request.
     stores.devices.saw(versioned(world.device("n0", 1, reservations=both[:1]), 3))
@@ -156,9 +157,9 @@ def test_reservations_count_as_unseen_after_their_grace_until_their_pod_or_end()
 
 def test_a_reservation_that_was_seen_or_ended_is_not_unseen() -> None:
     stores, snapshot = ready()
-    made = world.promise("r1", until=world.NOW + 15)
+    made = reservation("r1", until=world.NOW + 15)
     stores.devices.saw(versioned(world.device("n0", 0, reservations=[made]), 3))
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[{**made, "seen": True}]), 4))
+    stores.devices.saw(versioned(world.device("n0", 0, reservations=[replace(made, seen=True)]), 4))
     assert unseen(stores, snapshot, world.NOW + 4) == 0
     stores.devices.saw(versioned(world.device("n0", 0, reservations=[made]), 5))
     stores.devices.saw(versioned(world.device("n0", 0), 6))
@@ -167,7 +168,7 @@ def test_a_reservation_that_was_seen_or_ended_is_not_unseen() -> None:
 
 def test_unreadable_times_of_a_reservation_hold_nothing() -> None:
     stores, snapshot = ready()
-    odd = {**world.promise("r1"), "expiresAt": "soon"}
+    odd = replace(reservation("r1"), expires_at="soon")
     stores.devices.saw(versioned(world.device("n0", 0, reservations=[odd]), 3))
     assert free(snapshot) == 1
     assert unseen(stores, snapshot, world.NOW + 4) == 0
@@ -177,7 +178,7 @@ def test_pods_of_the_pool_that_are_bound_take_slots() -> None:
     stores, snapshot = ready()
     stores.pods.saw(versioned(world.stored_pod("p", "n0"), 3))
     assert free(snapshot) == 0
-    bound_and_reserved = [world.promise("r1")]
+    bound_and_reserved = [reservation("r1")]
     stores.devices.saw(versioned(world.device("n0", 1, reservations=bound_and_reserved), 4))
     stores.pods.saw(versioned(world.stored_pod("p", "n0", request="r1", devices="n0-0000:01:00.0"), 5))
     assert free(snapshot) == 1
@@ -194,7 +195,7 @@ def test_a_bound_pod_takes_a_slot_of_each_pool_that_it_asks_for() -> None:
 
 def test_what_was_reserved_for_a_pod_that_is_bound_elsewhere_is_free() -> None:
     stores, snapshot = ready()
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[world.promise("r1")]), 3))
+    stores.devices.saw(versioned(world.device("n0", 0, reservations=[reservation("r1")]), 3))
     stores.pods.saw(versioned(world.stored_pod("p", None, request="r1"), 4))
     assert free(snapshot) == 0
     stores.pods.saw(versioned(world.stored_pod("p", "n1", request="r1"), 5))
@@ -211,7 +212,7 @@ def test_a_pool_that_is_divided_otherwise_is_counted_anew() -> None:
 
 def test_labels_of_a_namespace_come_with_the_view() -> None:
     stores, snapshot = ready()
-    stores.namespaces.saw(versioned(world.namespace("team", gpu="yes"), 3))
+    stores.namespaces.saw(versioned(namespace("team", gpu="yes"), 3))
     found = snapshot.view("a", "team", world.NOW).namespace
     assert found is not None
     assert found.metadata.labels == {"gpu": "yes"}

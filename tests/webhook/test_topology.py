@@ -11,22 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api.gpudevice import GPUDevice
+from tests.kit.objects import address, reservation
 from tests.webhook import world
 from tests.webhook.test_place import PACK, SPREAD, choose
 from webhook import place, topology
 from webhook.place import Shelf
 
 
-def address(number: int) -> str:
-    return f"0000:{number:02x}:00.0"
-
-
 def card(
     number: int, *, numa: int | None = None, peers: Any = (), taken: bool = False, name: str = "n", slots: int = 1
 ) -> GPUDevice:
-    pci = {"vendor": "10de", "device": "20b0", "class": "0302", "address": address(number)}
-    hardware = {"pci": pci, "numaNode": numa, "nvlink": {"peers": [address(peer) for peer in peers if peer != number]}}
-    promises = [world.promise(f"r{number}", slots=slots)] if taken else []
+    linked = [address(peer) for peer in peers if peer != number]
+    hardware = {"pci": {"device": "20b0"}, "numa_node": numa, "nvlink": {"peers": linked}}
+    promises = [reservation(f"r{number}", slots=slots)] if taken else []
     return world.device(name, number, hardware=hardware, reservations=promises, slots=slots)
 
 

@@ -14,6 +14,7 @@ from controllers.api.record import adapter, to_json
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp
 from controllers.domain.waiting import Waiting, waiting
+from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook import place, validate
 from webhook.decide import decide
@@ -85,7 +86,7 @@ def test_a_pod_waits_from_the_moment_its_reservation_ends_until_it_has_another()
     stores, made = caches(2)
     stores.pods.saw(pod("old"))
     for version, until in ((20, 5.0), (21, 30.0)):
-        promise = {**world.promise("r-old", until=world.NOW + until), "seen": True}
+        promise = reservation("r-old", until=world.NOW + until, seen=True)
         card = world.device("n1", 0, reservations=[promise])
         stores.devices.saw(adapter(type(card)).validate_python(newer(to_json(card), version)))
         assert made.view("a", "team", world.NOW + until - 0.1).waiting == ()

@@ -10,13 +10,13 @@ import orjson
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import AllocationSpec, GPUPool, TimeSlice
-from controllers.api.kube import Namespace, Node
-from controllers.api.record import adapter
+from controllers.api.kube import Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod as Pod
-from controllers.domain.clock import stamp_exact
 from controllers.domain.slots import account
-from controllers.runtime.store import Store
+from tests.kit import objects, pods
+from tests.kit.objects import NOW
+from tests.kit.storage import cache
 from webhook import review
 from webhook.place import shelf
 from webhook.snapshot import Snapshot, Stores
@@ -24,53 +24,25 @@ from webhook.snapshot import Snapshot, Stores
 if TYPE_CHECKING:
     from webhook.place import Shelf
 
-NOW = 1_800_000_000.0
 POOL = "a"
 
 
 def device(node: str, number: int, *, pool: str | None = POOL, slots: int = 1, **status: Any) -> GPUDevice:
-    """A card of a pool that is offered."""
-    inventory_id = f"{node}-0000:{number:02x}:00.0"
-    base: dict[str, Any] = {"nodeName": node, "inventoryID": inventory_id, "state": "Assigned"}
-    annotations = {}
-    if pool:
-        annotations[names.ASSIGNMENT] = pool
-        base |= {"poolRef": {"name": pool, "resource": names.resource_name(pool)}}
-        base |= {"published": {"pool": pool, "configVersion": "1", "slots": slots}}
-    meta = {"name": f"{node}-{number}", "uid": f"u-{node}-{number}", "resourceVersion": "1", "annotations": annotations}
-    return adapter(GPUDevice).validate_python({"metadata": meta, "status": base | status})
-
-
-def promise(
-    request: str, *, until: float = NOW + 10, since: float = NOW, namespace: str = "team", slots: int = 1
-) -> dict[str, Any]:
-    """A reservation as it is stored."""
-    return {
-        "requestID": request, "namespace": namespace, "pod": "p", "slots": slots,
-        "since": stamp_exact(since), "expiresAt": stamp_exact(until),
-    }  # fmt: skip
+    """A card of a pool that is offered, with a short name."""
+    meta = {"name": f"{node}-{number}", "uid": f"u-{node}-{number}", "resource_version": "1"}
+    told = {"hardware": None, "state": "Assigned", **status}
+    return objects.card(node, number, pool=pool, slots=slots, meta=meta, **told)
 
 
 def node(name: str, *, pool: str = POOL, ready: bool = True, taints: list[Any] | None = None, **labels: str) -> Node:
     """A node of a pool."""
-    meta = {"name": name, "labels": {names.pool_node_label(pool): "", **labels}}
-    status = {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}
-    return adapter(Node).validate_python({"metadata": meta, "spec": {"taints": taints or []}, "status": status})
+    return objects.node(name, ready=ready, labels={names.pool_node_label(pool): "", **labels}, taints=taints or [])
 
 
 def pool(name: str = POOL, *, conditions: dict[str, str] | None = None, **spec: Any) -> GPUPool:
-    """A pool."""
-    found = [
-        {"type": kind, "status": "True", "reason": "Because", "message": text}
-        for kind, text in (conditions or {}).items()
-    ]
-    body = {"metadata": {"name": name}, "spec": spec, "status": {"conditions": found}}
-    return adapter(GPUPool).validate_python(body)
-
-
-def namespace(name: str, **labels: str) -> Namespace:
-    """A namespace."""
-    return adapter(Namespace).validate_python({"metadata": {"name": name, "labels": labels}})
+    """A pool; `conditions` are messages of what holds for it."""
+    found = [objects.condition(kind, reason="Because", message=text) for kind, text in (conditions or {}).items()]
+    return objects.pool(name, conditions=found, **spec)
 
 
 def stored_pod(
@@ -84,12 +56,8 @@ def stored_pod(
     label: str | None = None,
 ) -> Pod:
     """A pod as the cache shows it; `label`: the pool that admitted it, where it is another than it asks for."""
-    meta = {
-        "name": name, "namespace": "team", "uid": f"pod-{name}", "labels": {names.LABEL_POOL: label or pool},
-        "annotations": {names.REQUEST_ID: request, names.DEVICES: devices},
-    }  # fmt: skip
-    spec = {"nodeName": node_name, "containers": [container({names.resource_name(pool): str(units)})]}
-    return adapter(Pod).validate_python({"metadata": meta, "spec": spec})
+    more = {"devices": devices, "pool": pool, "label": label, "nodeName": node_name}
+    return pods.pod(name, units, request=request, phase="", **more)
 
 
 def container(limits: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -138,10 +106,7 @@ def shelf_of(the_node: Node | None, cards: list[GPUDevice], pods: list[Pod] | No
 
 def stores() -> Stores:
     """Empty caches that count as filled."""
-    made = Stores(Store("GPUPool"), Store("GPUDevice"), Store("Node"), Store("Namespace"), Store("Pod"))
-    for store in (made.pools, made.devices, made.nodes, made.namespaces, made.pods):
-        store.replace([], 1)
-    return made
+    return Stores(*(cache(kind) for kind in ("GPUPool", "GPUDevice", "Node", "Namespace", "Pod")))
 
 
 def snapshot(caches: Stores, settings: Settings | None = None) -> Snapshot:

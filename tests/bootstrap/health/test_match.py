@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from controllers.api.gpudevice import GPUDevice, GPUDeviceStatus, Hardware, Pci
+from controllers.api.gpudevice import GPUDevice
 from controllers.api.meta import ObjectMeta
 from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.text import CardSample
+from tests.kit.objects import card
 
 
 def device(name: str, address: str, uuid: str | None = None) -> GPUDevice:
-    pci = Pci(vendor="10de", device="20b0", class_="0302", address=address)
-    status = GPUDeviceStatus(hardware=Hardware(uuid=uuid, pci=pci))
-    return GPUDevice(metadata=ObjectMeta(name=name), status=status)
+    return card("n", address, meta={"name": name}, hardware={"uuid": uuid})
 
 
 def test_by_uuid_else_by_address():

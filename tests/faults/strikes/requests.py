@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names, resources
 from tests.faults import plans
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SLOW: Final = 0.6 * REQUEST_TIMEOUT
 """Late, but an answer."""
 EVER: Final = 3600.0
+When = Literal["before", "after"]
 
 
 def kill(ground: Ground, plan: Plan, strike: Strike) -> None:
@@ -33,7 +34,7 @@ def kill(ground: Ground, plan: Plan, strike: Strike) -> None:
             strike.spawn(ground.delete(resources.LEASE, FULL[plan.process], names.NAMESPACE))
         raise Reset  # what was not passed on yet never is
 
-    when = "before" if plan.fault == "kill-before" else "after"
+    when: When = "before" if plan.fault == "kill-before" else "after"
     ground.taps[plan.process].on_request(plan.thing, when, hook)
 
 
@@ -41,7 +42,7 @@ def answer(ground: Ground, plan: Plan, strike: Strike) -> None:
     """Another answer than the API server's, none, or a late one; once."""
     tap = ground.taps[plan.process]
     how, _, after = plan.fault.removeprefix("read-").partition("-")
-    when = "after" if after == "after" else "before"
+    when: When = "after" if after == "after" else "before"
 
     def struck(exchange: Exchange) -> bool:
         if found := spelled(exchange) == plan.thing:

@@ -26,7 +26,7 @@ class Strike:
     ended: float = 0.0
     """When it was over, monotonic."""
     undo: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    tasks: set[asyncio.Future[None]] = field(default_factory=set)
     error: str = ""
     every_step: Callable[[], Awaitable[None]] | None = None
     """Done before each of people's steps from then on."""
@@ -42,12 +42,12 @@ class Strike:
 
     def spawn(self, work: Awaitable[None]) -> None:
         """Let it go on beside the workload."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._over)
+        self.tasks.add(task)
 
-        async def guarded() -> None:
-            await work
-            self.ended = time.monotonic()
-
-        self.tasks.add(asyncio.ensure_future(guarded()))
+    def _over(self, _: asyncio.Future[None]) -> None:
+        self.ended = time.monotonic()
 
     async def heal(self) -> None:
         """End it; raises what went wrong with the fault itself."""

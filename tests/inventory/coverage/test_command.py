@@ -27,7 +27,8 @@ from controllers.runtime.errors import Gone
 from sim import controlplane
 from tests.inventory.coverage.test_models import NEW
 from tests.inventory.coverage.world import H100, HOST_VGA, NFD, labels, labels_of, nfd_object
-from tests.inventory.plane import CRD, Plane, card
+from tests.inventory.plane import CRD, Plane
+from tests.kit.reports import feature, reported
 from tests.templates import harness
 from tests.tools.apiserver import Server
 from tests.tools.faultproxy import FaultProxy
@@ -53,8 +54,8 @@ async def reports(plane: Plane) -> None:
     await plane.put(resources.NODEFEATURE, nfd_object("strange", [STRANGE]))
     await plane.put(resources.NODEFEATURE, nfd_object("cpu", [HOST_VGA], driver=False))
     for name in ("fine", "edited"):
-        await plane.report(name, [card(0), card(1)])
-    await plane.report("strange", [card(0, **NEW)])
+        await plane.report(name, [reported(0), reported(1)])
+    await plane.report("strange", [reported(0, **NEW)])
 
 
 def manifest() -> dict[str, Any]:
@@ -464,12 +465,9 @@ def test_without_nfd_and_with_reports_of_another_form(cluster: Path, tmp_path: P
     async def odd(plane: Plane) -> None:
         await plane.client.create(CRD, loose, manager="test")
         await plane.until(lambda: plane._served(resources.NODEFEATURE.path()), "the kind")
-        bad = {
-            "metadata": {"name": "fine", "namespace": NFD, "labels": {names.NFD_NODE_NAME: "fine"}},
-            "spec": {"features": 7},
-        }
+        bad = feature("fine", "fine", 7, namespace=NFD)
         await plane.put(resources.NODEFEATURE, bad)
-        await plane.report("fine", [card(0), card(1)])
+        await plane.report("fine", [reported(0), reported(1)])
 
     async def restore(plane: Plane) -> None:
         for name in NFD_CRDS:

@@ -33,7 +33,7 @@ from tests.inventory.coverage.world import (
     reasons,
     the_only,
 )  # fmt: skip
-from tests.inventory.plane import card
+from tests.kit.reports import reported
 
 
 def with_node(seen: Seen, **labelled: str | None) -> Seen:
@@ -134,7 +134,7 @@ def test_a_card_without_a_gpudevice() -> None:
 
 def test_a_gpudevice_that_no_report_names() -> None:
     seen = good()
-    wide = agent_report(found=[card(0), card(1), card(2)])
+    wide = agent_report(found=[reported(0), reported(1), reported(2)])
     found = devices(NODE, wide)
     result = compare(replace(seen, devices=found, inventories=(inventory(NODE, found),)))
 
@@ -155,7 +155,7 @@ def test_a_gpudevice_that_nobody_of_us_made() -> None:
 
 
 def test_an_incomplete_card_says_what_is_missing() -> None:
-    said = agent_report(found=[card(0, uuid="", memory_mib="x"), card(1)])
+    said = agent_report(found=[reported(0, uuid="", memory_mib="x"), reported(1)])
     seen = good(agent=said)
     reading = cards.read(said)
     assert reading is not None
@@ -179,7 +179,7 @@ def test_a_card_that_nobody_judged_yet() -> None:
 
 
 def test_another_card_in_the_slot_of_the_recorded_one() -> None:
-    said = agent_report(found=[card(0, uuid="GPU-aaaaaaaa"), card(1, device="2331")])
+    said = agent_report(found=[reported(0, uuid="GPU-aaaaaaaa"), reported(1, device="2331")])
     result = compare(replace(good(), reports=(nfd_report(), said)))
 
     found = [finding for finding in of_node(result).findings if finding.reason == "CardOutdated"]
@@ -189,14 +189,14 @@ def test_another_card_in_the_slot_of_the_recorded_one() -> None:
 
 
 def test_the_agent_and_nfd_count_differently() -> None:
-    fewer = good(agent=agent_report(found=[card(0)]))
+    fewer = good(agent=agent_report(found=[reported(0)]))
     finding = the_only(of_node(compare(fewer)))
     assert (finding.reason, finding.found, finding.expected) == (
         "CountDiffers", "1 in the agent's report", "2, as NFD sees",
     )  # fmt: skip
     assert "the log of the agent" in finding.todo
 
-    more = good(agent=agent_report(found=[card(0), card(1), card(2)]))
+    more = good(agent=agent_report(found=[reported(0), reported(1), reported(2)]))
     finding = the_only(of_node(compare(more)))
     assert (finding.reason, finding.found) == ("CountDiffers", "3 in the agent's report")
     assert "nfd-worker" in finding.todo
@@ -209,7 +209,7 @@ def test_virtual_functions_are_not_missed_as_cards(functions: int, fine: bool) -
     elements = [{**a2, "sriov_totalvfs": "16"}, *([a2] * (functions - 1))]
     one = {"device": "25b6", "product": "NVIDIA A2", "memory_mib": "15356", "compute_major": "8", "compute_minor": "6",
            "mig_capable": "false", "mig_mode": "", "mig_profiles": ""}  # fmt: skip
-    seen = good(agent=agent_report(found=[card(0, **one), card(0, address="0000:17:00.4", sriov="vf", **one)]))
+    seen = good(agent=agent_report(found=[reported(0, **one), reported(0, address="0000:17:00.4", sriov="vf", **one)]))
     given = labels(0) | world.labels_of(elements)
     seen = replace(seen, nodes=(node(given=given),), reports=(as_report(nfd_object(NODE, elements)), seen.reports[1]))
 
@@ -252,7 +252,7 @@ def test_a_report_from_before_the_last_boot() -> None:
 
 
 def test_a_reported_card_without_an_address() -> None:
-    said = agent_report(found=[card(0), card(1), card(2, address="")])
+    said = agent_report(found=[reported(0), reported(1), reported(2, address="")])
 
     finding = the_only(of_node(compare(good(agent=said))))
     assert finding.reason == "CardsUnreadable"

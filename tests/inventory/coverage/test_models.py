@@ -26,7 +26,7 @@ from tests.inventory.coverage.world import (
     node,
     our_rule,
 )
-from tests.inventory.plane import card
+from tests.kit.reports import reported
 
 ROOT = Path(__file__).resolve().parents[3]
 NEW = {"device": "2fff", "product": 'NVIDIA "X" \\ 900', "memory_mib": "183359", "compute_major": "13",
@@ -56,11 +56,11 @@ def pasted(file: str, entry: str) -> dict[Any, Model]:
 
 
 def test_known_models_are_not_mentioned() -> None:
-    assert compare(with_cards(card(0), card(1))).models == ()
+    assert compare(with_cards(reported(0), reported(1))).models == ()
 
 
 def test_an_unknown_model_comes_with_an_entry_that_the_catalogue_reads() -> None:
-    seen = also(with_cards(card(0, **NEW), card(1, **NEW)), with_cards(card(0, **NEW), name="gpu-02"))
+    seen = also(with_cards(reported(0, **NEW), reported(1, **NEW)), with_cards(reported(0, **NEW), name="gpu-02"))
     result = compare(seen)
     found = the_model(seen)
 
@@ -80,7 +80,7 @@ def test_an_unknown_model_comes_with_an_entry_that_the_catalogue_reads() -> None
 
 
 def test_without_a_driver_the_entry_says_what_is_to_be_filled_in() -> None:
-    bare = card(0, device="2fff", product="", memory_mib="", uuid="", compute_major="", compute_minor="",
+    bare = reported(0, device="2fff", product="", memory_mib="", uuid="", compute_major="", compute_minor="",
                 mig_capable="", mig_mode="", mig_profiles="")  # fmt: skip
     seen = with_cards(bare)
     found = the_model(replace(seen, reports=(seen.reports[0], agent_report(found=[bare], driver=""))))
@@ -102,8 +102,8 @@ def test_without_an_agent_the_models_that_nfd_sees_are_judged() -> None:
 
 
 def test_a_vendor_that_nobody_knows_comes_with_an_entry_for_the_vendors() -> None:
-    strange = card(0, vendor="1d94", device="62b7", driver="hycu", product="BW100")
-    found = the_model(with_cards(card(1), strange))
+    strange = reported(0, vendor="1d94", device="62b7", driver="hycu", product="BW100")
+    found = the_model(with_cards(reported(1), strange))
 
     assert found.file == "controllers/domain/catalogue/vendors.toml"
     vendors = reading.vendors("vendors.toml", tomllib.loads(f"{(ROOT / found.file).read_text()}\n{found.entry}\n"))
@@ -121,14 +121,14 @@ def test_a_vendor_that_nobody_knows_comes_with_an_entry_for_the_vendors() -> Non
     ],
 )
 def test_a_card_that_contradicts_the_catalogue(change: dict[str, str], difference: str) -> None:
-    found = the_model(with_cards(card(0, **change)))
+    found = the_model(with_cards(reported(0, **change)))
 
     assert (found.problem, found.differences, found.entry) == ("Contradicts", (difference,), "")
 
 
 @pytest.mark.parametrize("product", ["H100 80GB HBM3", "nvidia h100 80gb hbm3"])
 def test_an_older_drivers_spelling_is_no_contradiction(product: str) -> None:
-    assert compare(with_cards(card(0, product=product))).models == ()
+    assert compare(with_cards(reported(0, product=product))).models == ()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_older_drivers_spelling_is_no_contradiction(product: str) -> None:
     [("157e", "NVIDIA A2", []), ("157e", "NVIDIA A16", ["Contradicts"]), ("", "NVIDIA A16", []), ("", "NVIDIA A2", [])],
 )
 def test_of_several_products_the_subsystem_tells_which(subsystem: str, product: str, problems: list[str]) -> None:
-    one = card(0, device="25b6", product=product, memory_mib="15356", compute_major="8", compute_minor="6",
+    one = reported(0, device="25b6", product=product, memory_mib="15356", compute_major="8", compute_minor="6",
                mig_capable="false", mig_mode="", mig_profiles="",
                subsystem_vendor="0x10de" if subsystem else "", subsystem_device=subsystem)  # fmt: skip
 
@@ -144,10 +144,10 @@ def test_of_several_products_the_subsystem_tells_which(subsystem: str, product: 
 
 
 def test_profiles_without_a_placement_are_told() -> None:
-    without = card(0, device="20b3", product="NVIDIA A100-SXM-64GB", memory_mib="65536", compute_major="8")
+    without = reported(0, device="20b3", product="NVIDIA A100-SXM-64GB", memory_mib="65536", compute_major="8")
     found = the_model(with_cards(without))
     assert (found.problem, found.entry) == ("Incomplete", "")
     assert "1g.10gb, 7g.80gb" in found.differences[0]
 
-    new = the_model(with_cards(card(0, mig_profiles="1g.10gb,9g.99gb")))
+    new = the_model(with_cards(reported(0, mig_profiles="1g.10gb,9g.99gb")))
     assert (new.problem, "9g.99gb" in new.differences[0]) == ("Incomplete", True)

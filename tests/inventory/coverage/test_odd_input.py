@@ -20,6 +20,7 @@ from controllers.inventory.coverage.records import Report, Seen
 from controllers.inventory.coverage.text import render
 from tests.data import facts
 from tests.inventory.coverage.world import NFD, NODE, as_report, good, node, our_rule
+from tests.kit.reports import feature
 
 ROOT = Path(__file__).resolve().parents[3]
 words = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
@@ -63,8 +64,7 @@ def clusters(draw: st.DrawFn) -> Seen:
     reports = []
     for name, namespace in ((NODE, NFD), (names.agent_feature(NODE), names.NAMESPACE), ("other", "default")):
         if draw(st.booleans()):
-            meta = {"name": name, "namespace": namespace, "labels": {names.NFD_NODE_NAME: NODE}}
-            reports.append(as_report({"metadata": meta, "spec": {"features": draw(features)}}))
+            reports.append(as_report(feature(name, NODE, draw(features), namespace=namespace)))
     given_labels = draw(st.dictionaries(owned.map(lambda key: names.PREFIX + key) | words, words, max_size=6))
     rules: Any = draw(st.none() | st.lists(words, max_size=2) | mapping)
     seen = good()

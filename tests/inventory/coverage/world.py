@@ -9,14 +9,15 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
+from controllers.api.meta import Condition
 from controllers.api.record import adapter, to_json
-from controllers.domain.clock import stamp
 from controllers.inventory import cards, rule
 from controllers.inventory.coverage.records import Report, Seen
 from controllers.inventory.coverage.result import Finding, NodeResult, Result
-from controllers.inventory.identity import device_name, inventory_id
 from controllers.inventory.rule import Rule
-from tests.inventory.plane import BOOT, card, report
+from tests.kit import objects
+from tests.kit.objects import BOOT
+from tests.kit.reports import feature, features, report, reported
 
 NODE = "gpu-01"
 NFD = "node-feature-discovery"
@@ -53,16 +54,12 @@ def labels_of(elements: list[dict[str, str]], *, driver: bool = True) -> dict[st
 def nfd_features(elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, Any]:
     """What nfd-worker reports of a node, as far as the rule looks."""
     modules = ["xfs", "ipmi_si", *(["nvidia", "nvidia_uvm"] if driver else [])]
-    return {
-        "attributes": {"kernel.version": {"elements": KERNEL}, "system.osrelease": {"elements": SYSTEM}},
-        "flags": {"kernel.loadedmodule": {"elements": {name: {} for name in modules}}},
-        "instances": {"pci.device": {"elements": [{"attributes": one} for one in elements]}},
-    }
+    told = features({"kernel.version": KERNEL, "system.osrelease": SYSTEM}, {"pci.device": elements})
+    return told | {"flags": {"kernel.loadedmodule": {"elements": {name: {} for name in modules}}}}
 
 
 def nfd_object(name: str, elements: list[dict[str, str]], *, driver: bool = True) -> dict[str, Any]:
-    meta = {"name": name, "namespace": NFD, "labels": {names.NFD_NODE_NAME: name}}
-    return {"metadata": meta, "spec": {"features": nfd_features(elements, driver=driver)}}
+    return feature(name, name, nfd_features(elements, driver=driver), namespace=NFD)
 
 
 def nfd_report(name: str = NODE, count: int = 2, **more: Any) -> Report:
@@ -75,31 +72,21 @@ def as_report(obj: dict[str, Any]) -> Report:
 
 
 def agent_report(name: str = NODE, found: list[dict[str, str]] | None = None, **more: Any) -> Report:
-    return as_report(report(name, [card(0), card(1)] if found is None else found, **more))
+    return as_report(report(name, [reported(0), reported(1)] if found is None else found, **more))
 
 
 def node(name: str = NODE, *, boot: str = BOOT, given: dict[str, str] | None = None) -> Node:
-    status = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": boot}}
-    found = labels() if given is None else given
-    return adapter(Node).validate_python({"metadata": {"name": name, "labels": found}, "status": status})
+    return objects.node(name, boot=boot, labels=labels() if given is None else given)
 
 
-def incomplete(message: str) -> dict[str, str]:
+def incomplete(message: str) -> Condition:
     """Condition InventoryIncomplete; False where there is no message."""
-    word = "True" if message else "False"
-    return {"type": "InventoryIncomplete", "status": word, "reason": "Some", "message": message,
-            "lastTransitionTime": stamp(0)}  # fmt: skip
+    return objects.condition("InventoryIncomplete", bool(message), message=message)
 
 
 def device(name: str, one: cards.Card, *, told: str = "") -> GPUDevice:
-    status = {
-        "nodeName": name,
-        "inventoryID": inventory_id(name, one.address),
-        "hardware": to_json(one.hardware) if one.hardware else None,
-        "conditions": [incomplete(told)],
-    }
-    meta = {"name": device_name(name, one.address)}
-    return adapter(GPUDevice).validate_python({"metadata": meta, "status": status})
+    hardware = to_json(one.hardware) if one.hardware else None
+    return objects.card(name, one.address, hardware=hardware, conditions=[incomplete(told)])
 
 
 def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
@@ -109,11 +96,7 @@ def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
 
 
 def inventory(name: str, found: tuple[GPUDevice, ...]) -> GPUNodeInventory:
-    listed = [{"name": one.name, "inventoryID": one.status.inventory_id, "address": "a"} for one in found]
-    status = {"hw": {"present": bool(listed), "devices": listed}}
-    return adapter(GPUNodeInventory).validate_python(
-        {"metadata": {"name": name}, "spec": {"nodeName": name}, "status": status}
-    )
+    return objects.inventory(name, found)
 
 
 def our_rule(**spec: Any) -> Rule:

@@ -171,8 +171,10 @@ class Kubelet:
     async def allocate(self, resource: str, ids: Any) -> pb.ContainerAllocateResponse:
         """Allocate."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        answer = await self.endpoints[resource].method("Allocate", pb.AllocateResponse)(request, timeout=5)
-        return answer.container_responses[0]
+        method = self.endpoints[resource].method("Allocate", pb.AllocateResponse)
+        answer = await method(request, timeout=5)
+        one: pb.ContainerAllocateResponse = answer.container_responses[0]
+        return one
 
     def release(self, namespace: str, pod: str) -> None:
         """Forget what a pod had."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controllers.api import names
 from controllers.api.gpudevice import (
     Allocation,
     GPUDevice,
-    GPUDeviceStatus,
-    Hardware,
     Mig,
     NvLink,
-    Pci,
     Published,
     Reservation,
 )
 from controllers.api.kube import ConfigMap, Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from controllers.api.meta import Condition, ObjectMeta
+from controllers.api.meta import ObjectMeta
 from controllers.domain.offer import Offer
 from nodeagent.deviceplugin.offers import Wish
 from nodeagent.host.facts import MigDevice
+from tests.kit import objects
 
 POOL = "p"
 EXCLUSIVE, SHARED = Offer(POOL, "Exclusive", 1), Offer(POOL, "TimeSlice", 4)
@@ -26,7 +26,7 @@ SPLIT = Offer(POOL, "MIG", 2, "1g.10gb")
 
 
 def address(number: int) -> str:
-    return f"0000:{number + 16:02x}:00.0"
+    return objects.address(number + 16)
 
 
 def card(
@@ -41,24 +41,21 @@ def card(
     uuid: bool = True,
     mig: bool = False,
 ) -> GPUDevice:
-    condition = Condition(type="Faulted", status="True", reason="r", message="m", last_transition_time="t")
-    hardware = Hardware(
-        uuid=f"GPU-{number}" if uuid else None,
-        numa_node=numa,
-        pci=Pci(vendor="10de", device="2330", class_="0302", address=address(number)),
-        nvlink=NvLink(peers=tuple(map(address, peers))) if peers else None,
-        mig=Mig(capable=True, enabled=True, profiles_supported=("1g.10gb", "2g.20gb")) if mig else None,
-    )
-    status = GPUDeviceStatus(
-        node_name="n",
-        inventory_id=f"n-{address(number)}",
-        published=published,
-        allocations=taken,
-        reservations=promised,
-        hardware=hardware,
-        conditions=(condition,) if faulted else (),
-    )
-    return GPUDevice(metadata=ObjectMeta(name=f"card-{number}", uid=f"u{number}", resource_version="7"), status=status)
+    hardware = {
+        "uuid": f"GPU-{number}" if uuid else None,
+        "numa_node": numa,
+        "nvlink": NvLink(peers=tuple(map(address, peers))) if peers else None,
+        "mig": Mig(capable=True, enabled=True, profiles_supported=("1g.10gb", "2g.20gb")) if mig else None,
+    }
+    meta = {"name": f"card-{number}", "uid": f"u{number}", "resource_version": "7"}
+    conditions = (objects.condition("Faulted"),) if faulted else ()
+    told: dict[str, Any] = {
+        "published": published,
+        "allocations": taken,
+        "reservations": promised,
+        "conditions": conditions,
+    }
+    return objects.card("n", address(number), hardware=hardware, meta=meta, **told)
 
 
 def name(number: int) -> str:

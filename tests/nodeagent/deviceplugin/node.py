@@ -15,10 +15,13 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, POD
+from controllers.inventory.identity import device_name, inventory_id
 from controllers.runtime.errors import NotFound
 from sim.hardware import load
 from sim.hardware.shape import card_uuid
 from sim.nodes.identity import Identities
+from tests.kit import manifests, objects
+from tests.kit.manifests import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,21 +48,11 @@ class World:
         made = await client.create(NODE, {"metadata": meta}, manager="test")
         self.node: Node = adapter(Node).validate_json(made)
         for number, card in enumerate(self.shape.cards):
-            body = {
-                "apiVersion": GPUDEVICE.api_version,
-                "kind": GPUDEVICE.kind,
-                "metadata": {"name": self.card(number)},
-            }
-            await client.create(GPUDEVICE, body, manager="test")
-            hardware = {
-                "uuid": self.uuid(number),
-                "numaNode": card.numa,
-                "pci": {
-                    "vendor": card.vendor, "device": card.device, "class": card.class_, "address": card.address,
-                },
-            }  # fmt: skip
-            status = {"nodeName": self.name, "inventoryID": self.id(number), "hardware": hardware}
-            await self.status(names.INVENTORY, number, status)
+            pci = {"vendor": card.vendor, "device": card.device, "class": card.class_}
+            hardware = {"uuid": self.uuid(number), "numa_node": card.numa, "pci": pci}
+            found = objects.card(self.name, card.address, hardware=hardware)
+            await client.create(GPUDEVICE, manifest(found), manager="test")
+            await self.status(names.INVENTORY, number, manifests.status(found))
 
     async def close(self) -> None:
         """Let go of what others would see, and of connections."""
@@ -70,11 +63,11 @@ class World:
 
     def id(self, number: int) -> str:
         """A card's inventoryID."""
-        return f"{self.name}-{self.addresses[number]}"
+        return inventory_id(self.name, self.addresses[number])
 
     def card(self, number: int) -> str:
         """A card's object."""
-        return f"{self.name}-{self.addresses[number].replace(':', '-').replace('.', '-')}"
+        return device_name(self.name, self.addresses[number])
 
     def uuid(self, number: int) -> str:
         """A card's uuid."""

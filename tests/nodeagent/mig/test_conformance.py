@@ -14,6 +14,8 @@ from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.mig import DISABLED, CardLayout
 from sim.nodes import names as sim
+from tests.kit.manifests import body
+from tests.kit.objects import allocation, published
 from tests.nodeagent.mig.drivers import Real, Simulated
 
 if TYPE_CHECKING:
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 SEVEN, THREE = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3})
-OFFER = {"pool": "p", "configVersion": "1", "slots": 1}
-HELD = [{"podUID": "u", "namespace": "d", "pod": "p", "container": "c", "slots": 1}]
+OFFER, HELD = body(published("p")), [body(allocation())]
 
 
 @pytest.fixture(params=["simulated", "real"])

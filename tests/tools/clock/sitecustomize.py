@@ -7,13 +7,17 @@ clock, by which leases and timeouts are measured, is left alone, as a jump of a 
 import os
 import time
 
+TYPE_CHECKING = False  # typing's own would load typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _file = os.environ.get("FAULTS_CLOCK")
 
 
-def _shift(path, real, look_every=0.05):
+def _shift(path: str, real: "Callable[[], float]", look_every: float = 0.05) -> "Callable[[], float]":
     known = [float("-inf"), 0.0]
 
-    def now():
+    def now() -> float:
         moment = time.monotonic()
         if moment - known[0] > look_every:
             known[0] = moment
