@@ -29,7 +29,7 @@ from controllers.runtime.store import Store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 class LateError(Exception):
