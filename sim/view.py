@@ -174,7 +174,7 @@ class View:
         try:
             async with (
                 asyncio.timeout(seconds),
-                self.client.stream(resource.path(), query=query, idle=seconds) as batches,
+                self.client.stream(resource.path(), query=query, idle=2 * seconds) as batches,
             ):
                 async for line in _flat(batches):
                     meta = orjson.loads(line)["object"].get("metadata", {})
