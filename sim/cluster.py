@@ -29,7 +29,7 @@ from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
 from sim.programs import Progress, Silent
 from sim.programs.progress import Task
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 MAX_RESTARTS = 3
 POLL_SECONDS = 0.1
 

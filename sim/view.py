@@ -29,7 +29,7 @@ from controllers.runtime.store import Store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 class LateError(Exception):
@@ -174,7 +174,7 @@ class View:
         try:
             async with (
                 asyncio.timeout(seconds),
-                self.client.stream(resource.path(), query=query, idle=seconds) as batches,
+                self.client.stream(resource.path(), query=query, idle=2 * seconds) as batches,
             ):
                 async for line in _flat(batches):
                     meta = orjson.loads(line)["object"].get("metadata", {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterator
 
-import hypothesis  # noqa: F401 - imported late, by its plugin, it trips over a bug of CPython 3.11's ast
+import hypothesis  # imported late, by its plugin, it trips over a bug of CPython 3.11's ast
 import pytest
 import structlog
 
@@ -14,6 +14,12 @@ from sim.controlplane import ControlPlane
 from sim.view import View
 from tests.kit import planes
 from tests.kit.lot import Lot
+
+# An example may take as long as the machine makes it take.
+hypothesis.settings.register_profile(
+    "whatever the machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("whatever the machine")
 
 pytest_plugins = ("tests.kit.rooms", "tests.kit.record", "tests.kit.side_by_side")
 

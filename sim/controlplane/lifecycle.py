@@ -25,7 +25,7 @@ from sim.errors import UserError
 from sim.programs import Progress, Silent
 
 _TRIES = 3
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 _TAKEN = "address already in use"
 
 

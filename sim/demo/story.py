@@ -37,7 +37,9 @@ CARDS = 3
 """Cards that the administrator confirms: one for the pod, two for the Deployment."""
 PATIENCE = 2.0
 """Seconds after which a person is told what is waited for, again and again."""
-KUBECTL_SECONDS = 30
+KUBECTL_SECONDS = 60
+END = 120.0
+"""Seconds until a step that takes one or two, and that is told of while it takes longer, is given up."""
 INTERRUPTED = 130
 WEBHOOK = "pods.gpu.deckhouse.io"
 
@@ -126,7 +128,7 @@ class Story:
         took = await self._until(
             "every node's cards are reported",
             lambda: sum(feature.is_agent_report for feature in view.features) == NODES,
-            30,
+            END,
             lambda: f"{len(view.features)} NodeFeatures of {NODES} nodes",
         )
         reports = [feature for feature in view.features if feature.is_agent_report]
@@ -138,14 +140,14 @@ class Story:
         took = await self._until(
             "every card is a GPUDevice",
             lambda: sum(device.status.hardware is not None for device in view.devices) == total,
-            30,
+            END,
             lambda: f"{len(view.devices)} GPUDevices of {total}",
         )
         device = next(iter(view.devices))
         await self._owner(names.MANAGER_INVENTORY, resources.GPUDEVICE, device.name, "status", "hardware")
         what = f"makes {total} GPUDevices and {len(view.inventories)} GPUNodeInventories"
         teller.did(names.MANAGER_INVENTORY, what, took)
-        took = await self._until("every node is ready for pooling", self._all_ready, 45, self._why_not_ready)
+        took = await self._until("every node is ready for pooling", self._all_ready, END, self._why_not_ready)
         inventory = min(view.inventories, key=lambda i: i.name)
         where = ("status", "conditions", f"type={READY_FOR_POOLING}")
         await self._owner(names.MANAGER_BOOTSTRAP, resources.GPUNODEINVENTORY, inventory.name, *where)
@@ -186,7 +188,7 @@ class Story:
         took = await self._until(
             f"{CARDS} cards wait for a confirmation",
             lambda: len(waiting()) >= CARDS,
-            15,
+            END,
             lambda: f"{len(waiting())} cards in pending[]",
         )
         inventory_id, hint = waiting()[0]
@@ -210,7 +212,7 @@ class Story:
         took = await self._until(
             f"{CARDS} cards are Assigned",
             lambda: all(d.status.pool_ref for d in cards()),
-            10,
+            END,
             lambda: str([d.status.state for d in cards()]),
         )
         await self._owners_of_cards(names.MANAGER_POOL, chosen, "poolRef")
@@ -218,7 +220,7 @@ class Story:
         took = await self._until(
             "the node's plugin offers them",
             lambda: all(d.status.published for d in cards()),
-            20,
+            END,
             lambda: f"published: {sum(d.status.published is not None for d in cards())} of {CARDS}",
         )
         plugin = names.plugin_object(POOL)
@@ -233,7 +235,7 @@ class Story:
         took = await self._until(
             f"{key} is in the nodes' allocatable",
             lambda: sum(int(n.status.allocatable.get(key, 0)) for n in view.nodes) == CARDS,
-            15,
+            END,
             lambda: str({n.name: n.status.allocatable.get(key) for n in view.nodes}),
         )
         for node in {d.status.node_name or "" for d in cards()}:
@@ -254,25 +256,25 @@ class Story:
             return [pod for pod in ours() if names.REQUEST_ID in pod.metadata.annotations]
 
         took = await self._until(
-            f"{CARDS} pods are admitted", lambda: len(marked()) == CARDS, 15, lambda: f"{len(marked())} admitted pods"
+            f"{CARDS} pods are admitted", lambda: len(marked()) == CARDS, END, lambda: f"{len(marked())} admitted pods"
         )
         # A reservation ends as soon as kubelet has allocated: look for it in what was.
         where = ("status", "reservations")
-        await view.wrote(names.MANAGER_ADMISSION, resources.GPUDEVICE, *where, since=before, objects=CARDS, seconds=10)
+        await view.wrote(names.MANAGER_ADMISSION, resources.GPUDEVICE, *where, since=before, objects=CARDS, seconds=END)
         teller.did(names.MANAGER_ADMISSION, f"admits {CARDS} pods, a card reserved for each", took)
         for pod in sorted(marked(), key=lambda p: p.name):
             teller.quoted(f"{pod.name}: {pod.metadata.annotations[names.DEVICES]}")
         took = await self._until(
-            "the pods are bound", lambda: all(p.node for p in ours()), 15, lambda: str([p.node for p in ours()])
+            "the pods are bound", lambda: all(p.node for p in ours()), END, lambda: str([p.node for p in ours()])
         )
         nodes = sorted({pod.node or "" for pod in ours()})
         teller.did("kube-scheduler", f"(the real one) binds them to {', '.join(nodes)}", took)
         took = await self._until(
-            "the pods run", lambda: all(p.ready for p in ours()), 15, lambda: str([p.status.phase for p in ours()])
+            "the pods run", lambda: all(p.ready for p in ours()), END, lambda: str([p.status.phase for p in ours()])
         )
         teller.did(KUBELET, f"(simulated by KWOK) {CARDS} pods are Running", took)
         took = await self._until(
-            "the pool counts its cards", self._settled, 15, lambda: str([p.status.capacity for p in view.pools])
+            "the pool counts its cards", self._settled, END, lambda: str([p.status.capacity for p in view.pools])
         )
         cards = [d.name for d in view.devices if d.status.pool_ref]
         await self._owners_of_cards(names.MANAGER_PLUGIN, cards, "allocations")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from sim.controlplane import ControlPlane
 
-COMMAND_SECONDS: Final = 90.0
-SETTLED_SECONDS: Final = 60.0
+COMMAND_SECONDS: Final = 240.0
+SETTLED_SECONDS: Final = 180.0
 """How long what a command that only reads prints may take to become what the page says."""
 QUIET_SECONDS: Final = 1.5
 POLL_SECONDS: Final = 0.2

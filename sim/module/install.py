@@ -21,7 +21,7 @@ CRD_FOLDERS = (ROOT / "sim" / "crds", ROOT / "crds")
 RELEASE = "gpu-control-plane"
 OURSELVES = {"gpuControlPlane.controllers.deploy": "false"}
 """The supervisor runs the four processes. Pods of their Deployments would be KWOK's, which run nothing."""
-TIMEOUT = 120
+TIMEOUT = 180
 WARNING = "Warning:"
 
 
@@ -67,7 +67,7 @@ def apply_crds(tools: Tools, *files: Path) -> None:
     tools.run("apply", "--server-side", *(f"--filename={path}" for path in files if "doc-ru-" not in path.name))
     # kubectl takes one that has no conditions yet for an error, and does not wait.
     for come in ("jsonpath={.status.conditions}", "condition=Established"):
-        tools.run("wait", f"--for={come}", "crd", "--all", "--timeout=30s")
+        tools.run("wait", f"--for={come}", "crd", "--all", "--timeout=120s")
 
 
 def render(tools: Tools, values: dict[str, str]) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 AGENT: Final = "simulated-agent"
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 120.0
 ATTEMPT_SECONDS: Final = 10.0
 
 

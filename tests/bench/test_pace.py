@@ -11,6 +11,7 @@ from sim.bench.load import at_pace
 from sim.bench.sight import Sight
 from sim.bench.subject import by_kind
 from sim.errors import UserError
+from tests.kit.waiting import PATIENCE
 
 
 async def test_each_begins_at_its_time_however_long_others_take() -> None:
@@ -26,7 +27,7 @@ async def test_each_begins_at_its_time_however_long_others_take() -> None:
         return number
 
     before = loop.time()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert await at_pace(5, 100.0, one) == [0, 1, 2, 3, 4]
     assert loop.time() - before >= 4 / 100
     assert all(late >= 0 for late in lates)
@@ -43,7 +44,7 @@ async def test_the_first_error_is_told_as_it_is() -> None:
         finally:
             ended.append(number)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(UserError, match="refused"):
             await at_pace(3, 1000.0, one)
         await asyncio.sleep(0)

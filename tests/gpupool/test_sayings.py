@@ -15,14 +15,17 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.selector import LabelSelector
+from controllers.gpupool import __main__ as controller
 from controllers.gpupool import plan, sayings
 from controllers.gpupool.__main__ import Reconciler
 from controllers.gpupool.selection import Selection
 from controllers.runtime.errors import Conflict
 from controllers.runtime.plan import Action, Apply, Plan
 from tests.gpupool.world import KINDS, Cluster
+from tests.kit.clock import Clock
+from tests.kit.waiting import PATIENCE
 
-PERIOD = 0.2
+PERIOD = 0.25
 FIRST, SECOND = "n1-0000-00-00-0", "n1-0000-01-00-0"
 
 
@@ -71,9 +74,16 @@ class Process:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """By which statuses and lists are written once in a while."""
+    return Clock(monkeypatch, sayings, controller)
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Process:
+    del clock  # it is set
     monkeypatch.setattr(sayings, "STATUS_PERIOD", PERIOD)
-    monkeypatch.setattr("controllers.gpupool.__main__.LISTS_PERIOD", PERIOD)
+    monkeypatch.setattr(controller, "LISTS_PERIOD", PERIOD)
     cluster = Cluster()
     cluster.node("n1", 3)
     cluster.pool("a")
@@ -86,7 +96,7 @@ async def test_a_list_does_not_wait_for_the_pools_status(process: Process) -> No
     await process.act()
     saying = asyncio.create_task(process.say())
     await asyncio.sleep(0)  # now its status is being written, and that takes as long as it takes
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await process.act()
     assert process.listed == {"n1-0000:00:00.0"}
     assert not saying.done()
@@ -118,7 +128,7 @@ async def test_a_status_that_closes_the_pool_waits_for_the_one_before_and_looks_
     assert [device.inventory_id for device in pool.status.devices] == ["n1-0000:00:00.0"]  # the first is not lost
 
 
-async def test_a_status_is_written_once_in_a_while(process: Process) -> None:
+async def test_a_status_is_written_once_in_a_while(process: Process, clock: Clock) -> None:
     process.open.set()
     process.annotate(FIRST, "a")
     await process.act()
@@ -129,7 +139,7 @@ async def test_a_status_is_written_once_in_a_while(process: Process) -> None:
     assert process.statuses == 1
     assert again is not None
     assert 0 < again <= PERIOD
-    await asyncio.sleep(again)  # the time itself is what is tested
+    clock.now += again
     await process.say()
     assert process.statuses == 2
 

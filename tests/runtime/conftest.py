@@ -15,6 +15,7 @@ from controllers.api.resources import GPUDEVICE, NAMESPACE, Resource
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound
 from tests.kit import planes
+from tests.kit.waiting import PATIENCE
 from tests.runtime.helpers import Space
 from tests.tools.faultproxy import FaultProxy
 
@@ -79,7 +80,7 @@ async def device(admin: Client) -> AsyncIterator[str]:
     """The name of a new GPUDevice; its kind is made known to the API server where it is not yet."""
     with suppress(AlreadyExists):
         await admin.create(CRDS, yaml.safe_load(CRD.read_text()), manager="test")
-    name, served = f"d-{uuid.uuid4().hex[:10]}", asyncio.get_running_loop().time() + 10
+    name, served = f"d-{uuid.uuid4().hex[:10]}", asyncio.get_running_loop().time() + PATIENCE
     body = {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind, "metadata": {"name": name}}
     while True:
         try:

@@ -15,7 +15,7 @@ from controllers.api.record import record
 from controllers.api.resources import CONFIGMAP
 from controllers.runtime.reflector import Reflector, Scope, WatchSettings
 from controllers.runtime.store import Store
-from tests.tools.apiserver import until
+from tests.kit.waiting import PATIENCE, until
 from tests.tools.faultproxy import reads_of
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ class Following:
         """Data by name."""
         return {item.name: item.data for item in self.store}
 
-    async def has(self, expected: dict[str, dict[str, str]], seconds: float = 30) -> None:
+    async def has(self, expected: dict[str, dict[str, str]], seconds: float = PATIENCE) -> None:
         """Wait until the store holds exactly that."""
         await until(lambda: self.content == expected or self.task.done(), f"{expected}, has {self.content}", seconds)
         assert not self.task.done(), self.task
 
-    async def equals(self, space: Space, seconds: float = 30) -> None:
+    async def equals(self, space: Space, seconds: float = PATIENCE) -> None:
         """Wait until the store holds what the API server has now."""
         await self.has(await space.all(), seconds)
 

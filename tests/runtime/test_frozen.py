@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.runtime import process
 from controllers.runtime.process import Process
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,10 +43,7 @@ async def test_the_collector_does_not_look_through_what_is_cached(monkeypatch: p
     task = asyncio.create_task(subject._keep_frozen())
 
     async def frozen(more_than: int) -> int:
-        for _ in range(500):
-            if gc.get_freeze_count() > more_than:
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: gc.get_freeze_count() > more_than, f"more than {more_than} objects to be out of sight")
         return gc.get_freeze_count()
 
     try:

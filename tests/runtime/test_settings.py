@@ -16,8 +16,8 @@ from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.events import Recorder
 from controllers.runtime.leader import LeaseSettings
 from controllers.runtime.settings import LiveSettings
+from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import following
-from tests.tools.apiserver import until
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -55,7 +55,7 @@ async def test_a_bad_value_keeps_the_last_good_settings(client: Client, admin: C
         await space.delete("settings")
         await until(lambda: live.current == 4, "the defaults")
     assert told == [8, 9, 4]
-    await recorder.drain(10)
+    await recorder.drain(PATIENCE)
     sending.cancel()
     (event,) = orjson.loads(await admin.request("GET", EVENT.path(space.name)))["items"]
     assert event["type"] == "Warning"

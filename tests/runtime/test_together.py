@@ -11,6 +11,7 @@ from controllers.api.resources import CONFIGMAP
 from controllers.runtime.errors import Busy, Conflict, Invalid, LostLeadership, Unreachable
 from controllers.runtime.executor import WRITES_AT_ONCE, Executor
 from controllers.runtime.plan import Action, Apply, Note, Ref
+from tests.kit.waiting import PATIENCE
 
 
 class Api:
@@ -56,7 +57,7 @@ def executor(api: Api) -> Executor:
 
 async def test_writes_that_may_go_together_do_and_never_too_many() -> None:
     api = Api(at_once=WRITES_AT_ONCE)
-    async with asyncio.timeout(5):  # one after the other they would wait for ever
+    async with asyncio.timeout(PATIENCE):  # one after the other they would wait for ever
         await executor(api).execute([action for n in range(40) for action in write(f"w{n}")])
     assert sorted(api.done) == sorted(api.notes) == sorted(f"w{n}" for n in range(40))
     assert api.most == WRITES_AT_ONCE
@@ -89,7 +90,7 @@ async def test_what_a_person_has_to_hear_of_is_told_before_a_conflict() -> None:
 async def test_a_stop_ends_what_is_under_way_before_it_is_told() -> None:
     api = Api(at_once=WRITES_AT_ONCE + 1)  # none is answered
     task = asyncio.create_task(executor(api).execute([action for n in range(40) for action in write(f"w{n}")]))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await api.busy.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

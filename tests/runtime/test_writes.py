@@ -31,8 +31,8 @@ from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Ref, Replace
 from controllers.runtime.store import Store
+from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import Counted, following, watching
-from tests.tools.apiserver import until
 from tests.tools.faultproxy import writes_to
 
 if TYPE_CHECKING:
@@ -474,7 +474,7 @@ async def test_429_is_not_tried_again_before_its_time(
         controller.add("a")
         await until(lambda: len(proxy.seen(WRITES)) == 2, "the second try")
     first, second = (e.at for e in proxy.seen(WRITES))
-    assert 0.95 < second - first < 3
+    assert second - first > 0.95
 
 
 async def test_one_key_is_never_reconciled_twice_at_once_and_changes_come_again() -> None:
@@ -554,7 +554,7 @@ async def test_losing_the_lease_ends_the_controller() -> None:
     controller = Controller("lost", reconcile)
     controller.add("a", "b", "c")
     with pytest.raises(LostLeadership):
-        await asyncio.wait_for(controller.run(), 5)
+        await asyncio.wait_for(controller.run(), PATIENCE)
 
 
 async def test_cancelling_finishes_what_is_in_hand_and_takes_no_more() -> None:

@@ -10,13 +10,14 @@ import pytest
 from aiohttp import web
 
 from sim.module.balancer import HOST, Backend, Balancer, Probing
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     Connect = Callable[[], Awaitable["Peer"]]
 
-FAST = Probing(period=0.02, timeout=0.2, misses=2)
+FAST = Probing(period=0.02, timeout=2.0, misses=2)
 
 
 class Replica:
@@ -91,7 +92,7 @@ async def connect(balancer: tuple[Balancer, int]) -> AsyncIterator[Connect]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not true():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 
@@ -110,7 +111,7 @@ class Peer:
         """Who is at the other end; empty where the connection has ended."""
         self.writer.write(b"who\n")
         with contextlib.suppress(ConnectionError):
-            return (await asyncio.wait_for(self.reader.readline(), 3)).decode().strip()
+            return (await asyncio.wait_for(self.reader.readline(), PATIENCE)).decode().strip()
         return ""
 
 
@@ -197,7 +198,7 @@ async def test_much_passes_whole(two: tuple[Replica, Replica]) -> None:
     reader, writer = await asyncio.open_connection(HOST, await made.start())
     sent = bytes(range(256)) * 40_000
     writer.write(sent)
-    assert await asyncio.wait_for(reader.readexactly(len(sent)), 10) == sent
+    assert await asyncio.wait_for(reader.readexactly(len(sent)), PATIENCE) == sent
     writer.close()
     await made.stop()
     server.close()

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from sim import controlplane
+from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 APISERVER = "kube-apiserver"
-WAIT = 30.0
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -76,7 +76,7 @@ class Server:
         old = self.pid()
         os.kill(old, number)
         await until(lambda: self.pid() not in (0, old), "the API server to be started again")
-        await asyncio.to_thread(controlplane.wait_ready, self.plane.dir, APISERVER, WAIT)
+        await asyncio.to_thread(controlplane.wait_ready, self.plane.dir, APISERVER, PATIENCE)
 
     async def compact(self) -> int:
         """Make etcd forget all history; returns the revision that is left."""
@@ -88,11 +88,3 @@ class Server:
             async with session.post(f"{etcd}/compaction", json=compaction) as answer:
                 assert answer.status == 200, await answer.text()
         return revision
-
-
-async def until(condition: Callable[[], object], what: str, seconds: float = WAIT) -> None:
-    """Wait for a condition; fails with `what` was waited for."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"waited {seconds} s for {what}"
-        await asyncio.sleep(0.02)

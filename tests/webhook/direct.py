@@ -65,36 +65,33 @@ def word(response: dict[str, Any]) -> str:
 
 @dataclass
 class Load:
-    """Latencies in seconds and outcomes of an open-loop load: requests leave on time, whatever comes back."""
+    """Latencies in seconds and outcomes of a load in which each of a few clients sends when its last is answered.
+
+    A machine that is slow is asked less in a second, and falls behind by nothing.
+    """
 
     seconds: list[float] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
 
-    def share(self, part: float) -> float:
-        """A percentile, in milliseconds."""
-        ordered = sorted(self.seconds)
-        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
-
     @classmethod
     async def run(
-        cls, session: aiohttp.ClientSession, port: int, rate: float, count: int, body: Callable[[int], bytes]
+        cls, session: aiohttp.ClientSession, port: int, clients: int, count: int, body: Callable[[], bytes]
     ) -> Load:
-        """Send `count` reviews, `rate` a second."""
-        load, began = cls(), time.perf_counter()
+        """Send `count` reviews, at most `clients` at once."""
+        load, left = cls(), iter(range(count))
 
-        async def one(number: int, due: float) -> None:
-            try:
-                response = await send(session, port, body(number))
-            except (aiohttp.ClientError, TimeoutError) as error:
-                load.outcomes.append(type(error).__name__)
-                return
-            load.seconds.append(time.perf_counter() - due)
-            load.outcomes.append(word(response))
+        async def client() -> None:
+            for _ in left:
+                began = time.perf_counter()
+                try:
+                    response = await send(session, port, body())
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    load.outcomes.append(type(error).__name__)
+                    continue
+                load.seconds.append(time.perf_counter() - began)
+                load.outcomes.append(word(response))
 
         async with asyncio.TaskGroup() as group:
-            for number in range(count):
-                due = began + number / rate
-                if (left := due - time.perf_counter()) > 0:
-                    await asyncio.sleep(left)
-                group.create_task(one(number, due))
+            for _ in range(clients):
+                group.create_task(client())
         return load

@@ -16,7 +16,8 @@ from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL, NODE
 from controllers.domain.clock import stamp
 from tests.kit.manifests import body, manifest, status
 from tests.kit.objects import allocation, card, pool_ref
-from tests.webhook.plane import Api, Plane, pod, until
+from tests.kit.waiting import PATIENCE, until
+from tests.webhook.plane import Api, Plane, pod
 
 A100 = {
     "product": "NVIDIA A100-SXM4-40GB",
@@ -42,7 +43,7 @@ class Fleet:
         control = self.plane.control
         who = ["--as", user, "--as-group", "system:masters"] if user else []
         command = [str(control.kubectl), "--kubeconfig", str(control.kubeconfig), *who, *args]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def assign(
         self, card: str, pool: str | None, *args: str, user: str | None = None

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from sim.module.identities import kubeconfig_for
 from tests.kit import manifests, planes
 from tests.kit.manifests import manifest
 from tests.kit.objects import card
+from tests.kit.waiting import PATIENCE, eventually, until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN = "kubernetes-admin"
-WAIT = 30.0
-QUICK = Probing(period=0.5, timeout=1.0, misses=2)
+PROBING = Probing(period=0.5, timeout=3.0, misses=2)
+"""A replica that is alive answers within seconds, also where it waits for a processor."""
 
 
 @dataclass
@@ -75,20 +75,19 @@ class Front:
     """The address behind which the replicas stand: `sim`'s balancer, in a thread of its own."""
 
     def __init__(self) -> None:
-        self._balancer, self._backends = Balancer([], QUICK), dict[int, Backend]()
+        self._balancer, self._backends = Balancer([], PROBING), dict[int, Backend]()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.port = asyncio.run_coroutine_threadsafe(self._balancer.start(), self._loop).result(10)
+        self.port = asyncio.run_coroutine_threadsafe(self._balancer.start(), self._loop).result(PATIENCE)
 
     def add(self, port: int, ready_url: str) -> Backend:
         """Pass connections to a replica, once it says that it is ready; waits for that."""
         backend = self._backends[port] = Backend(port, ready_url)
         self._in_loop(lambda: self._balancer.add(backend))
-        deadline = time.monotonic() + WAIT
-        while backend.state != "ready":
-            assert time.monotonic() < deadline, f"the balancer finds {port} {backend.state}"
-            time.sleep(0.01)
+        eventually(
+            lambda: backend.state == "ready", lambda: f"replica {port}, which the balancer finds {backend.state}"
+        )
         return backend
 
     def remove(self, port: int) -> None:
@@ -108,12 +107,12 @@ class Front:
         async def called() -> None:
             call()
 
-        asyncio.run_coroutine_threadsafe(called(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(called(), self._loop).result(PATIENCE)
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._balancer.stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._balancer.stop(), self._loop).result(PATIENCE)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
         self._loop.close()
 
 
@@ -124,24 +123,24 @@ class Replica:
         self.port, self.health = free_ports(2)
         self.log, self._out = log, log.open("wb")
         self._plane = plane
-        fast = ("--lease-duration=3", "--renew-deadline=2", "--retry-period=0.5", "--drain-seconds=0.5")
+        fast = ("--lease-duration=6", "--renew-deadline=5", "--retry-period=0.5", "--drain-seconds=0.5")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "webhook", f"--kubeconfig={plane.account}", "--host=127.0.0.1",
              f"--port={self.port}", f"--health-port={self.health}", *fast, *flags],
             stdout=self._out, stderr=self._out, cwd=ROOT,
         )  # fmt: skip
 
-    def wait_ready(self, seconds: float = WAIT) -> None:
-        deadline = time.monotonic() + seconds
-        while (failing := self.get("/readyz")) != "ok\n":
+    def wait_ready(self) -> None:
+        def ready() -> bool:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
-            assert time.monotonic() < deadline, f"{failing}\n{self.log.read_text()[-3000:]}"
-            time.sleep(0.05)
+            return self.get("/readyz") == "ok\n"
+
+        eventually(ready, lambda: f"readiness: {self.get('/readyz')}\n{self.log.read_text()[-3000:]}")
         self._plane.balancer.add(self.port, f"http://127.0.0.1:{self.health}/readyz")
 
     def get(self, path: str) -> str:
         """An answer of its health port; empty where there is none."""
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.health), 2) as connection:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.health), 20) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode().partition("\r\n\r\n")[2]
         return ""
@@ -156,7 +155,7 @@ class Replica:
         if self.process.poll() is None:
             self.process.kill() if kill else self.process.terminate()
         try:
-            return self.process.wait(20)
+            return self.process.wait(PATIENCE)
         finally:
             self._plane.balancer.remove(self.port)
             self._out.close()
@@ -187,6 +186,8 @@ class Api:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.tried = 0
+        """Pods that it has tried to make."""
 
     async def create(self, path: str, body: Any, query: dict[str, str] | None = None) -> dict[str, Any]:
         made: dict[str, Any] = orjson.loads(await self.client.request("POST", path, body=body, query=query))
@@ -251,6 +252,7 @@ class Api:
     async def make_pod(
         self, namespace: str, body: dict[str, Any], query: dict[str, str] | None = None
     ) -> dict[str, Any]:
+        self.tried += 1
         return await self.create(POD.path(namespace), body, query)
 
 
@@ -265,15 +267,6 @@ def pod(
         "metadata": {"name": name, **(meta or {})},
         "spec": {"containers": [container], **spec},
     }
-
-
-async def until(check: Callable[[], Awaitable[Any]], what: str, seconds: float = WAIT) -> Any:
-    """Wait until an asynchronous check gives something; returns it."""
-    deadline = time.monotonic() + seconds
-    while not (found := await check()):
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        await asyncio.sleep(0.05)
-    return found
 
 
 async def refusal(attempt: Awaitable[Any]) -> str:

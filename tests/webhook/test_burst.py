@@ -16,7 +16,8 @@ from controllers.api.resources import POD
 from controllers.domain.clock import seconds
 from controllers.runtime.client import Client
 from controllers.runtime.errors import ApiError
-from tests.webhook.plane import Api, Plane, Replica, pod, until
+from tests.kit.waiting import until
+from tests.webhook.plane import Api, Plane, Replica, pod
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.cluster
 NODES, CARDS, TEAMS = 25, 8, 5
 ANYWHERE: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 LEVEL, FULL = "gpu-admission-webhook", 'reason="queue-full"'
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds for which a creation is tried again, as controllers do: on a busy machine the API server gives up."""
 
 
@@ -82,7 +83,7 @@ async def create(client: Client, namespace: str, body: dict[str, Any]) -> tuple[
     refusals, limit = 0, time.monotonic() + PATIENCE
     while True:
         try:
-            answer = await client.request("POST", POD.path(namespace), body=body, timeout=60)
+            answer = await client.request("POST", POD.path(namespace), body=body, timeout=PATIENCE)
         except ApiError as error:
             if time.monotonic() > limit:
                 raise

@@ -12,8 +12,9 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET
 from controllers.runtime.errors import ApiError
+from tests.kit.waiting import PATIENCE, until
 from tests.webhook import plane as planes
-from tests.webhook.plane import Api, Plane, pod, until
+from tests.webhook.plane import Api, Plane, pod
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -140,7 +141,7 @@ async def test_another_replica_takes_over_when_the_keeper_is_killed(plane: Plane
         async def follows() -> bool:
             return bool(other.events("leading"))
 
-        await until(follows, "the other to lead", 15)
+        await until(follows, "the other to lead")
         await api.client.request("DELETE", SECRET_PATH)
         await until(lambda: api.exists(SECRET_PATH), "the Secret to be put back")
 
@@ -151,7 +152,7 @@ def test_flags_that_cannot_work_are_refused(plane: Plane, tmp_path: Path) -> Non
         (("--certificate-renew-share=1.5",), "expected between 0 and 1"),
     ):
         replica = planes.Replica(plane, tmp_path / "log", *flags)
-        assert replica.process.wait(20) == 2
+        assert replica.process.wait(PATIENCE) == 2
         assert part in replica.log.read_text()
         replica.end()
 
@@ -159,7 +160,7 @@ def test_flags_that_cannot_work_are_refused(plane: Plane, tmp_path: Path) -> Non
 def test_a_port_that_is_taken_is_named(plane: Plane, tmp_path: Path) -> None:
     with planes.replicas(plane, tmp_path, 1) as (first,):
         second = planes.Replica(plane, tmp_path / "log", f"--port={first.port}")
-        assert second.process.wait(20) == 2
+        assert second.process.wait(PATIENCE) == 2
         assert f"cannot listen on 127.0.0.1:{first.port}: " in second.log.read_text()
         assert "Give --port another port" in second.log.read_text()
         assert "Traceback" not in second.log.read_text()

@@ -24,7 +24,9 @@ from controllers.api import names
 from controllers.api.resources import MODULECONFIG, POD
 from controllers.domain.clock import seconds
 from controllers.runtime.errors import ApiError
-from tests.webhook.plane import Api, Front, Plane, Replica, pod, until
+from tests.kit.pace import Stretch
+from tests.kit.waiting import until
+from tests.webhook.plane import Api, Front, Plane, Replica, pod
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 CARDS = 24
 PAIRS = 40
-UNSEEN = 4.0
+UNSEEN = 7.0
 """Seconds until a reservation ends whose pod is never seen."""
+HELD_UP = 2.0
+"""Seconds: a pod that waits for a webhook which does not answer waits for five."""
 ANYWHERE: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 CLEAR = re.compile(
     r'failed calling webhook "pods\.gpu\.deckhouse\.io"'
@@ -56,7 +60,7 @@ class Pair:
     def start(self, number: int) -> Replica:
         """Start a replica, or start it anew."""
         log = self.folder / f"{self.plane.unique('webhook')}.log"
-        made = Replica(self.plane, log, "--contact-seconds=2", f"--kubeconfig={self.accounts[number]}")
+        made = Replica(self.plane, log, "--contact-seconds=6", f"--kubeconfig={self.accounts[number]}")
         self.replicas[number : number + 1] = [made]
         return made
 
@@ -207,6 +211,14 @@ async def free(api: Api, namespace: str, pool: str) -> bool:
     return True
 
 
+async def reviews(api: Api) -> float:
+    """How often the API server has asked the webhook about a pod, answered or not."""
+    text = (await api.client.request("GET", "/metrics")).decode()
+    name = "apiserver_admission_webhook_request_total{"
+    lines = [line for line in text.splitlines() if line.startswith(name) and 'name="pods.gpu.deckhouse.io"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
 async def invariants(api: Api, gpu: Creations, pool: str) -> None:
     """No card twice; whoever has a card reserved exists, or is forgotten in time."""
     reserved = await api.reservations(pool)
@@ -219,15 +231,6 @@ async def invariants(api: Api, gpu: Creations, pool: str) -> None:
     for entry in reserved:
         assert seconds(entry["expiresAt"]) <= time.time() + UNSEEN
         assert entry["requestID"] in asked or seconds(entry["expiresAt"]) - seconds(entry["since"]) <= UNSEEN + 0.01
-
-
-async def becomes(true: Callable[[], bool], what: str, limit: float) -> None:
-    """Wait for what no request has to ask."""
-
-    async def check() -> bool:
-        return true()
-
-    await until(check, what, limit)
 
 
 async def cleared(api: Api, namespace: str) -> None:
@@ -245,37 +248,41 @@ async def test_a_fault_is_noticed_by_nobody_else_and_leaves_nothing(
 ) -> None:
     plain, gpu, pool = ground
     fault, front = FAULTS[name], duo.plane.balancer
-    before = await plain.several(PAIRS)
+    asked, reviewed = api.tried, await reviews(api)
+    with Stretch() as machine:
+        before = await plain.several(PAIRS)
 
-    async with gpu.meanwhile() as during_one:
-        await asyncio.to_thread(fault.strike, duo, 0)
-        one_down = await plain.several(PAIRS // 2)
-        port = duo.replicas[0].port
-        await becomes(lambda: front.state(port) != "ready", "the balancer to leave it out", 10)
-    await cleared(api, gpu.namespace)
-    # The other replica alone serves: from here on nothing is refused.
-    await until(lambda: free(api, gpu.namespace, pool), "the cards to be free")
-    assert {what for _, what in await gpu.several(6)} == {"Created"}
-    await cleared(api, gpu.namespace)
+        async with gpu.meanwhile() as during_one:
+            await asyncio.to_thread(fault.strike, duo, 0)
+            one_down = await plain.several(PAIRS // 2)
+            port = duo.replicas[0].port
+            await until(lambda: front.state(port) != "ready", "the balancer to leave it out")
+        await cleared(api, gpu.namespace)
+        # The other replica alone serves: from here on nothing is refused.
+        await until(lambda: free(api, gpu.namespace, pool), "the cards to be free")
+        assert {what for _, what in await gpu.several(6)} == {"Created"}
+        await cleared(api, gpu.namespace)
 
-    async with gpu.meanwhile() as during_both:
-        await asyncio.to_thread(fault.strike, duo, 1)
-        both_down = await plain.several(PAIRS)
-        await becomes(lambda: bool(during_both) and during_both[-1] != "Created", "a refusal", 10)
-    await asyncio.gather(*(asyncio.to_thread(fault.heal, duo, number) for number in range(2)))
-    for replica in duo.replicas:
-        port = replica.port
-        await becomes(lambda port=port: front.state(port) == "ready", "the replica to be back", 15)
-    after = await plain.several(PAIRS)
+        async with gpu.meanwhile() as during_both:
+            await asyncio.to_thread(fault.strike, duo, 1)
+            both_down = await plain.several(PAIRS)
+            await until(lambda: during_both and during_both[-1] != "Created", "a refusal")
+        await asyncio.gather(*(asyncio.to_thread(fault.heal, duo, number) for number in range(2)))
+        for replica in duo.replicas:
+            port = replica.port
+            await until(lambda port=port: front.state(port) == "ready", "the replica to be back")
+        after = await plain.several(PAIRS)
 
     assert {what for _, what in (*before, *one_down, *both_down, *after)} == {"Created"}
     told = [what for what in (*during_one, *during_both) if what != "Created"]
     assert all(CLEAR.search(what) for what in told), [what for what in told if not CLEAR.search(what)]
     await invariants(api, gpu, pool)
-    # Half as much again and 5 ms: what a busy machine does to a median. A pod that waits for the webhook waits seconds.
-    calm = median(took for took, _ in (*before, *after))
-    assert median(took for took, _ in (*one_down, *both_down)) <= 1.5 * calm + 0.005
-    assert max(took for took, _ in (*one_down, *both_down)) < 2.0
-
+    # The API server asks the webhook about the others only: nothing that happens to it can hold up a plain pod.
+    assert await reviews(api) - reviewed <= api.tried - asked - plain.number
     await cleared(api, gpu.namespace)
-    await until(lambda: free(api, gpu.namespace, pool), "every reservation to be over", UNSEEN + 3)
+    await until(lambda: free(api, gpu.namespace, pool), "every reservation to be over")
+
+    calm = median(took for took, _ in (*before, *after))
+    faulty = [took for took, _ in (*one_down, *both_down)]
+    machine.judge(f"a plain pod (half of them; without the fault {calm:.3g} s)", median(faulty), 1.5 * calm + 0.005)
+    machine.judge("the slowest plain pod", max(faulty), calm + HELD_UP)

@@ -10,8 +10,9 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import GPUPOOL
 from controllers.domain.clock import stamp
+from tests.kit.waiting import until
 from tests.webhook.fleet import Fleet, in_pool, node_of_cards, ready, serving
-from tests.webhook.plane import Api, Plane, Replica, until
+from tests.webhook.plane import Api, Plane, Replica
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,7 +8,8 @@ import pytest
 
 from controllers.api import names
 from controllers.api.resources import GPUPOOL, NODE, POD
-from tests.webhook.plane import Api, Plane, Replica, pod, refusal, until
+from tests.kit.waiting import until
+from tests.webhook.plane import Api, Plane, Replica, pod, refusal
 from webhook.affinity import PREFERRED, REQUIRED
 
 pytestmark = pytest.mark.cluster

@@ -4,7 +4,6 @@ nothing left behind when it fails."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,20 @@ import pytest
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUPOOL, MODULECONFIG, POD
+from controllers.domain.clock import seconds
 from controllers.runtime.errors import ApiError
+from tests.kit.waiting import until
 from tests.webhook import people
 from tests.webhook import plane as planes
-from tests.webhook.plane import Api, Plane, pod, refusal, until
+from tests.webhook.plane import Api, Plane, pod, refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
 pytestmark = pytest.mark.cluster
+UNSEEN = 6
+"""Seconds until a reservation ends whose pod is never seen; a few requests fit into them on a busy machine."""
 ANYWHERE: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 
 
@@ -58,10 +61,8 @@ async def answering(api: Api, namespace: str, pool: str) -> None:
 
 async def test_pods_that_ask_for_nothing_do_not_meet_a_dead_webhook(plane: Plane, api: Api) -> None:
     namespace = await api.namespace(plane.unique("team"))
-    before = time.monotonic()
     for number in range(20):
         await api.make_pod(namespace, pod(f"plain-{number}", {"cpu": "1"}))
-    assert time.monotonic() - before < 10
     message = await refusal(api.make_pod(namespace, pod("gpu", {names.resource_name("a"): "1"})))
     assert 'failed calling webhook "pods.gpu.deckhouse.io"' in message
 
@@ -71,7 +72,7 @@ async def test_a_replica_stops_and_another_dies_without_a_failed_creation(
 ) -> None:
     namespace, pool, _ = team
     body = pod("probe", {names.resource_name(pool): "1"}, **ANYWHERE)
-    with planes.replicas(plane, tmp_path, 3, "--drain-seconds=2") as three:
+    with planes.replicas(plane, tmp_path, 3, "--drain-seconds=6") as three:
         await answering(api, namespace, pool)
         outcomes: Counter[str] = Counter()
         over = asyncio.Event()
@@ -81,13 +82,13 @@ async def test_a_replica_stops_and_another_dies_without_a_failed_creation(
                 outcomes[await created(api, namespace, body, dryRun="All")] += 1
 
         load = [asyncio.create_task(create()) for _ in range(4)]
-        await asyncio.sleep(1)
+        await until(lambda: outcomes.total() > 20, "creations before it stops")
         assert await asyncio.to_thread(three[0].end) == 0
-        await asyncio.sleep(0.5)
+        stopped = outcomes.total()
+        await until(lambda: outcomes.total() > stopped + 20, "creations after it has stopped")
         over.set()
         await asyncio.gather(*load)
         assert set(outcomes) == {"Created"}, outcomes
-        assert outcomes["Created"] > 20
 
         three[1].end(kill=True)
         await answering(api, namespace, pool)
@@ -139,7 +140,7 @@ async def test_a_reservation_whose_pod_never_appears_ends_by_itself(
     namespace, pool, _ = team
     config = {
         "metadata": {"name": names.MODULE},
-        "spec": {"version": 1, "settings": {"admission": {"unseenTTL": "2s"}}},
+        "spec": {"version": 1, "settings": {"admission": {"unseenTTL": f"{UNSEEN}s"}}},
     }
     body = {"apiVersion": MODULECONFIG.api_version, "kind": MODULECONFIG.kind, **config}
     await api.create(MODULECONFIG.path(), body)
@@ -164,9 +165,9 @@ async def test_a_reservation_whose_pod_never_appears_ends_by_itself(
             async def free() -> bool:
                 return await created(api, other, asking) == "Created"
 
-            before = time.monotonic()
+            for entry in await api.reservations(pool):
+                assert seconds(entry["expiresAt"]) - seconds(entry["since"]) <= UNSEEN + 0.01
             await until(free, "the cards to be free again")
-            assert time.monotonic() - before < 6
             assert len(await api.reservations(pool)) == 8
             assert {entry["namespace"] for entry in await api.reservations(pool)} == {other}
     finally:

@@ -22,8 +22,9 @@ from controllers.api.settings import Settings
 from controllers.runtime.client import Client
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
+from tests.kit.waiting import until
 from tests.webhook import world
-from tests.webhook.plane import Api, Plane, until
+from tests.webhook.plane import Api, Plane
 from webhook.admission import Admission
 from webhook.reserve import Reserver
 

@@ -19,6 +19,7 @@ from controllers.api.kube import Secret
 from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
+from tests.kit.waiting import PATIENCE
 from webhook import metrics, pki, rotation
 from webhook.certificates import Caches, Keeper, Tls, keyring_of, secret_data
 from webhook.rotation import DAY, Policy
@@ -153,7 +154,7 @@ async def sent(port: Port, packed: str, body: bytes) -> tuple[bytes, bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port.server.port, ssl=tls, server_hostname="localhost")
     head = f"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Encoding: {packed}\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
-    first, _, rest = (await asyncio.wait_for(reader.read(), 5)).partition(b"\r\n")
+    first, _, rest = (await asyncio.wait_for(reader.read(), PATIENCE)).partition(b"\r\n")
     writer.close()
     return first, rest
 

@@ -9,8 +9,9 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds
+from tests.kit.waiting import until
 from tests.webhook import people
-from tests.webhook.plane import Api, Plane, Replica, pod, refusal, until
+from tests.webhook.plane import Api, Plane, Replica, pod, refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

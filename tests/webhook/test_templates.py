@@ -9,8 +9,8 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.runtime.errors import ApiError
+from tests.kit.waiting import until
 from tests.templates import harness
-from tests.webhook.plane import until
 from webhook import server
 from webhook.__main__ import parser
 

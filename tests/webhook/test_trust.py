@@ -16,8 +16,9 @@ from controllers.api.kube import Secret
 from controllers.api.record import adapter
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
 from controllers.runtime.errors import ApiError
+from tests.kit.waiting import until
 from tests.webhook import plane as planes
-from tests.webhook.plane import Api, Plane, pod, until
+from tests.webhook.plane import Api, Plane, pod
 from webhook import pki, rotation
 from webhook.certificates import keyring_of, secret_data
 from webhook.rotation import DAY, Policy
@@ -33,12 +34,15 @@ KINDS = (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)
 SECRET_PATH = SECRET.path(names.NAMESPACE, names.WEBHOOK_SECRET)
 STRATEGIC = "application/strategic-merge-patch+json"
 ANYWHERE: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
+CERTIFICATE, AUTHORITY, SHARE, SETTLE = 60, 120, 0.1, 3
 QUICK = (
-    f"--certificate-days={8 / DAY}",
-    f"--authority-days={24 / DAY}",
-    "--certificate-renew-share=0.5",
-    "--certificate-settle=1",
+    f"--certificate-days={CERTIFICATE / DAY}",
+    f"--authority-days={AUTHORITY / DAY}",
+    f"--certificate-renew-share={SHARE}",
+    f"--certificate-settle={SETTLE}",
 )
+"""A new certificate every six seconds, long before the old one ends: a keeper that gets no processor for some seconds
+is late, and nothing expires."""
 
 
 async def bundles(api: Api) -> list[str]:
@@ -147,7 +151,7 @@ async def test_what_a_dead_keeper_left_half_done_is_finished(
     wanted, told = left(rotation.make(time.time(), Policy()), Policy())
     await put(api, wanted)
     await overwrite(api, told)
-    with planes.replicas(plane, tmp_path, 2, "--certificate-settle=1"):
+    with planes.replicas(plane, tmp_path, 2, f"--certificate-settle={SETTLE}"):
         # Ready means that the API server can verify what is served, so nothing fails from here on.
         failures = {await creates() for _ in range(20)}
 
@@ -166,7 +170,7 @@ async def test_certificates_and_their_authority_change_under_load_without_a_fail
     plane: Plane, api: Api, creates: Callable[[], Any], tmp_path: Path
 ) -> None:
     # What another test left is valid for months.
-    await put(api, rotation.make(time.time(), Policy(8, 24)))
+    await put(api, rotation.make(time.time(), Policy(CERTIFICATE, AUTHORITY)))
     failures: list[str] = []
     over = asyncio.Event()
     created = 0
@@ -196,13 +200,12 @@ async def test_certificates_and_their_authority_change_under_load_without_a_fail
             await asyncio.sleep(0.05)
             for bundle, replica in product(set(known), pair):
                 await handshake(replica.port, bundle)
-            return len(certificates) >= 4 and len(authorities) >= 2
+            return len(certificates) >= 4 and len(authorities) >= 2 and created > 50
 
         try:
-            await until(changed, "three new certificates and a new authority", 60)
+            await until(changed, "three new certificates, a new authority, and pods that were created meanwhile")
         finally:
             over.set()
             await asyncio.gather(*loading)
     assert failures == []
     assert torn == 0
-    assert created > 50

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sim import controlplane
 from tests.faults.processes import PACE
-from tests.tools.apiserver import until
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from tests.faults.ground import Ground

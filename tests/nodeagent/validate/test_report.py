@@ -91,7 +91,9 @@ def test_no_shape_of_a_specification_breaks_the_reader(tree: Any) -> None:
     assert made.minors <= {3}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60, deadline=None
+)
 @given(text=st.binary(max_size=80), line=st.sampled_from(["Device Minor: 3", "GPU Excluded: Yes", "Device Minor: -1"]))
 def test_garbage_in_procfs_is_no_fact(tmp_path: Path, text: bytes, line: str) -> None:
     card = tmp_path / "driver" / "nvidia" / "gpus" / "0000:01:00.0"
