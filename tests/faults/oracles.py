@@ -3,6 +3,10 @@
 Most bugs of controllers show as a difference to a run without a fault (Sieve: 45 of 46): in what there is at the end,
 and in what was made and deleted on the way. Such a difference may be a rare order of what happens at once, so that it
 is doubtful until it comes twice; what breaks an invariant, or an exception that nobody took, is certain.
+
+How often a state is written, and how long something takes, depends on the machine, too: a controller that waits half a
+second before it tells of a state tells of more of them where each lasts longer. That is judged only of a run that had
+the CPU time that its references had. A write that changes nothing is told of whatever the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from tests.faults.picture import differences
 from tests.faults.standing import united
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tests.faults.evidence import Due, Reference, Run
     from tests.faults.standing import Span
@@ -31,6 +35,8 @@ PASSED_OVER = 2
 """Writes of an object for states that somebody sees where people do not wait, and nobody saw in any reference."""
 SHOWN = 12
 """Sentences of one oracle that are told."""
+UNCHANGED = "Unchanged by "
+"""Begins the key of writes that left their object as it was."""
 CONFLICT = 409
 CONFLICTS = 10
 """Attempts at one object that may meet others' writes, beside the reference's: more is a loop."""
@@ -53,15 +59,26 @@ def verdict(run: Run, reference: Reference | None, due: Due) -> Verdict:
         found.append("it does not come to rest")
     if run.objects:
         found += trust.broken(run.objects, run.until)
-    found += delayed(run.plain, due)
-    found += [
-        f"{name} ended by itself {count} times" for name, count in run.restarts.items() if count > 0 and not due.ends
-    ]
-    if reference is not None:
-        found += end_state(run, reference) + made(run, reference) + writes(run, reference, due)
-        if (lost := recovery(run, reference)) > due.recovery:
-            found.append(f"it took {lost:.1f} s longer than the reference, {due.recovery:.0f} s are due")
-    return Verdict(certain, found)
+    paced = delayed(run.plain, due) + ended(run.restarts, due)
+    if reference is None:
+        return Verdict(certain, found, paced)
+    found += end_state(run, reference) + made(run, reference) + unchanged(run, reference, due)
+    paced += writes(run, reference, due)
+    if (lost := recovery(run, reference)) > due.recovery:
+        paced.append(f"it took {lost:.1f} s longer than the reference, {due.recovery:.0f} s are due")
+    return Verdict(certain, found, paced, busy(run, reference) if paced else "")
+
+
+def busy(run: Run, reference: Reference) -> str:
+    """Why a run is not judged by how often it wrote and how long it took; empty where the machine gave it the time."""
+    given = run.given
+    if given.wait <= reference.wait:
+        return ""
+    return (
+        f"the machine was busy: for {given.ran:.1f} s of CPU its programs waited {given.waited:.1f} s,"
+        f" {given.wait:.1f} for each, its references {max(reference.waits, default=0.0):.1f} at most"
+        f" ({reference.wait:.1f} with what they differ by)"
+    )
 
 
 def recovery(run: Run, reference: Reference) -> float:
@@ -115,8 +132,20 @@ def tally(run: Run) -> Counter[str]:
         for one in run.sent
         if one.resource not in ("leases", "events")
     )
+    found.update(f"{UNCHANGED}{one.process} {one.verb} {one.about}" for one in void(run))
     reporters = (r.object.get("reportingController") for r in run.history if r.key[0] == "Event" and r.type in SENT)
     found.update(f"Events of {reporter}" for reporter in reporters)
+    return found
+
+
+def void(run: Run) -> list[Sent]:
+    """Writes that left their object as it was: what came before them had its version, too."""
+    known = {str(obj["metadata"].get("resourceVersion", "")) for obj in run.initial.values()}
+    found = []
+    for one in sorted((one for one in run.sent if one.version), key=lambda one: one.at):
+        if one.version in known:
+            found.append(one)
+        known.add(one.version)
     return found
 
 
@@ -131,7 +160,16 @@ def writes(run: Run, reference: Reference, due: Due) -> list[str]:
     Where people do not wait, each object of a kind that is written may be written as often as any of it, and for states
     that every reference happened to pass over: what somebody saw is luck.
     """
-    found = []
+    return _few([said for key, said in _more(run, reference, due) if not key.startswith(UNCHANGED)])
+
+
+def unchanged(run: Run, reference: Reference, due: Due) -> list[str]:
+    """Nothing was written that was so already, but for what the fault excuses: no machine is a reason for that."""
+    return _few([said for key, said in _more(run, reference, due) if key.startswith(UNCHANGED)])
+
+
+def _more(run: Run, reference: Reference, due: Due) -> Iterator[tuple[str, str]]:
+    """What of a tally is more than there may be, by its key."""
     most = Counter[str]()
     for key, count in reference.writes.items():
         most[_kind(key)] = max(most[_kind(key)], count)
@@ -141,8 +179,7 @@ def writes(run: Run, reference: Reference, due: Due) -> list[str]:
         if reference.hasty and most[_kind(key)]:
             usual = most[_kind(key)] + (0 if key.startswith(("Events", "Conflicts")) else PASSED_OVER)
         if count > usual + reference.spread[key] + more:
-            found.append(f"{key}: written {count} times, {usual} in the reference, {more} more are due")
-    return _few(found)
+            yield key, f"{key}: written {count} times, {usual} in the reference, {more} more are due"
 
 
 def refused(plain: Iterable[tuple[float, str]], due: Due) -> list[str]:
@@ -154,6 +191,11 @@ def delayed(plain: Iterable[tuple[float, str]], due: Due) -> list[str]:
     """Nor delayed."""
     late = [took for took, _ in plain if took > due.plain_seconds and due.plain]
     return _few([f"a pod without a card was created after {took:.1f} s" for took in late])
+
+
+def ended(restarts: Mapping[str, int], due: Due) -> list[str]:
+    """No process ends by itself. It does where it has lost its lease, to which a machine without time brings it."""
+    return [f"{name} ended by itself {count} times" for name, count in restarts.items() if count > 0 and not due.ends]
 
 
 def unhandled(logs: Mapping[str, Sequence[str]]) -> list[str]:
