@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.faults import invariants, leading, trust
+from tests.faults import counts, invariants, leading, trust
+from tests.faults.counts import few
 from tests.faults.evidence import Verdict
 from tests.faults.picture import differences
 from tests.faults.standing import united
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tests.faults.evidence import Due, Reference, Run
     from tests.faults.standing import Span
@@ -29,17 +30,7 @@ if TYPE_CHECKING:
     from tests.faults.trace import Revision
 
 MADE_BY_US = ("GPUDevice", "GPUNodeInventory", "ConfigMap", "DaemonSet", "NodeFeatureRule", "RuntimeClass")
-SENT = ("ADDED", "MODIFIED")
 ONCE_MORE = 1
-PASSED_OVER = 2
-"""Writes of an object for states that somebody sees where people do not wait, and nobody saw in any reference."""
-SHOWN = 12
-"""Sentences of one oracle that are told."""
-UNCHANGED = "Unchanged by "
-"""Begins the key of writes that left their object as it was."""
-CONFLICT = 409
-CONFLICTS = 10
-"""Attempts at one object that may meet others' writes, beside the reference's: more is a loop."""
 UNHANDLED = re.compile(
     r"Traceback \(most recent call last\)|was never retrieved|reconcile failed|ended by an error|was never awaited"
 )
@@ -62,8 +53,8 @@ def verdict(run: Run, reference: Reference | None, due: Due) -> Verdict:
     paced = delayed(run.plain, due) + ended(run.restarts, due)
     if reference is None:
         return Verdict(certain, found, paced)
-    found += end_state(run, reference) + made(run, reference) + unchanged(run, reference, due)
-    paced += writes(run, reference, due)
+    found += end_state(run, reference) + made(run, reference) + counts.unchanged(run, reference, due)
+    paced += counts.writes(run, reference, due)
     if (lost := recovery(run, reference)) > due.recovery:
         paced.append(f"it took {lost:.1f} s longer than the reference, {due.recovery:.0f} s are due")
     return Verdict(certain, found, paced, busy(run, reference) if paced else "")
@@ -94,7 +85,7 @@ def away(sent: Iterable[Sent], span: Span, pause: float, offset: float) -> list[
 def end_state(run: Run, reference: Reference) -> list[str]:
     """The end is the reference's."""
     found = differences(reference.end, run.end, reference.masked)
-    return _few([f"{path} is {now!r}, the reference's {then!r}" for path, (then, now) in found.items()])
+    return few([f"{path} is {now!r}, the reference's {then!r}" for path, (then, now) in found.items()])
 
 
 def counted(history: Iterable[Revision]) -> Counter[str]:
@@ -117,80 +108,18 @@ def made(run: Run, reference: Reference) -> list[str]:
         usual = {one[key] for one in reference.made}
         if now[key] not in usual and not (reference.hasty and now[key] <= max(usual) + ONCE_MORE):
             found.append(f"{key}: {now[key]} times, {' or '.join(map(str, sorted(usual)))} in the reference")
-    return _few(found)
-
-
-def tally(run: Run) -> Counter[str]:
-    """How often each process wrote each object, by verb, where attempts count; and how many Events each sent.
-
-    Attempts that met another's write are counted apart: when several write one object at once, how many is luck.
-    """
-    found = Counter(
-        f"Conflicts of {one.process} over {one.about}"
-        if one.status == CONFLICT
-        else f"{one.process} {one.verb} {one.about}"
-        for one in run.sent
-        if one.resource not in ("leases", "events")
-    )
-    found.update(f"{UNCHANGED}{one.process} {one.verb} {one.about}" for one in void(run))
-    reporters = (r.object.get("reportingController") for r in run.history if r.key[0] == "Event" and r.type in SENT)
-    found.update(f"Events of {reporter}" for reporter in reporters)
-    return found
-
-
-def void(run: Run) -> list[Sent]:
-    """Writes that left their object as it was: what came before them had its version, too."""
-    known = {str(obj["metadata"].get("resourceVersion", "")) for obj in run.initial.values()}
-    found = []
-    for one in sorted((one for one in run.sent if one.version), key=lambda one: one.at):
-        if one.version in known:
-            found.append(one)
-        known.add(one.version)
-    return found
-
-
-def _kind(key: str) -> str:
-    """The process, verb and resource of a key of `tally`, without the object."""
-    return re.sub(r"/[^/]+", "/", key, count=1)
-
-
-def writes(run: Run, reference: Reference, due: Due) -> list[str]:
-    """Nothing was written more often than in the reference but for what the fault excuses: no hot loop, no flapping.
-
-    Where people do not wait, each object of a kind that is written may be written as often as any of it, and for states
-    that every reference happened to pass over: what somebody saw is luck.
-    """
-    return _few([said for key, said in _more(run, reference, due) if not key.startswith(UNCHANGED)])
-
-
-def unchanged(run: Run, reference: Reference, due: Due) -> list[str]:
-    """Nothing was written that was so already, but for what the fault excuses: no machine is a reason for that."""
-    return _few([said for key, said in _more(run, reference, due) if key.startswith(UNCHANGED)])
-
-
-def _more(run: Run, reference: Reference, due: Due) -> Iterator[tuple[str, str]]:
-    """What of a tally is more than there may be, by its key."""
-    most = Counter[str]()
-    for key, count in reference.writes.items():
-        most[_kind(key)] = max(most[_kind(key)], count)
-    for key, count in sorted(tally(run).items()):
-        more = due.events if key.startswith("Events") else CONFLICTS if key.startswith("Conflicts") else due.more
-        usual = reference.writes[key]
-        if reference.hasty and most[_kind(key)]:
-            usual = most[_kind(key)] + (0 if key.startswith(("Events", "Conflicts")) else PASSED_OVER)
-        if count > usual + reference.spread[key] + more:
-            yield key, f"{key}: written {count} times, {usual} in the reference, {more} more are due"
+    return few(found)
 
 
 def refused(plain: Iterable[tuple[float, str]], due: Due) -> list[str]:
     """A pod that asks for no card is never refused."""
-    return _few([f"a pod without a card was refused: {why}" for _, why in plain if why and due.plain])
+    return few([f"a pod without a card was refused: {why}" for _, why in plain if why and due.plain])
 
 
 def delayed(plain: Iterable[tuple[float, str]], due: Due) -> list[str]:
     """Nor delayed."""
     late = [took for took, _ in plain if took > due.plain_seconds and due.plain]
-    return _few([f"a pod without a card was created after {took:.1f} s" for took in late])
+    return few([f"a pod without a card was created after {took:.1f} s" for took in late])
 
 
 def ended(restarts: Mapping[str, int], due: Due) -> list[str]:
@@ -200,7 +129,7 @@ def ended(restarts: Mapping[str, int], due: Due) -> list[str]:
 
 def unhandled(logs: Mapping[str, Sequence[str]]) -> list[str]:
     """No task ends in an exception that nobody handles, and no reconciliation in one that was not foreseen."""
-    return _few(
+    return few(
         [
             f"{process} logged: {line[:400]}"
             for process, lines in logs.items()
@@ -208,8 +137,3 @@ def unhandled(logs: Mapping[str, Sequence[str]]) -> list[str]:
             if UNHANDLED.search(line)
         ]
     )
-
-
-def _few(found: list[Any]) -> list[str]:
-    more = len(found) - SHOWN
-    return [*map(str, found[:SHOWN]), *([f"… and {more} more of these"] if more > 0 else [])]

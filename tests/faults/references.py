@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.faults import oracles, plans
+from tests.faults import counts, oracles, plans
 from tests.faults.evidence import Reference, Run
 from tests.faults.picture import mask
 from tests.faults.runner import QUIET, Bench, Result
@@ -87,7 +87,7 @@ def common(seen: Sequence[Seen]) -> dict[str, Any]:
         "end": seen[0].run.end,
         "masked": sorted(mask([one.run.end for one in seen])),
         "made": [dict(oracles.counted(one.run.history)) for one in seen],
-        "tallies": [dict(oracles.tally(one.run)) for one in seen],
+        "tallies": [dict(counts.tally(one.run)) for one in seen],
         "waits": [one.run.given.wait for one in seen],
         "story": max(one.run.story for one in seen),
         "after": max(one.run.after for one in seen),

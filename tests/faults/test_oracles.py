@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names
-from tests.faults import oracles, plans
+from tests.faults import counts, oracles, plans
 from tests.faults.dues import BY_FAULT, due
 from tests.faults.evidence import Due, Reference, Run, Verdict
 from tests.faults.machine import Given
@@ -67,11 +67,11 @@ def test_where_people_do_not_wait_an_object_may_be_written_as_often_as_any_of_it
 
     def told(times: int, *, hasty: bool) -> list[str]:
         run = replace(GOOD, sent=[write("x")] * times)
-        return oracles.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
+        return counts.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
 
     assert told(7, hasty=True) == []
     deleted, hasty = replace(GOOD, sent=[replace(write("x"), verb="delete")] * 2), replace(REFERENCE, hasty=True)
-    assert "written 2 times, 0 in the reference" in oracles.writes(deleted, hasty, Due(more=1))[0]
+    assert "written 2 times, 0 in the reference" in counts.writes(deleted, hasty, Due(more=1))[0]
     assert "written 8 times, 6 in the reference" in told(8, hasty=True)[0]
     assert "written 5 times, 0 in the reference" in told(5, hasty=False)[0]
 
@@ -111,8 +111,8 @@ def test_attempts_that_met_others_writes_are_no_writes_but_a_loop_of_them_fails(
         run = replace(GOOD, sent=[*GOOD.sent, *[met] * count])
         return list(oracles.verdict(run, REFERENCE, Due()).failures)
 
-    assert found(oracles.CONFLICTS) == []
-    (sentence,) = found(oracles.CONFLICTS + 1)
+    assert found(counts.CONFLICTS) == []
+    (sentence,) = found(counts.CONFLICTS + 1)
     assert sentence.startswith("Conflicts of gpupool over configmaps/x: written 11 times")
 
 
