@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.faults.machine import Given
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -69,6 +71,8 @@ class Run:
     """Whether nothing was written any more in the end."""
     trouble: Sequence[str] = ()
     """What people's own steps ended in."""
+    given: Given = field(default_factory=Given)
+    """What the machine gave it."""
 
 
 @dataclass
@@ -88,16 +92,27 @@ class Reference:
     after: float = 0.0
     hasty: bool = False
     """Whether it is luck what is made and deleted on the way."""
+    waits: Sequence[float] = ()
+    """Of each: seconds for which it waited for each second of CPU that it had."""
+
+    @property
+    def wait(self) -> float:
+        """Up to which a run had the time that these had: the most of them, and what they differed by, as of writes."""
+        return 2 * max(self.waits, default=0.0) - min(self.waits, default=0.0)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong, in sentences: what cannot be chance, and what must come twice."""
+    """What is wrong, in sentences: what cannot be chance, what must come twice, and what a slow machine does, too."""
 
     certain: Sequence[str] = ()
     doubtful: Sequence[str] = ()
+    paced: Sequence[str] = ()
+    """How often something was written, and what took too long."""
+    busy: str = ""
+    """Why what is `paced` is not judged; empty where it is."""
 
     @property
     def failures(self) -> list[str]:
-        """Both."""
-        return [*self.certain, *self.doubtful]
+        """All that is judged."""
+        return [*self.certain, *self.doubtful, *(() if self.busy else self.paced)]

@@ -26,6 +26,7 @@ from sim.nodes.leaving import bury
 from sim.nodes.manifests import node_manifests
 from sim.view import LateError, View
 from tests.faults import wiping
+from tests.faults.machine import Meter
 from tests.faults.processes import FULL, MANAGER, PACE, START_SECONDS, Processes, standby_of
 from tests.faults.staleness import Stale
 from tests.faults.trace import PLAIN, Recorder
@@ -80,6 +81,7 @@ class Ground(Processes):
         self._beside: list[asyncio.Task[None]] = []
         self._log_from: dict[str, int] = {}
         self.stale = Stale()
+        self.meter = Meter(self.pids)
         self.suspect: set[str] = set()
         """Processes whose caches a fault may have left wrong: started anew before the next run."""
 
@@ -134,7 +136,8 @@ class Ground(Processes):
         self.plain, self.refused, self.step, self.before_step = [], [], 0, None
         self.counts_reviews, self.reviewed, self.taken = False, set(), []
         self._log_from = {short: self.log(short).stat().st_size for short in FULL}
-        self._beside = [asyncio.create_task(self._create_plain())]
+        self.meter.begin()
+        self._beside = [asyncio.create_task(self._create_plain()), asyncio.create_task(self.meter.follow())]
 
     async def second(self, short: str) -> None:
         """Start a second replica of a process, whose log is read from here on."""
@@ -143,7 +146,7 @@ class Ground(Processes):
         await super().second(short)
 
     async def end(self) -> None:
-        """No more bystanders."""
+        """No more bystanders, and nobody who looks at the machine."""
         beside, self._beside = self._beside, []
         for task in beside:
             task.cancel()

@@ -1,7 +1,8 @@
-"""What becomes of a plan that failed or struck nothing: what cannot be chance stays, the rest is run once more. Pure.
+"""What becomes of a plan that failed or says nothing: what cannot be chance stays, the rest is run once more. Pure.
 
 Results are mappings as they are written to a file; `certain` says how many of the failures, the first ones, cannot be
-chance.
+chance. A run says nothing where its fault struck nothing, and where it wrote or took more than its references on a
+machine that gave it less time (`not judged`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-PASSED, FAILED, ONCE, NOT_REACHED = "passed", "failed", "1 of 2", "not reached"
-OUTCOMES = (PASSED, ONCE, FAILED, NOT_REACHED)
+PASSED, FAILED, ONCE, NOT_REACHED, NOT_JUDGED = "passed", "failed", "1 of 2", "not reached", "not judged"
+OUTCOMES = (PASSED, ONCE, FAILED, NOT_REACHED, NOT_JUDGED)
+MUTE = (NOT_REACHED, NOT_JUDGED)
+"""Outcomes of runs that say nothing."""
+ROUNDS = 3
+"""Times that what is in doubt is run again: a first run that says nothing, or a second one, is followed by another."""
 NOT_REACHED_MOST = 0.02
 """Share of the plans that were run that may find nothing to strike."""
 ONCE_MOST = 0.1
@@ -21,18 +26,21 @@ ONCE_MOST = 0.1
 
 def is_doubtful(result: Mapping[str, Any]) -> bool:
     """Whether it is to be run once more."""
-    by_chance = result["outcome"] == NOT_REACHED or (result["outcome"] == FAILED and not result.get("certain"))
+    by_chance = result["outcome"] in MUTE or (result["outcome"] == FAILED and not result.get("certain"))
     return by_chance and "attempts" not in result
 
 
 def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """One result out of two of a plan: `1 of 2` where the first failure was doubtful and did not come again.
 
-    Where the first run struck nothing, only the second one counts, and may itself be in doubt.
+    Where the first run says nothing, only the second one counts, and may itself be in doubt. Where it failed and the
+    second one is not judged it stays in doubt for one more run.
     """
     attempts = [{key: one.get(key) for key in ("outcome", "failures", "struck", "seconds")} for one in (first, second)]
-    if first["outcome"] == NOT_REACHED:
-        return {**second, "attempts": attempts} if second["outcome"] == NOT_REACHED else dict(second)
+    if first["outcome"] in MUTE:
+        return {**second, "attempts": attempts} if second["outcome"] in MUTE else dict(second)
+    if second["outcome"] == NOT_JUDGED and not first.get("certain"):
+        return {**second, "attempts": attempts} if first.get("once_more") else {**first, "once_more": True}
     certain = int(first.get("certain", 0)) + int(second.get("certain", 0))
     outcome = ONCE if second["outcome"] == PASSED and not certain else FAILED
     failures = [
@@ -53,6 +61,16 @@ def counts(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> tupl
     """How many plans were planned, run, and not reached by their fault: references are no plans."""
     names, run = set(planned), _run(results, planned)
     return len(names), len(run), sum(result["outcome"] == NOT_REACHED for result in run)
+
+
+def is_control_wanted(result: Mapping[str, Any]) -> bool:
+    """Whether it is in doubt by what depends on the machine: its references are to be of the time of its next run."""
+    return is_doubtful(result) and bool(result.get("paced"))
+
+
+def unjudged(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> int:
+    """How many plans were not judged by how often they wrote and how long they took."""
+    return sum(result["outcome"] == NOT_JUDGED for result in _run(results, planned))
 
 
 def _run(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> list[Mapping[str, Any]]:

@@ -137,6 +137,10 @@ class Processes:
         process = controlplane.status(self.plane.dir).processes.get(self._name(short))
         return process.pid if process else 0
 
+    def pids(self) -> list[int]:
+        """The control plane's and the module's programs that are up, and this one, which their requests go through."""
+        return [os.getpid(), *(one.pid for one in controlplane.status(self.plane.dir).processes.values() if one.pid)]
+
     def _name(self, short: str) -> str:
         """As the supervisor knows it."""
         base, dash, _ = short.rpartition("-")

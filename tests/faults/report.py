@@ -39,11 +39,12 @@ def text(
         for result in every:
             if result["outcome"] == outcome:
                 lines += _told(result, said)
-    lines += _missed(every) + _masked(masked or {})
+    lines += each_unjudged(every) + _missed(every) + _masked(masked or {})
     numbers = Counter(result["outcome"] for result in every)
     if run < wanted:
         lines.append(f"incomplete: {wanted - run} plans were not run")
     lines += outcomes.excess(every, chosen)
+    lines.append(unjudged(every, chosen))
     lines.append(f"{numbers[outcomes.ONCE]} failed one run of two and passed the other")
     lines.append(f"{numbers[outcomes.FAILED]} failures")
     return "\n".join(lines)
@@ -67,6 +68,22 @@ def _why(result: Mapping[str, Any]) -> str:
         return "a difference that did not come again"
     both = all(attempt["outcome"] == outcomes.FAILED for attempt in result["attempts"])
     return "failed in both runs" if both else "failed, and the other run says nothing: its fault struck nothing"
+
+
+def unjudged(results: Iterable[Mapping[str, Any]], planned: Iterable[str]) -> str:
+    """How many plans were not judged by all that they are to be."""
+    found, names = list(results), list(planned)
+    count, (_, run, _) = outcomes.unjudged(found, names), outcomes.counts(found, names)
+    return f"{count} of {run} not judged by how often they wrote and how long they took, since the machine was busy"
+
+
+def each_unjudged(every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What would have failed on a machine that had time, with what the machine gave."""
+    lines = []
+    for result in every:
+        if result["outcome"] == outcomes.NOT_JUDGED:
+            lines += [f"not judged: {result['plan']}: {result['busy']}", *(f"    {said}" for said in result["paced"])]
+    return [*lines, ""] if lines else []
 
 
 def _missed(every: Sequence[Mapping[str, Any]]) -> list[str]:

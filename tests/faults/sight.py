@@ -59,6 +59,7 @@ def run(ground: Ground, plan: Plan, began: float, before: Mapping[str, int], *, 
         plain=list(ground.plain),
         until=until,
         rested=rested,
+        given=ground.meter.given(),
     )
 
 

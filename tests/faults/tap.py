@@ -57,6 +57,8 @@ class Sent:
     """Sent by a process that was killed before it arrived: its connection is older than that."""
     replica: int = 1
     """Which of the processes of that name."""
+    version: str = ""
+    """Which the object had after it, where the answer tells."""
 
     @property
     def about(self) -> str:
@@ -198,6 +200,7 @@ class Tap(FaultProxy):
             _body(e),
             orphan,
             self.replica,
+            getattr(e, "version", ""),
         )
 
     def _number(self, spelling: str) -> str:
@@ -210,7 +213,9 @@ class Tap(FaultProxy):
         wanted = exchange.verb == "watch" or (self.other_reads and exchange.method == "GET")
         token = _URL.set(self.other if wanted and exchange.resource not in ASIDE else "")
         try:
-            return await super()._pass_on(request, exchange)
+            answer = await super()._pass_on(request, exchange)
+            exchange.version = _version(exchange, answer)  # type: ignore[attr-defined]
+            return answer
         finally:
             _URL.reset(token)
 
@@ -253,6 +258,19 @@ def _same(one: Exchange, other: Exchange) -> bool:
 
 def _body(e: Exchange) -> Any:
     return orjson.loads(e.body) if 0 < len(e.body) < BODY_MAX else None
+
+
+def _version(e: Exchange, answer: web.StreamResponse) -> str:
+    """The version that a write left its object with; empty where none is told."""
+    body = getattr(answer, "body", None)
+    if e.write is None or e.method == "DELETE" or answer.status >= 300 or not isinstance(body, bytes):
+        return ""
+    if "Content-Encoding" in answer.headers:
+        return ""
+    meta = orjson.loads(body).get("metadata") or {}
+    if "deletionTimestamp" in meta and not meta.get("finalizers"):
+        return ""  # the write that let it go: it is told as it was before
+    return str(meta.get("resourceVersion", ""))
 
 
 def _name(e: Exchange) -> str | None:

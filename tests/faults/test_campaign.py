@@ -13,12 +13,23 @@ from tests.faults import crew, fingerprint
 from tests.faults.campaign import Campaign
 from tests.faults.crew import Helper
 from tests.faults.plans import Plan
+from tests.faults.references import reference_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WRITES = {"gpupool": ["create:x#1", "create:y#1"]}
 FACTS = {"writes": WRITES, "reads": {}, "watched": {}, "steps": 1, "events": {}, "reviewed": []}
+REFERENCE: dict[str, Any] = {
+    "facts": FACTS,
+    "end": {},
+    "masked": [],
+    "made": [{}, {}],
+    "tallies": [{"x": 2}, {"x": 2}],
+    "waits": [1.0, 1.5],
+    "story": 5.0,
+    "after": 0.0,
+}
 FIRST, SECOND = (Plan.parse(f"pool/kill-before/gpupool:create:{name}#1") for name in "xy")
 
 
@@ -34,7 +45,7 @@ class Crew:
     async def work(self, made: Campaign, tasks: list[dict[str, Any]], keep: Any, most: int) -> None:
         for task in tasks:
             self.most.append(most)
-            name = task["plan"]
+            name = task.get("plan") or f"{task['control']}/control/{task['first']}"
             self.asked.append(name)
             told = self.answers[name].pop(0) if self.answers.get(name) else {}
             answer = {"plan": name, "outcome": "passed", "failures": [], "certain": 0} | told
@@ -57,7 +68,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Crew:
 def campaign(folder: Path, code: str, **asked: Any) -> Campaign:
     made = Campaign(folder, 1, **{"quiet": 3.0, "code": code, "tell": lambda _: None} | asked)
     made.reference_file("pool").parent.mkdir(parents=True, exist_ok=True)
-    made.reference_file("pool").write_text(json.dumps({"facts": FACTS}))
+    made.reference_file("pool").write_text(json.dumps(REFERENCE))
     made.load()
     return made
 
@@ -216,3 +227,46 @@ def test_a_worker_that_hangs_is_ended_and_its_plan_failed(tmp_path: Path, monkey
 
     assert answer["outcome"] == "failed"
     assert "did not answer within" in answer["failures"][0]
+
+
+def test_what_wrote_oftener_is_run_again_beside_runs_without_a_fault(tmp_path: Path, workers: Crew) -> None:
+    often = {"outcome": "failed", "failures": ["x: written 3 times"], "paced": ["x: written 3 times"]}
+    workers.answers = {str(FIRST): [often], str(SECOND): [{"outcome": "failed", "failures": ["the end differs"]}]}
+    more = {"end": {}, "masked": [], "made": [{}], "tallies": [{"x": 3}], "waits": [2.0], "story": 6.0, "after": 0.0}
+    passed = {"plan": "pool/none/3", "outcome": "passed", "failures": [], "certain": 0}
+    workers.answers["pool/control/3"] = [{"reference": more, "results": [passed]}]
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST, SECOND]))
+
+    assert workers.asked == [str(FIRST), str(SECOND), "pool/control/3", str(FIRST), str(SECOND)]
+    assert workers.most == [0, 0, 1, 1, 1]
+    found = reference_of(json.loads(made.reference_file("pool").read_text()))
+    assert found.writes["x"] == 3
+    assert found.waits == [1.0, 1.5, 2.0]
+    assert made.facts("pool").steps == 1
+
+
+def test_a_run_without_a_fault_that_fails_by_chance_joins_nothing(tmp_path: Path, workers: Crew) -> None:
+    often = {"outcome": "not judged", "failures": [], "paced": ["x: written 3 times"], "busy": "the machine was busy"}
+    workers.answers = {str(FIRST): [often]}
+    late = {"plan": "pool/none/3", "outcome": "failed", "failures": ["gpupool ended by itself 1 times"], "certain": 0}
+    workers.answers["pool/control/3"] = [{"reference": {}, "results": [late]}]
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST]))
+
+    assert made.results.keys() == {str(FIRST)}
+    assert json.loads(made.reference_file("pool").read_text())["tallies"] == REFERENCE["tallies"]
+
+
+def test_a_run_without_a_fault_that_breaks_an_invariant_counts(tmp_path: Path, workers: Crew) -> None:
+    often = {"outcome": "failed", "failures": ["x: written 3 times"], "paced": ["x: written 3 times"]}
+    workers.answers = {str(FIRST): [often]}
+    wrong = {"plan": "pool/none/3", "outcome": "failed", "failures": ["two pools"], "certain": 1}
+    workers.answers["pool/control/3"] = [{"reference": {}, "results": [wrong]}]
+    made = campaign(tmp_path, "a")
+
+    asyncio.run(made.run([FIRST]))
+
+    assert made.results["pool/none/3"]["outcome"] == "failed"

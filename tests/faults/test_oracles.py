@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names
-from tests.faults import oracles, plans
+from tests.faults import counts, oracles, plans
 from tests.faults.dues import BY_FAULT, due
-from tests.faults.evidence import Due, Reference, Run
+from tests.faults.evidence import Due, Reference, Run, Verdict
+from tests.faults.machine import Given
 from tests.faults.picture import ABSENT
 from tests.faults.plans import Plan
 from tests.faults.tap import Sent
@@ -66,11 +67,11 @@ def test_where_people_do_not_wait_an_object_may_be_written_as_often_as_any_of_it
 
     def told(times: int, *, hasty: bool) -> list[str]:
         run = replace(GOOD, sent=[write("x")] * times)
-        return oracles.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
+        return counts.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
 
     assert told(7, hasty=True) == []
     deleted, hasty = replace(GOOD, sent=[replace(write("x"), verb="delete")] * 2), replace(REFERENCE, hasty=True)
-    assert "written 2 times, 0 in the reference" in oracles.writes(deleted, hasty, Due(more=1))[0]
+    assert "written 2 times, 0 in the reference" in counts.writes(deleted, hasty, Due(more=1))[0]
     assert "written 8 times, 6 in the reference" in told(8, hasty=True)[0]
     assert "written 5 times, 0 in the reference" in told(5, hasty=False)[0]
 
@@ -110,8 +111,8 @@ def test_attempts_that_met_others_writes_are_no_writes_but_a_loop_of_them_fails(
         run = replace(GOOD, sent=[*GOOD.sent, *[met] * count])
         return list(oracles.verdict(run, REFERENCE, Due()).failures)
 
-    assert found(oracles.CONFLICTS) == []
-    (sentence,) = found(oracles.CONFLICTS + 1)
+    assert found(counts.CONFLICTS) == []
+    (sentence,) = found(counts.CONFLICTS + 1)
     assert sentence.startswith("Conflicts of gpupool over configmaps/x: written 11 times")
 
 
@@ -165,6 +166,7 @@ def test_recovery_has_a_limit_that_depends_on_the_fault() -> None:
 def test_what_cannot_be_chance_is_told_apart() -> None:
     chance = oracles.verdict(replace(GOOD, end={}, plain=[(9.0, "")], rested=False), REFERENCE, Due())
     assert chance.doubtful
+    assert chance.paced
     assert not chance.certain
     bad = replace(GOOD, plain=[(0.1, "500")], logs={"gpupool": ["Traceback (most recent call last):"]})
     assert len(oracles.verdict(bad, REFERENCE, Due()).certain) == 2
@@ -193,3 +195,69 @@ def test_nobody_is_there_to_sweep_from_a_kill_to_the_next_renewal() -> None:
 
 def test_people_who_do_not_get_to_the_end_fail() -> None:
     assert failures(trouble=["the workload does not come to its end: x"])
+
+
+SLOW = Given(2.0, 10.0)
+TIMED = replace(REFERENCE, waits=(1.0, 1.5))
+
+
+def judged(given: Given, **changes: Any) -> Verdict:
+    return oracles.verdict(replace(GOOD, given=given, **changes), TIMED, Due())
+
+
+def test_how_often_it_wrote_is_judged_only_of_a_run_that_had_the_time_of_its_references() -> None:
+    often = {"sent": [write("x")] * 4}
+    (said,) = judged(Given(2.0, 3.9), **often).failures
+    assert "written 4 times, 3 in the reference" in said
+
+    verdict = judged(SLOW, **often)
+    assert verdict.failures == []
+    assert verdict.paced == [said]
+    assert verdict.busy == (
+        "the machine was busy: for 2.0 s of CPU its programs waited 10.0 s, 5.0 for each, its references 1.5 at most"
+        " (2.0 with what they differ by)"
+    )
+
+
+def test_without_an_account_of_the_machine_all_is_judged() -> None:
+    assert oracles.verdict(replace(GOOD, sent=[write("x")] * 4), REFERENCE, Due()).failures
+
+
+def test_a_busy_machine_excuses_what_takes_long_and_processes_that_lose_their_lease_and_nothing_else() -> None:
+    for paced in ({"plain": [(9.0, "")]}, {"restarts": {"gpupool": 1}}, {"story": 60.0}):
+        assert judged(Given(2.0, 1.0), **paced).failures
+        assert not judged(SLOW, **paced).failures
+        assert judged(SLOW, **paced).busy
+    for wrong in (
+        {"end": {}},
+        {"history": [made("a"), made("a")]},
+        {"rested": False},
+        {"trouble": ["x"]},
+        {"plain": [(0.1, "500")]},
+        {"logs": {"gpupool": ["Traceback (most recent call last):"]}},
+        {"sent": [write("x"), *[replace(write("x"), version="8")] * 2]},
+    ):
+        assert judged(SLOW, **wrong).failures
+
+
+def test_a_run_as_the_reference_is_well_on_any_machine() -> None:
+    verdict = judged(SLOW)
+
+    assert (verdict.failures, verdict.busy) == ([], "")
+
+
+def test_a_write_that_changes_nothing_is_told_of() -> None:
+    first, second = (replace(write("x"), version=version) for version in ("8", "9"))
+    assert not failures(sent=[first, second])
+
+    (said,) = failures(sent=[first, second, second])
+    assert said == "Unchanged by gpupool apply configmaps/x: written 1 times, 0 in the reference, 0 more are due"
+    (said,) = failures(sent=[replace(first, version="7")], initial={("GPUDevice", "a"): card("a")})
+    assert said.startswith("Unchanged by gpupool apply")
+
+
+def test_a_write_that_changes_nothing_may_be_what_its_fault_costs() -> None:
+    run = replace(GOOD, sent=[replace(write("x"), version="8")] * 2)
+
+    assert not oracles.verdict(run, REFERENCE, due(Plan.parse("pool/500-after/gpupool:create:x#1"))).failures
+    assert oracles.verdict(run, REFERENCE, due(Plan.parse("pool/twice/gpupool:pods#1"))).failures

@@ -125,3 +125,39 @@ def test_the_report_shows_what_is_not_compared() -> None:
 
     assert "not compared in pool, since its references differ in it:\n    GPUPool p.status.candidates[a].name" in text
     assert "not compared in join" not in text
+
+
+BUSY = result("not judged", busy="the machine was busy: 5.0 for each", paced=["x: written 4 times"])
+
+
+def test_what_was_not_judged_is_run_once_more_and_only_that_run_counts() -> None:
+    failed = result("failed", "x", paced=["x"])
+
+    assert outcomes.is_doubtful(BUSY)
+    assert outcomes.together(BUSY, result("passed"))["outcome"] == "passed"
+    assert outcomes.is_doubtful(outcomes.together(BUSY, failed))  # it failed once as yet
+    assert outcomes.together(outcomes.together(BUSY, failed), failed)["outcome"] == "failed"
+
+
+def test_what_was_not_judged_twice_is_told_with_the_figures_and_fails_nothing() -> None:
+    both = outcomes.together(BUSY, BUSY)
+
+    assert not outcomes.is_doubtful(both)
+    assert outcomes.status([both], [PLAN]) == 0
+    text = report.text([both], "abc", [PLAN])
+    assert f"not judged: {PLAN}: the machine was busy: 5.0 for each\n    x: written 4 times" in text
+    assert "1 of 1 not judged by how often they wrote and how long they took" in text
+
+
+def test_a_failure_whose_second_run_is_not_judged_has_another() -> None:
+    once = outcomes.together(result("failed", "x", paced=["x"]), BUSY)
+
+    assert outcomes.is_doubtful(once)
+    assert outcomes.together(once, result("failed", "x"))["outcome"] == "failed"
+    assert outcomes.together(once, result("passed"))["outcome"] == "1 of 2"
+    assert outcomes.together(once, BUSY)["outcome"] == "not judged"
+    assert not outcomes.is_doubtful(outcomes.together(once, BUSY))
+
+
+def test_what_is_certain_is_not_excused_by_a_run_that_was_not_judged() -> None:
+    assert outcomes.together(result("failed", "two pools", certain=1), BUSY)["outcome"] == "failed"

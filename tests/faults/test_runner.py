@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults import references, runner
 from tests.faults.evidence import Run
+from tests.faults.machine import Given
 from tests.faults.plans import Facts
 from tests.faults.runner import Bench
 from tests.faults.sight import Seen
@@ -86,7 +87,7 @@ def seen(made: int, writes: int, story: float) -> Seen:
     history = [Revision(n, 0.0, "ADDED", ("GPUDevice", "a"), card) for n in range(made)]
     from tests.faults.test_oracles import write
 
-    run = Run(end={"x": 1}, history=history, sent=[write("x")] * writes, story=story)
+    run = Run(end={"x": 1}, history=history, sent=[write("x")] * writes, story=story, given=Given(4.0, 1.0))
     return Seen(run, Facts({}, {}, {}, 1, {}))
 
 
@@ -96,6 +97,63 @@ def test_references_keep_the_most_and_how_far_they_differ() -> None:
     assert found.writes == Counter({"gpupool apply configmaps/x": 5})
     assert found.spread == Counter({"gpupool apply configmaps/x": 2})
     assert found.story == 5.0
+
+
+def test_later_runs_without_a_fault_join_the_references() -> None:
+    first, later = (references.common([seen(1, writes, 5.0)]) for writes in (3, 5))
+    later["end"] = {"x": 2}
+
+    found = references.reference_of(references.joined(first, later))
+
+    assert found.writes == Counter({"gpupool apply configmaps/x": 5})
+    assert found.spread == Counter({"gpupool apply configmaps/x": 2})
+    assert (found.masked, len(found.made), found.waits) == ({"x"}, 2, [0.25, 0.25])
+
+
+def test_controls_are_numbered_after_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = []
+
+    async def run(_: Bench, plan: Any, *__: Any, **___: Any) -> Any:
+        named.append(str(plan))
+        return runner.Result(str(plan), "passed"), seen(1, 1, 1.0)
+
+    monkeypatch.setattr(Bench, "run", run)
+    results, found = asyncio.run(references.control(bench(Cluster()), "pool", quiet=1.0, first=3))
+
+    assert named == [result.plan for result in results] == ["pool/none/3", "pool/none/4"]
+    assert len(found["tallies"]) == references.CONTROLS
+
+
+def aside(monkeypatch: pytest.MonkeyPatch, *failing: float) -> list[runner.Result]:
+    """Results of references of which the first fail, on a machine that let them wait so long, and of two that pass."""
+    left, passing = [*failing, 4.0, 5.0], 2
+
+    async def run(_: Bench, plan: Any, *__: Any, **___: Any) -> Any:
+        failed, one = len(left) > passing, seen(1, 1, 1.0)
+        one.run.given = Given(4.0, left.pop(0))
+        ended = ["gpupool ended by itself 1 times"] if failed else []
+        return runner.Result(str(plan), "failed" if failed else "passed", ended, paced=ended), one
+
+    monkeypatch.setattr(Bench, "run", run)
+    results, found = asyncio.run(references.refer(bench(Cluster()), "pool"))
+    assert found["waits"] == [1.0, 1.25]
+    return results
+
+
+def test_a_reference_that_lost_its_lease_on_a_busier_machine_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    *passed, first = aside(monkeypatch, 40.0)
+
+    assert [(one.plan, one.outcome) for one in passed] == [("pool/none/2", "passed"), ("pool/none/3", "passed")]
+    assert (first.plan, first.outcome, first.failures) == ("pool/none/1", "not judged", ())
+    assert "10.0 for each, its references 1.2 at most" in first.busy
+
+
+def test_a_reference_that_ended_by_itself_on_no_busier_machine_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, once = aside(monkeypatch, 4.0)
+    *_, first, busy, second = aside(monkeypatch, 4.0, 40.0, 5.0)
+
+    assert (once.outcome, once.failures) == ("1 of 2", ["gpupool ended by itself 1 times"])
+    assert (first.outcome, busy.outcome, second.outcome) == ("failed", "not judged", "failed")
 
 
 def test_references_that_differ_are_made_more_often(monkeypatch: pytest.MonkeyPatch) -> None:

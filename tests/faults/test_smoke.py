@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import plans, report
+from tests.faults import outcomes, plans, report
 from tests.faults.campaign import QUIET, Campaign
 from tests.faults.regressions import REGRESSIONS
 
@@ -64,3 +64,10 @@ def test_the_faults_did_strike(smoke: Campaign) -> None:
 
     assert len(struck) >= LEAST, report.text(smoke.results.values(), smoke.code)
     assert {plans.Plan.parse(result["plan"]).fault in plans.KILLS for result in struck} == {True, False}
+
+
+def test_how_often_it_wrote_was_judged_of_every_run(smoke: Campaign) -> None:
+    names = [name for name in smoke.results if plans.Plan.parse(name).fault != plans.REFERENCE]
+    if outcomes.unjudged(smoke.results.values(), names):
+        found = report.unjudged(smoke.results.values(), names)
+        pytest.skip("; ".join([found, *report.each_unjudged(list(smoke.results.values()))]))

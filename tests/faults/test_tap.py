@@ -112,10 +112,12 @@ class Upstream:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.seen: list[tuple[str, str]] = []
+        self.meta: dict[str, Any] = {}
+        """Of the object that is answered."""
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         self.seen.append((request.method, request.path))
-        return web.Response(body=b"{}")
+        return web.Response(body=orjson.dumps({"metadata": self.meta}))
 
     async def told(self, use: Callable[[Tap, aiohttp.ClientSession], Awaitable[None]]) -> None:
         """Use the tap through a client whose connections last."""
@@ -150,8 +152,9 @@ SPELLED = "update:configmaps:team:one#1"
 
 @pytest.mark.parametrize(("when", "reached"), [("before", 0), ("after", 1)])
 async def test_a_request_that_is_lost_is_lost_to_the_process_although_its_library_sends_it_again(
-    tmp_path: Path, when: When, reached: int
+    tmp_path: Path, when: When, reached: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tests.faults.tap.RESENT", 60.0)  # however long a busy machine takes for the library's resend
     upstream = Upstream(tmp_path)
 
     async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
@@ -207,6 +210,31 @@ async def test_what_is_created_is_called_by_the_name_in_its_body(tmp_path: Path)
         assert tap.read == ["list:pods#1"]
 
     await Upstream(tmp_path).told(use)
+
+
+@pytest.mark.parametrize(
+    ("verb", "meta", "told"),
+    [
+        ("put", {"resourceVersion": "8"}, "8"),
+        ("put", {"resourceVersion": "8", "deletionTimestamp": "now", "finalizers": ["ours"]}, "8"),
+        ("put", {"resourceVersion": "8", "deletionTimestamp": "now"}, ""),  # gone, and told as it was before
+        ("delete", {"resourceVersion": "8"}, ""),
+        ("put", {}, ""),
+    ],
+)
+async def test_the_version_that_a_write_left_is_that_of_the_answer(
+    tmp_path: Path, verb: str, meta: dict[str, Any], told: str
+) -> None:
+    upstream = Upstream(tmp_path)
+    upstream.meta = meta
+
+    async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
+        async with session.request(verb, f"{tap.url}{PATH}", data=b"{}"):
+            pass
+        (one,) = tap.sent()
+        assert one.version == told
+
+    await upstream.told(use)
 
 
 async def test_a_strike_without_an_effect_struck_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

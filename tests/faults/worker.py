@@ -1,6 +1,7 @@
 """A worker of a campaign: one ground, plans by standard input, results by standard output, a line of JSON each.
 
-`{"refer": workload, …}` answers `{"reference": …, "results": […]}`; `{"plan": name, "reference": file}` answers a
+`{"refer": workload, …}` answers `{"reference": …, "results": […]}`, and so does `{"control": workload, "first": n, …}`
+of runs that join the others; `{"plan": name, "reference": file}` answers a
 result; `{"finish": true}` wipes the last plan away. Each may have `later`: what showed of plans before, when they were
 wiped away (name, sentences, whether that is certain). It ends when its input does, and takes its control plane down.
 """
@@ -21,7 +22,7 @@ from sim import controlplane
 from sim.errors import UserError
 from tests.faults.ground import Dirty, Ground
 from tests.faults.plans import Plan
-from tests.faults.references import refer, reference_of
+from tests.faults.references import control, refer, reference_of
 from tests.faults.runner import Bench, Later
 
 FRESH = 2
@@ -83,6 +84,9 @@ class Worker:
             await bench.finish()
             return {"results": []}
         quiet = float(asked["quiet"])
+        if workload := asked.get("control"):
+            results, reference = await control(bench, workload, quiet=quiet, first=asked["first"])
+            return {"results": [result.as_dict() for result in results], "reference": reference}
         if workload := asked.get("refer"):
             results, made = await refer(bench, workload, runs=asked["runs"], quiet=quiet, last=asked["last"])
             return {"results": [result.as_dict() for result in results], "reference": made}
@@ -95,7 +99,7 @@ def failed(asked: dict[str, Any], why: str) -> dict[str, Any]:
     """The answer where there is none: the harness's trouble is no certain failure of the module."""
     if asked.get("finish"):
         return {"results": []}
-    name = asked.get("plan") or f"{asked['refer']}/none/1"
+    name = asked.get("plan") or f"{asked.get('refer') or asked['control']}/none/{asked.get('first', 1)}"
     return {"plan": name, "outcome": "failed", "failures": [why], "certain": 0}
 
 
