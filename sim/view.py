@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
+from pydantic import Field
 
 from controllers.api import resources
 from controllers.api.conditions import READY_FOR_POOLING, is_true
@@ -21,13 +22,15 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node, Pod
+from controllers.api.meta import KubeObject, ObjectMeta
 from controllers.api.nodefeature import NodeFeature
+from controllers.api.record import record
 from controllers.runtime.client import Client
 from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 START_SECONDS = 120.0
 
@@ -84,9 +87,9 @@ class View:
             (resources.POD, Pod, self.pods),
         ]
         reflectors = []
-        for resource, record, store in kinds:
+        for resource, declared, store in kinds:
             store.subscribe(self._wake)
-            reflectors.append(Reflector(self.client, resource, record, store))
+            reflectors.append(Reflector(self.client, resource, declared, store))
         self._tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -169,26 +172,47 @@ class View:
         For fields that others take over soon: the watch begins in the past, so nothing is
         missed. Raises LateError.
         """
-        seen: set[str] = set()
-        query = {"watch": "1", "resourceVersion": str(since)}
+        seen = _Writers(resource.kind, lambda meta: manager in owners(meta.managed_fields, *path), objects)
+        following = asyncio.create_task(Reflector(self.client, resource, _Managed, seen).follow(str(since)))
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self.client.stream(resource.path(), query=query, idle=2 * seconds) as batches,
-            ):
-                async for line in _flat(batches):
-                    meta = orjson.loads(line)["object"].get("metadata", {})
-                    if manager in owners(meta.get("managedFields", []), *path):
-                        seen.add(meta["name"])
-                    if len(seen) >= objects:
-                        return
+            async with asyncio.timeout(seconds):
+                await seen.enough.wait()
         except TimeoutError:
-            pass
-        field = ".".join(path)
-        raise LateError(f"expected {manager} to write {field} of {objects} {resource.plural}, found: {sorted(seen)}")
+            field, found = ".".join(path), sorted(seen.names)
+            raise LateError(
+                f"expected {manager} to write {field} of {objects} {resource.plural}, found: {found}"
+            ) from None
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
 
-async def _flat(batches: AsyncIterator[list[bytes]]) -> AsyncIterator[bytes]:
-    async for lines in batches:
-        for line in lines:
-            yield line
+@record
+class _ManagedMeta(ObjectMeta):
+    """Metadata with the API server's record of who wrote what."""
+
+    managed_fields: tuple[dict[str, Any], ...] = ()
+
+
+@record
+class _Managed(KubeObject):
+    """An object with that record."""
+
+    metadata: _ManagedMeta = Field(default_factory=_ManagedMeta)
+
+
+class _Writers(Store[_Managed]):
+    """Names of the objects of which some version, as a watch shows them, was written by somebody."""
+
+    def __init__(self, kind: str, wrote: Callable[[_ManagedMeta], bool], objects: int) -> None:
+        super().__init__(kind)
+        self._wrote, self._objects = wrote, objects
+        self.names: set[str] = set()
+        self.enough = asyncio.Event()
+
+    def saw(self, obj: _Managed, *, deleted: bool = False) -> None:
+        super().saw(obj, deleted=deleted)
+        if self._wrote(obj.metadata):
+            self.names.add(obj.name)
+        if len(self.names) >= self._objects:
+            self.enough.set()

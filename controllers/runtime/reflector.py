@@ -3,76 +3,34 @@
 Three lifetimes, one function each: `run` lasts as long as the process; inside it a list and
 the watches that continue it last until the server has forgotten our version (410), after
 which everything is listed again and compared; inside that, one watch request lasts minutes.
-
-Objects are decoded from bytes, straight into the records of `controllers.api`. One that
-does not decode is reported (log, metric, and an event about it) and left out, or left as it
-was; the others go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-import orjson
 import structlog
-from pydantic import TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic refuses typing's before Python 3.12
 
 from controllers.api.meta import KubeObject
-from controllers.api.record import adapter
 from controllers.runtime import metrics
-from controllers.runtime.errors import ApiError, Gone, NotFound, RuntimeFault, Unreachable, from_answer
-from controllers.runtime.plan import Note, Ref
+from controllers.runtime.decoder import Decoder
+from controllers.runtime.errors import ApiError, Gone, NotFound, RuntimeFault, Unreachable
+from controllers.runtime.listing import Listing, Scope, WatchSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
+    from controllers.runtime.draft import Draft
     from controllers.runtime.events import Recorder
     from controllers.runtime.store import Store
 
 T = TypeVar("T", bound=KubeObject)
 USUAL_ENDS = ("ended", "gone", Unreachable.__name__)
 """Why watches end, as their metric names it, where nothing is refused."""
+__all__ = ["Reflector", "Scope", "WatchSettings"]
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class WatchSettings:
-    """How a reflector talks; times in seconds. Tests scale them down together."""
-
-    page_size: int = 50
-    """Objects of one list request: NodeFeatures are 15 kB, and a page is decoded in one go."""
-    watch_seconds: float = 300.0
-    """A watch is asked to end after about this long, so that connections spread over servers."""
-    idle_seconds: float = 90.0
-    """No byte for so long means a dead connection; bookmarks come about once a minute."""
-    list_gap: float = 1.0
-    """At least so long between two lists: after an outage everybody lists."""
-    retry_min: float = 0.1
-    retry_max: float = 10.0
-    absent_retry: float = 15.0
-    """How often a kind that does not exist is asked for again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which objects of a kind: a namespace, selectors as the API's query spells them, and what these cannot say."""
-
-    namespace: str | None = None
-    labels: str | None = None
-    fields: str | None = None
-    only: Callable[[Any], object] | None = None
-    """Whether an object that the API server tells of is kept. Of others nothing is; one that is no longer kept goes."""
-
-    def query(self) -> dict[str, str]:
-        """The selectors as query parameters."""
-        pairs = {"labelSelector": self.labels, "fieldSelector": self.fields}
-        return {key: value for key, value in pairs.items() if value}
 
 
 class Reflector(Generic[T]):
@@ -92,15 +50,10 @@ class Reflector(Generic[T]):
     ) -> None:
         """Prepare; nothing is read before `run`. `optional`: the kind may not exist (yet)."""
         self._client, self.resource, self.store, self._optional = client, resource, store, optional
-        self._recorder = recorder
         self._scope, self._settings = scope or Scope(), settings or WatchSettings()
         self._path = resource.path(self._scope.namespace)
-        page = TypedDict("page", {"metadata": dict[str, Any], "items": list[record]})  # type: ignore[valid-type]
-        event = TypedDict("event", {"type": str, "object": record})  # type: ignore[valid-type]
-        self._one: TypeAdapter[T] = TypeAdapter(record)
-        self._page: TypeAdapter[dict[str, Any]] = TypeAdapter(page)  # type: ignore[arg-type]
-        self._event: TypeAdapter[dict[str, Any]] = TypeAdapter(event)  # type: ignore[arg-type]
-        self._unreadable: set[str] = set()
+        self._decoder: Decoder[T] = Decoder(resource, record, store, recorder)
+        self._listing = Listing(client, self._path, self._decoder, self._scope, self._settings)
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
@@ -115,7 +68,7 @@ class Reflector(Generic[T]):
             try:
                 version = await self._list()
                 delay = settings.retry_min
-                await self._follow(version)
+                await self.follow(version)
             except Gone as error:
                 metrics.WATCH_ENDS.labels(self.store.kind, "gone").inc()
                 log.info("listing again", kind=self.resource.kind, why=str(error))
@@ -129,7 +82,7 @@ class Reflector(Generic[T]):
         """The kind is not served. Where it must be, that says nothing about the objects."""
         self.store.served = False
         if self._optional:
-            self._take([], 0)
+            await self._take(self.store.draft(), 0)
             await asyncio.sleep(_jitter(self._settings.absent_retry))
             return delay
         log.warning("the API server does not serve a kind", kind=self.resource.kind, error=str(error))
@@ -142,36 +95,22 @@ class Reflector(Generic[T]):
         return min(delay * 2, self._settings.retry_max)
 
     async def _list(self) -> str:
-        """Read everything in pages into the store; returns the list's version."""
+        """Read everything into the store; returns the list's version."""
         metrics.LISTS.labels(self.store.kind).inc()
-        items: list[T] = []
-        unreadable: set[str] = set()
-        query = {"limit": str(self._settings.page_size), **self._scope.query()}
-        while True:
-            body = await self._client.request("GET", self._path, query=query, timeout=60)
-            metrics.LIST_PAGES.labels(self.store.kind).inc()
-            try:
-                meta, page = self._decode_page(body, unreadable)
-                version = int(meta["resourceVersion"])
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise Unreachable(f"list {self._path}: an answer that is no list: {body[:100]!r}") from error
-            items += page
-            if not (token := meta.get("continue")):
-                break
-            query["continue"] = token
-            await asyncio.sleep(0)
+        found = await self._listing.read()
         self.store.served = True
-        self._unreadable = unreadable
-        self._count_unreadable()
-        self._take(items, version)
-        return str(version)
+        self._decoder.listed(found.unreadable)
+        await self._take(found.draft, found.version)
+        return str(found.version)
 
-    def _take(self, items: list[T], version: int) -> None:
-        self.store.replace(items, version)
+    async def _take(self, draft: Draft[T], version: int) -> None:
+        self.store.take(draft, version)
+        for _ in self.store.tell():
+            await asyncio.sleep(0)
         metrics.OBJECTS.labels(self.store.kind).set(len(self.store))
         self.synced.set()
 
-    async def _follow(self, version: str) -> None:
+    async def follow(self, version: str) -> None:
         """Watch from a version on, over as many connections as it takes; raises Gone."""
         delay, loop = self._settings.retry_min, asyncio.get_running_loop()
         while True:
@@ -211,98 +150,15 @@ class Reflector(Generic[T]):
 
     def _event_seen(self, line: bytes, version: str) -> str:
         """Put one watch event into the store; returns its version."""
-        try:
-            event = self._event.validate_json(line)
-            kind, obj = event["type"], event["object"]
-        except ValidationError:
-            return self._unreadable_event(line)
-        if kind == "ERROR":
-            raise _error_of(line)
-        version = obj.metadata.resource_version or version
-        if kind == "BOOKMARK":
-            self.store.progressed(int(version))
-            return version
-        self._readable(obj.key)
-        self.store.saw(obj, deleted=kind == "DELETED" or not self._is_kept(obj))
-        return version
-
-    def _unreadable_event(self, line: bytes) -> str:
-        try:
-            event = orjson.loads(line)
-            kind, obj = event["type"], event["object"]
-            if kind == "ERROR":
-                raise _error_of(line)
-            meta = obj["metadata"]
-            bare = adapter(KubeObject).validate_python({"metadata": meta})
-            at = int(meta["resourceVersion"])
-        except (ValueError, KeyError, TypeError) as error:
-            # Not an event at all: the stream is broken, and continuing could lose one.
-            raise Unreachable(f"watch {self._path}: a line that is no event: {line[:100]!r}") from error
-        if kind == "DELETED":
-            self._readable(bare.key)
-            self.store.saw(cast("T", bare), deleted=True)
-        elif kind != "BOOKMARK" and bare.key not in self._unreadable:
-            self._unreadable.add(bare.key)
-            self._count_unreadable()
-            self._report(obj)
-        self.store.progressed(at)
-        return str(at)
-
-    def _decode_page(self, body: bytes, unreadable: set[str]) -> tuple[dict[str, Any], list[T]]:
-        """A page's metadata and the objects that decode; adds the keys of the others to `unreadable`."""
-        try:
-            page = self._page.validate_json(body)
-        except ValidationError:
-            return self._decode_one_by_one(body, unreadable)
-        return page["metadata"], [obj for obj in page["items"] if self._is_kept(obj)]
-
-    def _decode_one_by_one(self, body: bytes, unreadable: set[str]) -> tuple[dict[str, Any], list[T]]:
-        raw = orjson.loads(body)
-        items: list[T] = []
-        for entry in raw.get("items") or ():
-            try:
-                if self._is_kept(obj := self._one.validate_python(entry)):
-                    items.append(obj)
-            except ValidationError:
-                key = adapter(KubeObject).validate_python({"metadata": entry["metadata"]}).key
-                unreadable.add(key)
-                if key not in self._unreadable:
-                    self._report(entry)
-                if (old := self.store.get(key)) is not None:
-                    items.append(old)  # what we last understood, rather than "gone"
-        return raw["metadata"], items
-
-    def _report(self, entry: dict[str, Any]) -> None:
-        """Tell people, once, which object cannot be read and why."""
-        try:
-            self._one.validate_python(entry)
-            why = "its page could not be read"
-        except ValidationError as error:
-            why = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-        meta, kind = entry["metadata"], self.resource.kind
-        log.error("an object cannot be read and is left out", kind=kind, object=meta.get("name"), why=why)
-        if self._recorder is not None:
-            about = Ref(self.resource, meta.get("name", ""), meta.get("namespace"), meta.get("uid"))
-            message = f"This {kind} cannot be read and is left out, or counts as it was before: {why}. Mend the object."
-            self._recorder.note(Note(about, "Warning", "Unreadable", message))
-
-    def _is_kept(self, obj: T) -> bool:
-        return self._scope.only is None or bool(self._scope.only(obj))
-
-    def _readable(self, key: str) -> None:
-        if key in self._unreadable:
-            self._unreadable.discard(key)
-            self._count_unreadable()
-
-    def _count_unreadable(self) -> None:
-        metrics.UNREADABLE.labels(self.store.kind).set(len(self._unreadable))
-
-
-def _error_of(line: bytes) -> ApiError:
-    """The error that an event of type ERROR carries, a Status."""
-    status = orjson.loads(line).get("object") or {}
-    code = 410 if status.get("reason") in ("Expired", "Gone") else int(status.get("code") or 500)
-    return from_answer(code, orjson.dumps(status))
+        event = self._decoder.event(line)
+        if event.obj is not None:
+            self._decoder.mark(event.key, readable=True)
+            self.store.saw(event.obj, deleted=event.type == "DELETED" or not self._scope.keeps(event.obj))
+        else:
+            if event.type != "BOOKMARK":
+                self._decoder.mark(event.key, readable=False)
+            self.store.progressed(int(event.version or version))
+        return event.version or version
 
 
 def _jitter(delay: float) -> float:

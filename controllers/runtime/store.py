@@ -5,6 +5,10 @@ collectors of metrics, from another thread. Objects are immutable, so readers ne
 Handlers are called, synchronously and in order, only when the part of an object that we read
 has changed; a write of status fields that nobody here reads wakes nobody.
 
+A full list is gathered in a `Draft` beside the store, which its readers do not see, and becomes
+its content in one step: nobody ever finds half a list. Gathering it, and telling handlers of
+what it changed, can be done in portions, so that 80,000 objects stall no event loop.
+
 Read your own writes: `offer` lays the object that a write returned over what the watch has
 told, until the watch reaches that resourceVersion. From then on only the watch counts: an
 object deleted in between does not come back, and one outside the watch's selectors goes.
@@ -14,13 +18,14 @@ Versions compare as integers, which the API server has always kept and promises 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from itertools import islice
 from threading import get_ident
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 
 from controllers.api.meta import KubeObject
+from controllers.runtime.draft import Draft, Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,13 +52,15 @@ class Store(Generic[T]):
         self._observed = 0
         # Our writes that the watch has not reached: their version, and what it has told instead.
         self._offered: dict[str, tuple[int, T | None]] = {}
-        self._indexes: dict[str, tuple[Callable[[T], Iterable[str]], dict[str, set[str]]]] = {}
+        self._indexes: dict[str, Index[T]] = {}
         # What `by` has answered, until an object under that value changes: a view of one key asks for many.
         self._found: dict[tuple[str, str], list[T]] = {}
         self._owner = get_ident()  # the thread that changes the store
         self.turnover = 0
         """How many objects came, went or were replaced so far."""
         self._handlers: list[Callable[[T | None, T | None], None]] = []
+        # What handlers know of keys that a list changed, until they are told.
+        self._untold: dict[str, T | None] = {}
 
     def __len__(self) -> int:
         """Count objects."""
@@ -69,15 +76,15 @@ class Store(Generic[T]):
 
     def index(self, name: str, values: Callable[[T], Iterable[str]]) -> None:
         """Keep an index; `values` tells under which values an object is found."""
-        self._indexes[name] = (values, defaultdict(set))
+        self._indexes[name] = index = Index(values)
         self._found.clear()
         for key, item in self._items.items():
-            self._link(name, key, item)
+            index.link(key, item)
 
     def by(self, name: str, value: str) -> list[T]:
         """Objects under a value of an index, sorted by key."""
         if (known := self._found.get((name, value))) is None:
-            keys = self._indexes[name][1].get(value)
+            keys = self._indexes[name].keys.get(value)
             if not keys:
                 return []  # not remembered: anybody may ask for anything
             found = [self._items.get(key) for key in sorted(keys)]
@@ -88,33 +95,62 @@ class Store(Generic[T]):
 
     def count(self, name: str, value: str) -> int:
         """How many objects are under a value of an index."""
-        return len(self._indexes[name][1].get(value, ()))
+        return len(self._indexes[name].keys.get(value, ()))
 
     def index_values(self, name: str) -> list[str]:
         """The values under which an index has objects."""
-        return [value for value, keys in list(self._indexes[name][1].items()) if keys]
+        return [value for value, keys in list(self._indexes[name].keys.items()) if keys]
 
     def subscribe(self, handler: Callable[[T | None, T | None], None]) -> None:
         """Call `handler(old, new)` on each change: None for what is not there."""
         self._handlers.append(handler)
 
     def replace(self, items: Iterable[T], observed: int) -> None:
-        """Take a full list at a version: what is in it, and what we wrote after it.
+        """Take a full list at a version in one go."""
+        draft = self.draft()
+        for item in items:
+            draft.put(item)
+        self.take(draft, observed)
+        for _ in self.tell():
+            pass
+
+    def draft(self) -> Draft[T]:
+        """What a full list is gathered in."""
+        return Draft(self._items, [(name, index.values) for name, index in self._indexes.items()])
+
+    def take(self, draft: Draft[T], observed: int) -> None:
+        """Make a full list at a version the content: what is in it, and what we wrote after it. Then `tell`.
 
         Lists are quorum reads, so a version below what was seen means that the server's
         history was set back (etcd restored from a backup): then only the list counts.
         """
-        listed = {item.key: item for item in items}
         set_back = observed < self._observed
         ours = {} if set_back else {key: at for key, (at, _) in self._offered.items() if at > observed}
-        self._offered = {key: (at, listed.get(key)) for key, at in ours.items()}
+        self._offered = {key: (at, draft.items.get(key)) for key, at in ours.items()}
         self._observed = observed
-        for key in [key for key in self._items if key not in listed and key not in ours]:
-            self._set(key, None)
-        for key, item in listed.items():
-            if key not in ours:
-                self._set(key, item)
+        for key in ours:
+            draft.put(self._items[key])
+        before, self._items = self._items, draft.items
+        self._indexes = draft.indexes
+        self._found.clear()
+        self._owner = get_ident()
+        for key, old in before.items():
+            if old is not self._items.get(key):
+                self._untold.setdefault(key, old)
+                self.turnover += 1
+        for key in self._items.keys() - before.keys():
+            self._untold.setdefault(key, None)
+            self.turnover += 1
         self.synced = True
+
+    def tell(self, portion: int = 500) -> Iterator[None]:
+        """Tell handlers what the last list has changed; yields after each portion."""
+        if not self._handlers:
+            self._untold.clear()
+        while self._untold:
+            for key in list(islice(self._untold, portion)):
+                self._tell(key, self._untold.pop(key), self._items.get(key))
+            yield
 
     def saw(self, obj: T, *, deleted: bool = False) -> None:
         """Take an event of the watch; a DELETED event carries the version of the deletion."""
@@ -158,35 +194,29 @@ class Store(Generic[T]):
         self.turnover += 1
         self._owner = get_ident()
         if old is not None:
-            for name in self._indexes:
-                self._unlink(name, key, old)
+            for name, index in self._indexes.items():
+                self._forget(name, index.unlink(key, old))
         if new is None:
             self._items.pop(key, None)
         else:
             self._items[key] = new
-            for name in self._indexes:
-                self._link(name, key, new)
+            for name, index in self._indexes.items():
+                self._forget(name, index.link(key, new))
+        self._tell(key, self._untold.pop(key, old), new)
+
+    def _tell(self, key: str, old: T | None, new: T | None) -> None:
         if old != new:
             for handler in self._handlers:
-                self._tell(handler, key, old, new)
+                self._call(handler, key, old, new)
 
-    def _tell(self, handler: Callable[[T | None, T | None], None], key: str, old: T | None, new: T | None) -> None:
+    def _call(self, handler: Callable[[T | None, T | None], None], key: str, old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
         except Exception:
             # One object that a handler cannot bear must not end the watch of all the others.
             log.exception("a handler failed", kind=self.kind, object=key)
 
-    def _link(self, name: str, key: str, item: T) -> None:
-        values, index = self._indexes[name]
-        for value in values(item):
-            index[value].add(key)
+    def _forget(self, name: str, values: Iterable[str]) -> None:
+        """What was found under these values is out of date."""
+        for value in values:
             self._found.pop((name, value), None)
-
-    def _unlink(self, name: str, key: str, item: T) -> None:
-        values, index = self._indexes[name]
-        for value in values(item):
-            self._found.pop((name, value), None)
-            index[value].discard(key)
-            if not index[value]:
-                del index[value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api.resources import GPUDEVICE
 from sim.bench import stats
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sim.bench.floor import RawClient
     from sim.bench.reports import Reports
     from sim.bench.rows import Sizes
-    from sim.bench.sight import Sight
+    from sim.bench.sight import Shown, Sight
     from sim.bench.subject import Subject
 
 STEP_SECONDS = 30.0
@@ -63,11 +63,11 @@ class Series:
         async def one(number: int, _due: float) -> float:
             name = self.reports.card(number, self.turn)
             meta, degrees = self.cards.meta[name], 30 + self.turn
-            seen = self.cards.expect(name, lambda card: card["status"].get("health", {}).get("temperatureC") == degrees)
+            seen = self.cards.expect(name, lambda card: card.status.get("health", {}).get("temperatureC") == degrees)
             body = {
                 "apiVersion": GPUDEVICE.api_version,
                 "kind": GPUDEVICE.kind,
-                "metadata": {key: meta[key] for key in ("name", "uid", "resourceVersion")},
+                "metadata": {"name": name, "uid": meta.uid, "resourceVersion": meta.resource_version},
                 "status": {"health": {"temperatureC": degrees}},
             }
             sent = time.monotonic()
@@ -118,11 +118,11 @@ class Series:
         """A node's card whose memory is about to change, and when it and the node's summary will show that."""
         card, memory = self.reports.card(number, self.turn), self.reports.memory(number, self.turn) - 1
 
-        def in_summary(inventory: Any) -> bool:
-            devices = inventory["status"]["hw"]["devices"]
+        def in_summary(inventory: Shown) -> bool:
+            devices = inventory.status["hw"]["devices"]
             return any(one["name"] == card and one.get("memoryMiB") == memory for one in devices)
 
-        shows = self.cards.expect(card, lambda card: card["status"]["hardware"].get("memoryMiB") == memory)
+        shows = self.cards.expect(card, lambda card: card.status["hardware"].get("memoryMiB") == memory)
         return card, shows, self.summaries.expect(self.reports.nodes[number], in_summary)
 
     async def unread(self) -> Unread:

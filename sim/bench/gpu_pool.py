@@ -19,6 +19,7 @@ from controllers.api.resources import GPUDEVICE, GPUPOOL, NODE
 from controllers.runtime.client import Client
 from sim.bench.bed import MANAGER, Bed, each, shown
 from sim.bench.fleet import CARDS, Member, Write, writes
+from sim.caches import listed
 from sim.nodes.identity import Identities
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ class _Owners:
 
 async def cards(admin: Client) -> list[GPUDevice]:
     """Every card, by a list."""
-    items = orjson.loads(await admin.request("GET", GPUDEVICE.path()))["items"]
-    return [adapter(GPUDevice).validate_python(item) for item in items]
+    return await listed(admin, GPUDEVICE, GPUDevice)
 
 
 async def free(gpupool: Client, reserved: Iterable[GPUDevice]) -> None:

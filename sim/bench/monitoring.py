@@ -30,7 +30,7 @@ from sim.bench.bed import MANAGER, Bed, bed, create_namespace, each, shown
 from sim.bench.fleet import CARDS, SHAPE, Member, fleet
 from sim.bench.quiet import Moment, others, wait_for_quiet
 from sim.bench.rows import Result, Row, Sizes
-from sim.bench.sight import Sight, following
+from sim.bench.sight import Shown, Sight, following
 from sim.bench.stats import percentile
 from sim.bench.subject import START_SECONDS, Subject, running, total
 from sim.bench.track import WRITES, Track, put_on_record
@@ -226,16 +226,16 @@ async def _last(client: Client, sight: Sight, node: str, series: str) -> float:
     return await asyncio.wait_for(shows, START_SECONDS) - began
 
 
-def _says(obj: Any, status: str, reason: str) -> bool:
-    conditions = obj.get("status", {}).get("conditions", ())
+def _says(obj: Shown, status: str, reason: str) -> bool:
+    conditions = obj.status.get("conditions", ())
     return any((c["type"], c["status"], c["reason"]) == (READY_FOR_POOLING, status, reason) for c in conditions)
 
 
-def _is_monitored(obj: Any) -> bool:
-    return bool(obj.get("status", {}).get("monitoring", {}).get("dcgmReady"))
+def _is_monitored(obj: Shown) -> bool:
+    return bool(obj.status.get("monitoring", {}).get("dcgmReady"))
 
 
-def _is_ready(obj: Any) -> bool:
+def _is_ready(obj: Shown) -> bool:
     return _says(obj, "True", "Ready")
 
 

@@ -18,7 +18,7 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
@@ -31,7 +31,7 @@ from sim.bench.load import at_pace
 from sim.bench.pools_ground import GROUP_LABEL, grouped, make_pools, make_ready, pool_name
 from sim.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from sim.bench.rows import Result, Row, Sizes
-from sim.bench.sight import Sight, following
+from sim.bench.sight import Shown, Sight, following
 from sim.bench.subject import START_SECONDS, Subject, running, total
 from sim.bench.track import WRITES, Track, put_on_record
 from sim.errors import UserError
@@ -259,7 +259,7 @@ class _AtWork:
         address = name.removeprefix(f"{node}-")
         domain, bus, slot, function = address.rsplit("-", 3)
         listed = f"{node}-{domain}:{bus}:{slot}.{function}"
-        return self.lists.expect(pool, lambda config: listed in config["data"].get(names.ALLOWED_DEVICES, "").split())
+        return self.lists.expect(pool, lambda config: listed in config.data.get(names.ALLOWED_DEVICES, "").split())
 
     async def _annotate(self, number: int, card: int) -> None:
         body = {"metadata": {"annotations": {names.ASSIGNMENT: pool_name(number % self.sizes.pools)}}}
@@ -267,7 +267,7 @@ class _AtWork:
 
     async def _floor(self, number: int, _due: float) -> float:
         name, text = f"{FLOOR_OBJECT}-{number}", str(time.monotonic_ns())
-        seen = self.lists.expect(name, lambda config: config["data"]["at"] == text)
+        seen = self.lists.expect(name, lambda config: config.data["at"] == text)
         meta = {"name": name, "namespace": names.NAMESPACE}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"at": text}}
         sent = time.monotonic()
@@ -275,8 +275,8 @@ class _AtWork:
         return await _within(seen) - sent
 
 
-def _total(pool: dict[str, Any]) -> int:
-    return int(pool.get("status", {}).get("capacity", {}).get("total", 0))
+def _total(pool: Shown) -> int:
+    return int(pool.status.get("capacity", {}).get("total", 0))
 
 
 def _kinds(metrics: dict[str, float]) -> dict[str, float]:

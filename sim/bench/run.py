@@ -11,6 +11,7 @@ import dataclasses
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sim.bench import admission, burst, change, coldstart, large, latency, monit
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
+from sim.errors import UserError
 from sim.programs import Progress
 
 THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
@@ -33,6 +35,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "burst": burst.measure,
     "pod": latency.measure,
 }
+TRACE = "bench-trace.txt"
 USAGE = 2
 
 
@@ -54,7 +57,7 @@ def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
     raw: dict[str, Any] = {}
     with orderly_end():
         for name in chosen:
-            result = THEMES[name](below, sizes, progress)
+            result = _measured(folder, name, sizes, progress)
             rows += [(name, row) for row in result.rows]
             raw[name] = result.raw
     found = {
@@ -69,6 +72,24 @@ def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
     table.show([row for _, row in rows], machine)
     print(f"every figure: {folder / 'bench.json'}")
     return 0
+
+
+def _measured(folder: Path, theme: str, sizes: Sizes, progress: Progress) -> Result:
+    """Measure one theme; whatever ends it is told as a sentence, and a trace that helps us is kept beside it."""
+    try:
+        return THEMES[theme](folder / "bench", sizes, progress)
+    except Exception as error:
+        first: BaseException = error
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, UserError):
+            raise first from error
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(trace := folder / TRACE, "".join(traceback.format_exception(error)))
+        raise UserError(
+            f"the theme {theme} was not measured to its end: {type(first).__name__}: {first}",
+            do=f"measure it again: python -m sim bench --only {theme}; {trace} says where it ended",
+        ) from error
 
 
 def _plain(value: object) -> Any:

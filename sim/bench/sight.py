@@ -1,98 +1,105 @@
-"""One watch of a kind, as any other program would have it: when it showed what was waited for."""
+"""A watch of a kind, as any other program would have it: when it showed what was waited for."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import orjson
+from pydantic import Field
 
-from sim.errors import UserError
+from controllers.api.meta import KubeObject
+from controllers.api.record import record
+from controllers.runtime.reflector import WatchSettings
+from controllers.runtime.store import Store
+from sim.caches import kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from controllers.api.meta import ObjectMeta
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
+    from controllers.runtime.draft import Draft
 
-LIST_SECONDS, IDLE_SECONDS = 120.0, 600.0
+UNBROKEN = WatchSettings(watch_seconds=3600.0)
+"""A watch that is opened anew meanwhile would be in the figures."""
 
 
-class Sight:
-    """What a watch has shown so far; made by `following`."""
+@record
+class Shown(KubeObject):
+    """An object of any kind, with what is waited for as JSON values."""
 
-    def __init__(self) -> None:
+    status: dict[str, Any] = Field(default_factory=dict)
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class Sight(Store[Shown]):
+    """What a watch has shown so far; filled by `following`. Of objects it keeps the metadata alone."""
+
+    def __init__(self, kind: str) -> None:
         """Nothing is expected yet."""
-        self.meta: dict[str, dict[str, Any]] = {}
+        super().__init__(kind)
+        self.meta: dict[str, ObjectMeta] = {}
         """The last `metadata` of each object, by name."""
         self.events: Counter[str] = Counter()
         """Changes of each object since the last `clear`, by name."""
-        self._expected: dict[str, list[tuple[Callable[[Any], bool], asyncio.Future[float]]]] = {}
-        self._ended: UserError | None = None
+        self._expected: dict[str, list[tuple[Callable[[Shown], object], asyncio.Future[float]]]] = {}
 
-    def expect(self, name: str, shows: Callable[[Any], bool]) -> asyncio.Future[float]:
-        """When (`time.monotonic`) the watch brings an object of that name for which `shows` is true.
-
-        The future raises UserError where the watch ends before.
-        """
+    def expect(self, name: str, shows: Callable[[Shown], object]) -> asyncio.Future[float]:
+        """When (`time.monotonic`) the watch brings an object of that name for which `shows` is true."""
         future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        if self._ended is not None:
-            future.set_exception(self._ended)
-        else:
-            self._expected.setdefault(name, []).append((shows, future))
+        self._expected.setdefault(name, []).append((shows, future))
         return future
 
-    def saw(self, line: bytes, at: float) -> None:
-        """Take a line of the watch that came at that time."""
-        event = orjson.loads(line)
-        obj = event["object"]
-        if event["type"] == "ERROR":
-            raise UserError(str(obj.get("message")))
-        name = obj["metadata"]["name"]
-        self.meta[name] = obj["metadata"]
-        self.events[name] += 1
-        for one in [one for one in self._expected.get(name, ()) if one[1].done() or one[0](obj)]:
-            self._expected[name].remove(one)
-            if not one[1].done():
-                one[1].set_result(at)
+    def take(self, draft: Draft[Shown], observed: int) -> None:
+        """Take a list: the first, or one after a break that was too long, which shows what changed meanwhile."""
+        first = not self.synced
+        super().take(self.draft(), observed)  # an empty one
+        for item in draft.items.values():
+            known = self.meta.get(item.name)
+            if first:
+                self.meta[item.name] = item.metadata
+            elif known is None or known.resource_version != item.metadata.resource_version:
+                self._show(item)
 
-    def end(self, why: UserError) -> None:
-        """Nothing more will be seen."""
-        self._ended = why
-        for waiting in self._expected.values():
-            for _, future in waiting:
-                if not future.done():
-                    future.set_exception(why)
-        self._expected.clear()
+    def saw(self, obj: Shown, *, deleted: bool = False) -> None:
+        """Take an event of the watch; an object that is gone shows nothing, and has changed."""
+        self.progressed(int(obj.metadata.resource_version))
+        if deleted:
+            self.meta.pop(obj.name, None)
+            self.events[obj.name] += 1
+        else:
+            self._show(obj)
+
+    def _show(self, obj: Shown) -> None:
+        now = time.monotonic()
+        self.meta[obj.name] = obj.metadata
+        self.events[obj.name] += 1
+        waiting = self._expected.pop(obj.name, [])
+        left = [
+            (shows, future) for shows, future in waiting if not future.done() and not _told(shows, future, obj, now)
+        ]
+        if left:
+            self._expected[obj.name] = left
+
+
+def _told(shows: Callable[[Shown], object], future: asyncio.Future[float], obj: Shown, now: float) -> bool:
+    """Tell who waits, where an object shows it; a question that fails is told, too, since it would end the watch."""
+    try:
+        if not shows(obj):
+            return False
+        future.set_result(now)
+    except Exception as error:  # noqa: BLE001 - whatever it was, it belongs to whoever asked
+        future.set_exception(error)
+    return True
 
 
 @asynccontextmanager
 async def following(client: Client, resource: Resource) -> AsyncIterator[Sight]:
-    """A watch of all objects of a kind from here to the end of the block."""
-    sight = Sight()
-    listed = orjson.loads(await client.request("GET", resource.path(), timeout=LIST_SECONDS))
-    sight.meta = {item["metadata"]["name"]: item["metadata"] for item in listed["items"]}
-    query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
-
-    async def follow() -> None:
-        why = "ended"
-        try:
-            async with client.stream(resource.path(), query=query, idle=IDLE_SECONDS) as batches:
-                async for lines in batches:
-                    now = time.monotonic()
-                    for line in filter(None, lines):
-                        sight.saw(line, now)
-        except Exception as error:  # noqa: BLE001 - whoever waits for an object is told, whatever it was
-            why = f"broke: {error}"
-        sight.end(UserError(f"the benchmark's watch of {resource.plural} {why}"))
-
-    task = asyncio.create_task(follow())
-    try:
+    """A watch of all objects of a kind from here to the end of the block; raises UserError."""
+    sight = Sight(resource.kind)
+    async with kept(client, resource, Shown, sight, settings=UNBROKEN):
         yield sight
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

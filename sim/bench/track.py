@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.resources import EVENT, GPUDEVICE, GPUNODEINVENTORY, NODE, NODEFEATURE
+from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE, NODEFEATURE
 from controllers.runtime.client import Client
 from sim import controlplane
 from sim.bench.bed import MANAGER, Bed, create_namespace, each, shown
@@ -134,7 +134,7 @@ class Track:
         `filled` is called once the caches are filled; what it asks the process costs the process time.
         """
         nodes = self.sizes.nodes
-        complete = asyncio.create_task(self.records.complete(nodes, await self.records.version()))
+        complete = asyncio.create_task(self.records.complete(nodes))
         try:
             before, moment = self._server_cpu(), self._now()
             async with self.inventory() as subject:
@@ -158,7 +158,7 @@ class Track:
             cpu=cpu,
             rss_mb=rss,
             writes=writes,
-            events=len(await self.records.all(EVENT)),
+            events=await self.records.events(),
             stall=metrics["gpu_event_loop_stall_seconds"],
             quiet_writes=quiet_writes,
             quiet_changes=quiet_changes,

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import orjson
 
 from controllers.api import names, resources
+from controllers.api.meta import KubeObject
 from controllers.api.resources import Resource
+from controllers.runtime.reflector import Scope
+from sim.caches import listed
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -61,6 +64,6 @@ async def versions(client: Client) -> dict[str, str]:
     """The version of every object that the module writes, by kind and name."""
     found: dict[str, str] = {}
     for resource, namespace in OWN:
-        items = orjson.loads(await client.request("GET", resource.path(namespace)))["items"]
-        found |= {f"{resource.kind} {it['metadata']['name']}": str(it["metadata"]["resourceVersion"]) for it in items}
+        items = await listed(client, resource, KubeObject, scope=Scope(namespace=namespace))
+        found |= {f"{resource.kind} {item.name}": item.metadata.resource_version for item in items}
     return found

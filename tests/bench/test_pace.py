@@ -1,14 +1,12 @@
-"""Work begins at its time, and a watch tells when each thing that was waited for came."""
+"""Work begins at its time, however long other work takes."""
 
 from __future__ import annotations
 
 import asyncio
 
-import orjson
 import pytest
 
 from sim.bench.load import at_pace
-from sim.bench.sight import Sight
 from sim.bench.subject import by_kind
 from sim.errors import UserError
 from tests.kit.waiting import PATIENCE
@@ -49,31 +47,6 @@ async def test_the_first_error_is_told_as_it_is() -> None:
             await at_pace(3, 1000.0, one)
         await asyncio.sleep(0)
     assert ended == [0, 2]
-
-
-def event(name: str, value: int, kind: str = "MODIFIED") -> bytes:
-    return orjson.dumps({"type": kind, "object": {"metadata": {"name": name, "uid": "u"}, "value": value}})
-
-
-async def test_a_sight_tells_when_what_was_waited_for_came() -> None:
-    sight = Sight()
-    first, second = sight.expect("a", lambda o: o["value"] == 1), sight.expect("a", lambda o: o["value"] == 2)
-    other = sight.expect("b", lambda o: o["value"] == 1)
-    for at, line in enumerate([event("a", 0), event("a", 2), event("a", 1), event("a", 2)]):
-        sight.saw(line, float(at))
-    assert (first.result(), second.result(), other.done()) == (2.0, 1.0, False)
-    assert sight.events == {"a": 4}
-    assert sight.meta["a"]["uid"] == "u"
-
-    sight.end(UserError("the watch ended"))
-    for waiting in (other, sight.expect("c", lambda _: True)):
-        with pytest.raises(UserError, match="the watch ended"):
-            await waiting
-
-
-async def test_an_error_in_the_watch_is_no_object() -> None:
-    with pytest.raises(UserError, match="too old"):
-        Sight().saw(orjson.dumps({"type": "ERROR", "object": {"message": "too old resource version"}}), 0.0)
 
 
 def test_a_metric_by_kind() -> None:

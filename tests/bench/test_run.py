@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from controllers.runtime.errors import Busy
 from sim import controlplane
+from sim.__main__ import main
 from sim.bench import run
 from sim.bench.quiet import LIMIT
-from sim.bench.rows import Sizes
+from sim.bench.rows import Result, Sizes
+from sim.errors import UserError
 
 TINY = Sizes(
     nodes=5,
@@ -64,6 +67,38 @@ def test_wrong_usage(
     assert run.measure(tmp_path, sizes, only) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Busy(429, "TooManyRequests", "storage is (re)initializing", 1.0), "Busy: 429 TooManyRequests: storage is"),
+        (ExceptionGroup("workers", [ExceptionGroup("one", [OSError("no space left")])]), "OSError: no space left"),
+        (ExceptionGroup("workers", [UserError("a pod was refused", do="look")]), "a pod was refused"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_whatever_ends_a_theme_is_told_in_a_sentence(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    said: str,
+) -> None:
+    def broken(*_: object) -> Result:
+        raise error
+
+    monkeypatch.setitem(run.THEMES, "large", broken)
+    assert main(["--dir", str(tmp_path), "bench", "--only", "large"]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
+    kept = tmp_path / run.TRACE
+    if isinstance(error, ExceptionGroup) and error.subgroup(UserError):
+        assert not kept.exists(), "a sentence of ours says it all"
+    else:
+        assert str(kept) in told
+        assert "in broken" in kept.read_text()
 
 
 @pytest.mark.cluster

@@ -91,7 +91,7 @@ def flap() -> None:
             tasks.append(asyncio.ensure_future(mark_and_unmark(obj.metadata.labels[names.LABEL_POOL])))
         right(self, obj, deleted=deleted)
 
-    Executor.__init__ = noted  # type: ignore[method-assign]
+    Executor.__init__ = noted  # type: ignore[method-assign, assignment]
     Store.saw = saw  # type: ignore[method-assign]
 
 

@@ -85,8 +85,8 @@ class Worker:
             return {"results": []}
         quiet = float(asked["quiet"])
         if workload := asked.get("control"):
-            results, reference = await control(bench, workload, quiet=quiet, first=asked["first"])
-            return {"results": [result.as_dict() for result in results], "reference": reference}
+            results, beside = await control(bench, workload, quiet=quiet, first=asked["first"])
+            return {"results": [result.as_dict() for result in results], "reference": beside}
         if workload := asked.get("refer"):
             results, made = await refer(bench, workload, runs=asked["runs"], quiet=quiet, last=asked["last"])
             return {"results": [result.as_dict() for result in results], "reference": made}

@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
     from controllers.runtime.events import Recorder
-    from tests.tools.faultproxy import FaultProxy
+    from tests.tools.faultproxy import Exchange, FaultProxy
 
 LISTS, WATCHES = reads_of("configmaps", "list"), reads_of("configmaps", "watch")
+
+
+def AS_EVENTS(exchange: Exchange) -> bool:  # noqa: N802 - one of the three
+    """Match lists that are asked for as the events of a watch."""
+    return WATCHES(exchange) and "sendInitialEvents" in exchange.query
+
+
 QUICK = WatchSettings(page_size=5, idle_seconds=30, list_gap=0.1, retry_min=0.02, retry_max=0.2)
 
 

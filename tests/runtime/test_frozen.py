@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from controllers.runtime import process
+from controllers.runtime.garbage import caches_filling
 from controllers.runtime.process import Process
 from tests.kit.waiting import until
 
@@ -30,6 +31,30 @@ class Cached(list[Any]):
         taken = list(items)
         self.turnover += len(taken)
         self += taken
+
+
+def test_the_collector_does_not_look_through_caches_while_they_are_filled() -> None:
+    full: list[str] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            full.append(phase)
+
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    gc.callbacks.append(count)
+    try:
+        with caches_filling():
+            cached = [[number] for number in range(400_000)]
+        assert full == [], f"{len(cached)} objects came"
+        assert gc.get_freeze_count() >= len(cached), "and are left alone"
+        assert gc.get_threshold() == (700, 10, 10)
+        more = [[number] for number in range(400_000)]
+        assert full, f"it collects again, {len(more)} objects later"
+    finally:
+        gc.callbacks.remove(count)
+        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 async def test_the_collector_does_not_look_through_what_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:

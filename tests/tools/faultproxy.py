@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
 When = Literal["before", "after"]
 HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"}
-REASONS = {404: "NotFound", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 503: "ServiceUnavailable"}
+REASONS = {
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
 ENDED = object()
 
 
