@@ -51,13 +51,14 @@ class Client:
         """Open the session; must run inside the event loop. `headers` go with every request."""
         self._configuration = configuration
         self._base = str(configuration.host).rstrip("/")
+        proxy = configuration.proxy or _environment_proxy(self._base)  # may fail: nothing is open yet
         # The connector brings TLS; the session around it is ours, since the library's looks for
         # ~/.netrc and for proxies in a thread, twice for each request: half of a request's cost.
         library = RESTClientObject(configuration).pool_manager
         self._session = aiohttp.ClientSession(
             connector=library.connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=configuration.proxy or _environment_proxy(self._base),
+            proxy=proxy,
             # Ours are never compressed: the API server would spend more on it than a page takes to travel.
             headers={"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity", **(headers or {})},
             auto_decompress=False,

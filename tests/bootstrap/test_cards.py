@@ -25,7 +25,7 @@ def ready() -> Cluster:
     """A ready node with three well cards of pool `a`; the share of 20 % is one."""
     made = Cluster()
     for number in range(CARDS):
-        made.device(hardware=_hardware(number), number=number)
+        made.device(hardware={"uuid": f"GPU-{number}"}, number=number)
         made.pooled("a", number=number)
     made.prepare()
     made.inventory(cards=CARDS)
@@ -33,11 +33,6 @@ def ready() -> Cluster:
         made.hear("well", number=number)
     made.step()
     return made
-
-
-def _hardware(number: int) -> dict[str, Any]:
-    pci = {"vendor": "10de", "device": "2330", "class": "0302", "address": address(number)}
-    return {"uuid": f"GPU-{number}", "pci": pci, "computeCapability": {"major": 9, "minor": 0}}
 
 
 def notes(made: Plan) -> list[tuple[str, str]]:

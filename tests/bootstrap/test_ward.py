@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,7 +28,7 @@ class Room:
         self.cluster = Cluster()
         for node in nodes or (NODE,):
             self.cluster.prepare(node)
-            self.cluster.device(on=node, hardware=_hardware(node))
+            self.cluster.device(on=node, hardware={"uuid": _uuid(node)})
         self.nodes = nodes or (NODE,)
         self.world = self.cluster.view()
         self.begin()
@@ -71,11 +71,6 @@ class Room:
 
 def _uuid(node: str) -> str:
     return f"GPU-{node}"
-
-
-def _hardware(node: str) -> dict[str, Any]:
-    pci = {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:17:00.0"}
-    return {"uuid": _uuid(node), "pci": pci}
 
 
 @pytest.fixture
