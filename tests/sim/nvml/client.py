@@ -40,7 +40,7 @@ out = None
 """
 
 
-def run(config, code, *, init=True, timeout=30, check=True):
+def run(config, code, *, init=True, timeout=180, check=True):
     """Run a client's code; returns what it left in `out`, and what it wrote to standard error."""
     start = "n.nvmlInit()\n" if init else ""
     script = f"{PREAMBLE}{start}{textwrap.dedent(code)}\nprint(json.dumps(out, default=bytes.decode))\n"
