@@ -23,6 +23,7 @@ from controllers.api.settings import Settings
 from controllers.bootstrap import operands
 from sim.nvml import VARIABLE, Config, build
 from sim.programs.golang import build_env, find_go
+from tests.kit.waiting import PATIENCE
 from tests.tools.lacking import GO, in_one_line, lacking
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Host:
             yield Keeper(process)
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(30)
+            process.wait(PATIENCE)
 
     def passes(self, probe: str) -> bool:
         """Whether the container's probe says yes."""

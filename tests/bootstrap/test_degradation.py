@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from controllers.bootstrap.operands import CONFIGMAPS, object_name
 from controllers.bootstrap.phases import PHASES
 from tests.kit.manifests import body
 from tests.kit.objects import allocation
+from tests.kit.waiting import at_rest
 
 if TYPE_CHECKING:
     from tests.bootstrap.fleet import Fleet
@@ -183,7 +183,11 @@ async def test_a_quiet_node_costs_no_writes(fleet: Fleet, node: str) -> None:
         return sum(v for key, v in metrics.items() if key.startswith("gpu_writes_total")), scraped
 
     await fleet.pooling(node, "True", "Ready")
-    await asyncio.sleep(1)
+
+    async def writes_alone() -> float:
+        return (await written())[0]
+
+    await at_rest(writes_alone, "the count of writes")
     writes, scrapes = await written()
 
     async def scraped() -> bool:

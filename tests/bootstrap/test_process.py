@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from controllers.bootstrap.phases import PHASES
 from sim.nodes import names as sim_names
 from tests.inventory.plane import Plane
 from tests.kit.reports import reported
+from tests.kit.waiting import at_rest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,10 +67,7 @@ async def test_a_node_is_prepared_and_given_back(plane: Plane, tmp_path: Path, f
             return [one for one in events if one["reason"] == names.EVENT_NODE_READY]
 
         await plane.until(event, "the event")
-        await asyncio.sleep(1)
-        writes = await process.writes()
-        await asyncio.sleep(2)
-        assert await process.writes() == writes
+        await at_rest(process.writes, "the count of writes")
 
         labels = {"metadata": {"labels": {names.LABEL_ENABLED: "false"}}}
         await plane.client.merge(resources.NODE, "story", labels, manager="test")
@@ -113,16 +110,13 @@ async def test_edited_and_deleted_components_are_restored(plane: Plane, tmp_path
         await plane.until(restored, "the edit to be undone")
         await plane.delete(resources.DAEMONSET, DAEMONSET, names.NAMESPACE)
         await plane.until(restored, "the component to come back")
-        await asyncio.sleep(0.5)
-        writes = await process.writes()
-        await asyncio.sleep(1)
-        assert await process.writes() == writes
+        await at_rest(process.writes, "the count of writes")
 
 
 async def test_a_component_that_does_not_start_is_overdue_also_after_a_restart(
     plane: Plane, tmp_path: Path, flags: Flags
 ) -> None:
-    spec = {"enabled": True, "version": 1, "settings": {"bootstrap": {"phaseDeadline": "3s"}}}
+    spec = {"enabled": True, "version": 1, "settings": {"bootstrap": {"phaseDeadline": "8s"}}}
     await plane.put(resources.MODULECONFIG, {"metadata": {"name": names.MODULE}, "spec": spec})
     await add_node(plane, "stuck", fault="not-ready:driver-validator")
     async with plane.run(INVENTORY, tmp_path, *flags[INVENTORY]):

@@ -17,7 +17,7 @@ from tests.docs.site import PAGES, ROOT, text
 
 REAL = ("GPUPool",)
 """What others build on is applied for good, and removed with the page; the rest is a dry run of the server."""
-SECONDS = 60.0
+SECONDS = 180.0
 """For what the module does about it."""
 RUSSIAN = ".ru.md"
 """The same blocks as in English: tests/docs/test_docs_pages.py."""
@@ -100,7 +100,7 @@ class Reader:
     def clear(self) -> None:
         self.terminal.typed("kubectl annotate gpudevice --all gpu.deckhouse.io/assignment-")
         if self.made:
-            self.terminal.typed(f"kubectl delete {' '.join(self.made)} --timeout=60s")
+            self.terminal.typed(f"kubectl delete {' '.join(self.made)} --timeout=180s")
 
 
 @pytest.fixture

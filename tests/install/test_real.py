@@ -26,6 +26,7 @@ from sim.programs import catalog
 from sim.view import View
 from tests.kit import planes
 from tests.kit.lot import Lot
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -61,7 +62,7 @@ def tools(plane: ControlPlane) -> Tools:
 
 def run(verb: str, kubeconfig: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "controllers.install", verb, f"--kubeconfig={kubeconfig}", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +138,7 @@ async def test_a_cluster_without_deckhouse_gets_a_definition_of_moduleconfig(peo
             return b""
         raise NotFound(0, "", "not yet")
 
-    await people.eventually(gone, 10)
+    await people.eventually(gone)
     made = run("crds", crds)
     assert made.returncode == 0, made.stderr
     await people.settings(logLevel="Info")
@@ -171,14 +172,18 @@ async def at_work(people: People) -> None:
     await people.annotate(card, POOL)
     await people.offered(POOL, 1)
     await people.client.merge(resources.NODE, "gpu-2", {"spec": {"taints": [FOREIGN]}}, manager="test")
-    await people.view.until(lambda: TAINT["key"] in taints(people, "gpu-1"), 20, lambda: str(taints(people, "gpu-1")))
+    await people.view.until(
+        lambda: TAINT["key"] in taints(people, "gpu-1"), PATIENCE, lambda: str(taints(people, "gpu-1"))
+    )
     await people.namespace(TEAM)
     await people.pod("runs", TEAM, POOL)
     await people.running(TEAM, 1)
     for name in CONTROLLERS:
         await people.client.create(resources.DEPLOYMENT, deployment(name), names.NAMESPACE, manager="test")
     await people.view.until(
-        lambda: len(deployed(people)) == len(CONTROLLERS), 60, lambda: f"{deployed(people)} of the Deployments' pods"
+        lambda: len(deployed(people)) == len(CONTROLLERS),
+        PATIENCE,
+        lambda: f"{deployed(people)} of the Deployments' pods",
     )
 
 
@@ -217,8 +222,8 @@ async def test_the_clean_up_waits_for_whoever_writes_and_then_leaves_nothing(
     await at_work(people)
     pod = orjson.loads(await people.client.get(resources.POD, "runs", TEAM))
 
-    running = asyncio.create_task(asyncio.to_thread(run, "cleanup", cleanup, "--timeout=90"))
-    await people.view.until(lambda: not deployed(people), 60, lambda: f"{deployed(people)} are still there")
+    running = asyncio.create_task(asyncio.to_thread(run, "cleanup", cleanup, "--timeout=170"))
+    await people.view.until(lambda: not deployed(people), PATIENCE, lambda: f"{deployed(people)} are still there")
     # The processes run on outside their Deployments, and hold their leases: nothing that they make goes meanwhile.
     assert not running.done()
     assert people.view.pools.get(POOL) is not None

@@ -9,6 +9,7 @@ import orjson
 
 from controllers.inventory import rule
 from sim import programs
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,7 +28,7 @@ class NfdRule:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
         assert self._child.stdin is not None
         self._child.stdin.close()
-        assert self._child.wait(10) == 0
+        assert self._child.wait(PATIENCE) == 0
         assert self._child.stdout is not None
         self._child.stdout.close()
 

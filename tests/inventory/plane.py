@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +22,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, Busy, NotFound
 from tests.kit.objects import BOOT
 from tests.kit.reports import nfd_report, report
+from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = resources.Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
-WAIT = 30.0
 
 
 @dataclass
@@ -108,14 +107,13 @@ class Plane:
         """Delete an object."""
         await self.client.request("DELETE", resource.path(namespace, name))
 
-    async def until(self, check: Callable[[], Any], what: str, seconds: float = WAIT) -> Any:
+    async def until(self, check: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
         """Wait until an asynchronous check gives something; returns it."""
-        deadline = time.monotonic() + seconds
-        while not (found := await check()):
-            logs = "\n".join(process.tail() for process in self.processes)
-            assert time.monotonic() < deadline, f"waited {seconds} s for {what}\n{logs}"
-            await asyncio.sleep(0.05)
-        return found
+
+        def late() -> str:
+            return "\n".join([what, *(process.tail() for process in self.processes)])
+
+        return await until(check, late, seconds)
 
     @asynccontextmanager
     async def run(self, module: str, folder: Path, *more: str) -> AsyncIterator[Running]:
@@ -140,7 +138,7 @@ class Running:
     """A process of ours."""
 
     def __init__(self, log: Path, module: str, kubeconfig: Path, *more: str) -> None:
-        lease = ["--lease-duration", "6", "--renew-deadline", "5", "--retry-period", "0.5"]
+        lease = ["--lease-duration", "12", "--renew-deadline", "10", "--retry-period", "0.5"]
         flags = ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--absent-retry", "0.5", *lease, *more]
         self.log, self._out = log, log.open("wb")
         self.process = subprocess.Popen(
@@ -176,7 +174,7 @@ class Running:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            return self.process.wait(15)
+            return self.process.wait(PATIENCE)
         finally:
             self._out.close()
 

@@ -184,12 +184,12 @@ def test_garbage_is_read_without_a_word_of_protest(cards: list[dict[str, str]]) 
             adapter(type(one.hardware)).validate_python(to_json(one.hardware))
 
 
-def test_a_report_of_200_kb_takes_milliseconds() -> None:
+def test_a_report_of_200_kb_takes_milliseconds_of_the_processor() -> None:
     cards = [reported(0, address=f"{number:04x}:17:00.0", product="x" * 100) for number in range(600)]
-    started = time.perf_counter()
+    started = time.thread_time()
 
     assert len(reading(cards).cards) == 64
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 @pytest.mark.parametrize(

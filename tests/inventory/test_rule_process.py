@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from controllers.runtime.errors import Forbidden, Invalid, NotFound
 from tests.data import facts
 from tests.inventory.plane import CRD, Plane, Running
 from tests.kit.reports import reported
+from tests.kit.waiting import at_rest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -136,8 +136,7 @@ async def test_the_rule_is_made_repaired_and_made_anew(plane: Plane, tmp_path: P
 
         other = {"metadata": {"name": "of-others"}, "spec": {"rules": [{"name": "theirs"}]}}
         await plane.put(resources.NODEFEATURERULE, other)
-        await asyncio.sleep(0.5)  # long enough for a write that would come for no reason
-        assert await writes(process) == 3
+        assert await at_rest(lambda: writes(process), "the count of writes") == 3
         assert process.end() == 0
     await plane.delete(resources.NODEFEATURERULE, "of-others")
 
@@ -150,8 +149,7 @@ async def test_a_rule_that_was_changed_while_nobody_looked_is_repaired_at_the_st
         await kept(plane)
         assert await writes(process) == 1
     async with plane.run(MODULE, tmp_path) as process:
-        await asyncio.sleep(0.5)
-        assert await writes(process) == 0
+        assert await at_rest(lambda: writes(process), "the count of writes") == 0
 
 
 async def test_nfd_may_come_later(plane: Plane, tmp_path: Path) -> None:
@@ -226,5 +224,5 @@ async def test_a_refused_rule_is_told_on_every_node_until_it_is_taken(plane: Pla
         assert "0.15 or newer" in told["message"]
         assert (await process.metrics())["gpu_inventory_rule_refused"] == 1
         await plane.delete(BINDING, "old")
-        await plane.until(lambda: prerequisite("PrerequisitesMet"), "the rule to be taken", seconds=60)
+        await plane.until(lambda: prerequisite("PrerequisitesMet"), "the rule to be taken")
         await kept(plane)

@@ -20,8 +20,9 @@ from sim.module.install import Tools, install_chart, install_crds
 from sim.module.processes import Timers
 from tests.tools.apiserver import Server
 
-TIMERS: Final = Timers(lease_duration=3.0, renew_deadline=2.0, retry_period=0.4, watch_idle=20.0)
-"""Of processes whose end and return a test waits for."""
+TIMERS: Final = Timers(lease_duration=10.0, renew_deadline=8.0, retry_period=0.5, watch_idle=20.0)
+"""Of processes whose end and return tests wait for, and which keep their leases where they get no processor for
+seconds."""
 ALONE: Final = {"with_controller_manager": False, "with_scheduler": False, "with_kwok": False}
 """etcd and an API server: nothing acts by itself."""
 ADMIN: Final = "test-admin"

@@ -7,6 +7,7 @@ end, it prints what they took and found, and whether that is within the bars. En
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import signal
@@ -20,6 +21,8 @@ from typing import Final, NoReturn
 
 BAR: Final = 25.0
 """Minutes that a run may take on two cores with two loops beside it."""
+TEARDOWN: Final = 120.0
+"""Seconds for an interrupted run to end."""
 COUNTED: Final = ("passed", "failed", "error", "skipped")
 SUMMARY: Final = re.compile(r"\d+ (?:passed|failed|errors?|skipped)\b.* in \d")
 """The last line of pytest."""
@@ -72,7 +75,9 @@ def beside(loops: int) -> Iterator[None]:
 def run(command: Sequence[str]) -> Run:
     """Run it once, and show what it says."""
     began, counts, not_judged = time.monotonic(), dict.fromkeys(COUNTED, 0), 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
         try:
             for line in process.stdout or ():
                 sys.stdout.write(line)
@@ -81,9 +86,18 @@ def run(command: Sequence[str]) -> Run:
                 if SUMMARY.search(line):
                     counts = {word: _count(line, word) for word in COUNTED}
         except BaseException:
-            process.terminate()
+            _interrupt(process)
             raise
     return Run(time.monotonic() - began, process.returncode, counts, not_judged)
+
+
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    """End it with all that it started, as Ctrl-C does: tests take their control planes down."""
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.communicate(timeout=TEARDOWN)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _count(line: str, word: str) -> int:

@@ -14,6 +14,7 @@ import pytest
 
 from sim.controlplane import ControlPlane
 from sim.view import View
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +53,7 @@ class Kubectl:
         """`kubectl <args>`, whatever comes of it."""
         command = [str(self.plane.kubectl), *args]
         return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=120, check=False, **more
+            command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE, check=False, **more
         )
 
     def gpu(self, *args: str) -> str:

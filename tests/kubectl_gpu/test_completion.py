@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.waiting import PATIENCE
 from tests.kubectl_gpu.conftest import Kubectl
 from tests.slice.people import People
 from tests.tools.lacking import lacking
@@ -28,7 +29,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 def until(ask: Callable[[], Any], expected: Any) -> None:
     """Names are offered only where the cluster answers in time: on a busy machine somebody presses TAB again."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while (found := ask()) != expected:
         assert time.monotonic() < deadline, f"{found}, expected {expected}"
 
@@ -63,7 +64,12 @@ async def test_bash_completes(people: People, kubectl: Kubectl) -> None:
     def tab(words: str, last: str) -> list[str]:
         script = PRESS_TAB.format(words=words, last=last)
         done = subprocess.run(
-            ["bash", "-c", script], env=kubectl.environment, capture_output=True, text=True, check=True, timeout=60
+            ["bash", "-c", script],
+            env=kubectl.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PATIENCE,
         )
         return [word.strip() for word in done.stdout.split()]
 

@@ -11,6 +11,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, is_true
 from sim.workload import gpu_pod
+from tests.kit.waiting import PATIENCE
 from tests.kubectl_gpu.conftest import Kubectl
 from tests.slice.people import People
 
@@ -30,7 +31,7 @@ async def one_card(people: People) -> AsyncIterator[People]:
     card = min(device.name for device in people.view.devices if device.status.node_name == "gpu-2")
     await people.pool(POOL, access={"namespaces": [TEAM]})
     await people.annotate(card, POOL)
-    await people.offered(POOL, 1, 90)
+    await people.offered(POOL, 1)
     yield people
     for pod in people.pods(TEAM):
         await people.remove(resources.POD, pod.name, TEAM)
@@ -51,7 +52,7 @@ async def deployment(people: People, name: str, namespace: str) -> None:
 
 def until_it_says(kubectl: Kubectl, words: str, *args: str) -> str:
     """Ask again until the answer has these words."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         done = kubectl.run("gpu", "explain", *args)
         if words in done.stdout:
@@ -100,7 +101,7 @@ async def test_a_pod_that_waits_since_its_pool_has_no_card_for_it(one_card: Peop
     await people.pod("waits", TEAM, POOL, **BESIDE_NOBODY)
     (card,) = people.cards(POOL)
     await people.annotate(card.name, None)
-    await people.settled(POOL, (0, 0, 0, 0), 60)
+    await people.settled(POOL, (0, 0, 0, 0))
 
     said = until_it_says(kubectl, f"No card has been assigned to GPUPool {POOL} yet", "pod", "waits", "-n", TEAM)
     assert said.startswith(f"Pod {TEAM}/waits waits for 1 card of GPUPool {POOL}: nothing is reserved for it now.\n")
@@ -141,7 +142,7 @@ async def test_a_pool_in_maintenance_is_why(one_card: People, kubectl: Kubectl) 
         pool = people.view.pools.get(POOL)
         return pool is not None and is_true(pool.status.conditions, MAINTENANCE)
 
-    await people.view.until(shut, 20, lambda: "no Maintenance")
+    await people.view.until(shut, PATIENCE, lambda: "no Maintenance")
     said = kubectl.gpu("explain", "pool", POOL)
     assert said.startswith(f"GPUPool {POOL} gives no cards now.\n")
     assert f"✗ Condition {MAINTENANCE} of GPUPool {POOL} is True" in said

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.kit.waiting import PATIENCE
 from tests.kubectl_gpu.conftest import ROOT, Kubectl
 from tests.slice.people import People
 
@@ -80,7 +81,7 @@ def on_a_terminal(kubectl: Kubectl, **env: str) -> str:
             if not piece:
                 break
             text += piece
-        _, errors = done.communicate(timeout=60)
+        _, errors = done.communicate(timeout=PATIENCE)
     finally:
         os.close(parent)
     assert done.returncode == 0, errors

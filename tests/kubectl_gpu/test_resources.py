@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from controllers.api import resources
+from tests.kit.waiting import PATIENCE
 from tests.kubectl_gpu.conftest import Kubectl
 from tests.slice.people import People
 
@@ -102,7 +103,7 @@ async def test_short_names_the_category_and_explain(people: People, kubectl: Kub
         pool = people.view.pools.get("unsaid")
         return pool is not None and pool.status.applied_allocation is not None
 
-    await people.view.until(applied, 20, lambda: "the pool has no status")
+    await people.view.until(applied, PATIENCE, lambda: "the pool has no status")
     assert " Exclusive " in kubectl.run("get", "gpupool", "unsaid").stdout, "the spec does not say the mode"
     await people.remove(resources.GPUPOOL, "unsaid")
 

@@ -24,6 +24,7 @@ from sim.controlplane import ControlPlane
 from sim.monitoring import live, tools
 from sim.monitoring.live import Prometheus
 from sim.view import View
+from tests.kit.waiting import PATIENCE
 from tests.monitoring.rules import alerts, groups, metrics_in
 from tests.monitoring.test_dashboards import BOARDS, panels
 from tests.slice.people import People
@@ -34,7 +35,7 @@ pytestmark = [
     pytest.mark.more("a real Prometheus over a cluster"),
     pytest.mark.skipif(PROGRAM is None, reason=tools.MISSING),
 ]
-EVERY, RATE, PATIENCE = 2.0, "2m", 60.0  # seconds, as a duration, seconds
+EVERY, RATE = 2.0, "2m"  # seconds, as a duration
 POOL, TEAM = "seen", "seen"
 
 
@@ -56,7 +57,7 @@ async def play(plane: ControlPlane) -> None:
         await people.pool(POOL, access={"namespaces": ["nobody"]})
         for card in cards:
             await people.annotate(card, POOL)
-        await people.offered(POOL, len(cards), PATIENCE)
+        await people.offered(POOL, len(cards))
         await people.pod("first", TEAM, POOL)
         await people.refused("greedy", TEAM, POOL, 64)
         await people.running(TEAM, 1)

@@ -21,6 +21,7 @@ from sim.nodes import discover
 from sim.nodes.faults import Faults
 from sim.nodes.machine import Machine
 from sim.nvml import Config, build, environment
+from tests.kit.waiting import PATIENCE
 from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def real(folder: Path, shape: Shape, library: Path, **machine: Any) -> dict[str,
     command = [sys.executable, "-m", "nodeagent.discover", "--once", "--output=json"]
     places = [f"--sys={tree.sys}", f"--proc={tree.proc}", f"--root={tree.root}"]
     done = subprocess.run(
-        [*command, *places], env={**os.environ, **variables}, capture_output=True, check=False, timeout=60
+        [*command, *places], env={**os.environ, **variables}, capture_output=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr.decode()
     return orjson.loads(done.stdout)

@@ -21,6 +21,7 @@ from controllers.domain.offer import Offer
 from controllers.runtime.errors import AlreadyExists, NotFound
 from sim.nodes import names as sim
 from sim.nvml import build, environment
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.deviceplugin.conftest import Node
 from tests.nodeagent.deviceplugin.kubelet import Kubelet
 from tests.nodeagent.deviceplugin.node import SPACE, World
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 POOL = "alpha"
 MIG_SHAPE = "a100-sxm-8"
-PATIENCE = 120.0  # seconds
 TIMES = ("--driver-period", "0.5", "--driver-deadline", "20")
 
 

@@ -13,6 +13,7 @@ from controllers.api import names, resources
 from controllers.install.observed import CONTROLLERS
 from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, install_chart
+from tests.kit.waiting import PATIENCE
 from tests.rbac import grants
 from tests.templates import harness
 
@@ -60,9 +61,9 @@ def _grant(tools: Tools) -> None:
 
 async def _run(plane: ControlPlane, tools: Tools, folder: Path, account: str, verb: str) -> None:
     config = await asyncio.to_thread(kubeconfig_for, plane, tools, account, folder)
-    command = [sys.executable, "-m", "controllers.install", verb, f"--kubeconfig={config}", "--timeout=60"]
+    command = [sys.executable, "-m", "controllers.install", verb, f"--kubeconfig={config}", "--timeout=170"]
     done = await asyncio.to_thread(
-        subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=90
+        subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from tests.kit.waiting import PATIENCE
 from tests.rbac import audit
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Log:
                 return
             await asyncio.sleep(0.1)
 
-    async def shows(self, wanted: Iterable[Wanted], again: Callable[[], Awaitable[None]], seconds: float = 60) -> None:
+    async def shows(
+        self, wanted: Iterable[Wanted], again: Callable[[], Awaitable[None]], seconds: float = PATIENCE
+    ) -> None:
         """Do something again until all of the requests have been made; for what only a race brings about."""
         wanted, deadline = tuple(wanted), time.monotonic() + seconds
         while left := self.missing(wanted):

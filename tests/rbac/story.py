@@ -26,6 +26,7 @@ from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, Tools
 from sim.nodes import names as sim
 from sim.nodes.manifests import create_nodes, node_manifests
+from tests.kit.waiting import PATIENCE
 from tests.webhook import direct
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Story:
     def of_card(self, name: str, kind: str) -> str:
         return self.condition(self.view.devices.get(name), kind)
 
-    async def until(self, true: Callable[[], bool], what: str, seconds: float = 120) -> None:
+    async def until(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         await self.view.until(true, seconds, lambda: what)
 
     # --- hands -------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class Story:
         await people.namespace(TEAM)
         await people.pool("first", access={"namespaces": [TEAM]}, scheduling={"taints": [TAINT]})
         await people.annotate(card, "first")
-        await people.offered("first", 1, 120)
+        await people.offered("first", 1)
         await people.pod("runs", TEAM, "first")
         await people.running(TEAM, 1)
         assert "InsufficientCapacity" in await people.refused("late", TEAM, "first")
@@ -122,10 +123,10 @@ class Story:
         people, card = self.people, self.cards(NODE)[-1]  # the A100 of the node's two
         await people.pool("second", allocation={"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 2}})
         await people.annotate(card, "second")
-        await people.offered("second", 2, 120)
+        await people.offered("second", 2)
         body = {"spec": {"allocation": {"mode": "MIG", "migProfile": "3g.20gb", "timeSlice": None}}}
         await self.client.merge(resources.GPUPOOL, "second", body, manager="test")
-        await people.offered("second", 2, 120)
+        await people.offered("second", 2)
         await self.until(lambda: self._settled("second", "MIG"), "the pool to be divided")
         body = {"spec": {"allocation": {"mode": "Exclusive", "migProfile": None}}}
         await self.client.merge(resources.GPUPOOL, "second", body, manager="test")
@@ -155,10 +156,10 @@ class Story:
                 raise NotFound(0, "", "the old one is still there")
             return answer
 
-        await self.people.eventually(back, 20)
+        await self.people.eventually(back)
         await self.people.remove(secret, names.WEBHOOK_SECRET, names.NAMESPACE)
         path = secret.path(names.NAMESPACE, names.WEBHOOK_SECRET)
-        await self.people.eventually(lambda: self.client.request("GET", path), 20)
+        await self.people.eventually(lambda: self.client.request("GET", path))
         broken = {"data": {"tls.crt": "", "ca.crt": ""}}
         await self.client.merge(secret, names.WEBHOOK_SECRET, broken, manager="test", namespace=names.NAMESPACE)
 
@@ -168,7 +169,7 @@ class Story:
                 raise NotFound(0, "", "no certificate yet")
             return answer
 
-        await self.people.eventually(made_anew, 20)
+        await self.people.eventually(made_anew)
 
     async def nodes(self) -> None:
         """A node comes and goes: its records go after a quorum read of the Node."""
@@ -182,8 +183,8 @@ class Story:
         """Writers collide, so that each reads by quorum what it may write now; a faulted card is taken back by hand."""
         people, card = self.people, self.cards(OTHER)[0]
         await people.pool("busy")
-        await people.eventually(lambda: people.annotate(card, "busy"), 20)  # no replica may be ready yet
-        await people.offered("busy", 1, 120)
+        await people.eventually(lambda: people.annotate(card, "busy"))  # no replica may be ready yet
+        await people.offered("busy", 1)
         about = ((resources.GPUDEVICE, card), (resources.GPUNODEINVENTORY, OTHER), (resources.GPUPOOL, "busy"))
         wanted = [
             (account, "get", resource.plural)
@@ -237,7 +238,7 @@ class Story:
                     raise ApiError(0, "", f"a {resource.kind} of the exporter is there")
             return b""
 
-        await self.people.eventually(gone, 20)
+        await self.people.eventually(gone)
         await self.people.settings(**QUICK)
 
     async def stranger(self) -> None:
@@ -296,7 +297,7 @@ async def coverage(plane: ControlPlane, tools: Tools, *, fails: bool = False) ->
     folder = plane.dir / "pki" / "identities"
     config = await asyncio.to_thread(kubeconfig_for, plane, tools, COVERAGE, folder)
     command = [sys.executable, "-m", "controllers.inventory.coverage", f"--kubeconfig={config}"]
-    run = partial(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    run = partial(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     done = await asyncio.to_thread(run)
     assert fails or done.returncode in (0, 1), done.stderr
 

@@ -16,6 +16,7 @@ from sim import programs
 from sim.controlplane.layout import Layout
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools
+from tests.kit.waiting import PATIENCE
 from tests.rbac.exempt import EXEMPT
 from tests.rbac.judge import problems
 from tests.rbac.log import Log
@@ -60,7 +61,7 @@ async def test_a_verb_that_is_taken_away_is_found(played: Played, chart: Chart, 
     wanted = f"used and not granted: {COVERAGE}: list nodes"
     try:
         # RBAC follows its roles by watch: it may be a moment late.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while wanted not in problems(chart.grants, log.refresh() | played.uses, EXEMPT):
                 await coverage(plane, tools, fails=True)
     finally:
@@ -81,7 +82,7 @@ async def test_a_pools_operands_need_the_right_to_its_finalizers(played: Played,
         await controller.request("POST", path, query=query, body=body)
 
     async def again() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 await make()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tests.kit.waiting import PATIENCE
 from tests.templates.harness import Answer
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Someone:
         """One request; refusals are answers, not exceptions."""
         where = urlsplit(self.kube.server)
         tls = ssl.create_default_context(cafile=str(self.kube.ca))
-        connection = http.client.HTTPSConnection(str(where.hostname), where.port, timeout=30, context=tls)
+        connection = http.client.HTTPSConnection(str(where.hostname), where.port, timeout=PATIENCE, context=tls)
         try:
             connection.putrequest(method, path)
             data = b"" if body is None else json.dumps(body).encode()

@@ -217,6 +217,6 @@ def test_pods_that_were_not_admitted_are_read_cheaply_whatever_they_hold() -> No
 
 def _reads(record: Any, body: bytes) -> float:
     decode = adapter(record).validate_json
-    began = time.perf_counter()
+    began = time.thread_time()  # of the processor: what others take of the machine does not count
     decode(body)
-    return time.perf_counter() - began
+    return time.thread_time() - began

@@ -39,6 +39,7 @@ from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
 from tests.kit import objects, planes
 from tests.kit.manifests import body
+from tests.kit.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
 NAMESPACE = "d8-gpu-operator"
@@ -217,7 +218,7 @@ class Api:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + path, data=data, method=method)  # noqa: S310 - https
         request.add_header("Content-Type", kind)
-        return urllib.request.urlopen(request, context=self.tls, timeout=60)  # noqa: S310 - https
+        return urllib.request.urlopen(request, context=self.tls, timeout=PATIENCE)  # noqa: S310 - https
 
     def call(self, method, path, body=None, kind="application/json"):
         try:
@@ -277,7 +278,7 @@ class Api:
         threading.Thread(target=read, daemon=True).start()
 
 
-def eventually(check, seconds=30.0):
+def eventually(check, seconds=PATIENCE):
     """The first true value of a check."""
     deadline = time.monotonic() + seconds
     while not (value := check()):
@@ -787,7 +788,7 @@ def validated(api, node, role):
 def scrape(api, node):
     """Status, cards and the whole text; status 0 where nothing is answered."""
     try:
-        with urllib.request.urlopen(f"{api.exporters}/nodes/{node}/metrics", timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{api.exporters}/nodes/{node}/metrics", timeout=PATIENCE) as answer:  # noqa: S310
             text = answer.read()
             return answer.status, {c.address: c for c in parse(text)}, text
     except TimeoutError:

@@ -26,11 +26,12 @@ from sim.module.install import Tools, render
 from sim.nodes.names import KUBELET
 from sim.programs import Silent
 from sim.view import View
+from tests.kit.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(*argv: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+def run(*argv: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sim", *argv]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -243,6 +244,7 @@ def test_the_demo_tells_the_story_and_leaves_nothing(tmp_path: Path) -> None:
 async def test_a_step_that_somebody_else_took_ends_the_story(cluster: ControlPlane, view: View) -> None:
     told = story.Story(cluster, story.Teller())
     told._view = view
+    await view.until(lambda: view.ready() > 0 and bool([*view.devices]), PATIENCE, view.unready)
     card = next(iter(view.devices)).name
 
     await told._owners_of_cards(names.MANAGER_INVENTORY, [card], "hardware")

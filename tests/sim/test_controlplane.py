@@ -35,9 +35,11 @@ from sim.controlplane.procfs import Identity
 from sim.controlplane.state import ProcessState, State, read_state, write_atomically
 from sim.errors import UserError
 from tests.kit import planes
+from tests.kit.pace import Stretch
+from tests.kit.waiting import PATIENCE
 
 
-def eventually(condition, timeout=20.0):
+def eventually(condition, timeout=PATIENCE):
     """Return the condition's first true value."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
@@ -169,12 +171,12 @@ def test_process_starts_and_ends_by_its_description(folder):
 def test_killed_process_is_restarted_soon(folder):
     add_process(folder, sleeper())
     first = wait_ready(folder, "sleeper")
-    began = time.monotonic()
-    os.kill(first.pid, signal.SIGKILL)
-    second = eventually(lambda: (p := running("sleeper", folder)).restarts == 1 and p.phase == "ready" and p)
-    assert time.monotonic() - began < 2
+    with Stretch() as machine:
+        os.kill(first.pid, signal.SIGKILL)
+        second = eventually(lambda: (p := running("sleeper", folder)).restarts == 1 and p.phase == "ready" and p)
     assert second.pid != first.pid
     assert second.exit_code == -signal.SIGKILL
+    machine.judge("the restart", machine.seconds, 2.0)
 
 
 def test_process_that_keeps_ending_waits_longer(folder):
@@ -200,12 +202,16 @@ def test_changed_description_restarts_and_unchanged_does_not(folder):
 
 
 def test_description_that_changes_twice_within_the_grace_runs_in_its_last_form(folder):
-    slow = ProcessSpec("slow", ("/bin/sh", "-c", "trap 'sleep 0.4; exit' TERM; sleep 600 & wait"))
+    go = folder / "go"
+    slow = ProcessSpec(
+        "slow", ("/bin/sh", "-c", f"trap 'until [ -e {go} ]; do sleep 0.05; done; exit' TERM; sleep 600 & wait")
+    )
     add_process(folder, slow)
     first = wait_ready(folder, "slow")
     add_process(folder, replace(slow, env={"A": "b"}))
     eventually(lambda: running("slow", folder).phase == "stopping")
     add_process(folder, slow)
+    go.touch()
     eventually(lambda: not first.identity.alive)
     second = eventually(lambda: (p := running("slow", folder)) and p.phase == "ready" and p)
     assert second.digest == slow.digest
@@ -257,7 +263,7 @@ def test_stubborn_process_and_its_children_are_killed_after_the_grace(folder):
     assert grandchild.alive
     remove_process(folder, "stubborn")
     assert not state.identity.alive
-    eventually(lambda: not grandchild.alive, 2)
+    eventually(lambda: not grandchild.alive)
 
 
 def test_higher_stages_end_first(folder, tmp_path):
@@ -317,7 +323,7 @@ def test_supervisor_killed_at_any_moment_leaves_no_unrecorded_process(folder, tm
                 continue
         return found
 
-    eventually(lambda: not ours(), 3)
+    eventually(lambda: not ours())
 
 
 def test_recycled_pid_is_never_killed(tmp_path):
@@ -371,7 +377,7 @@ def plane(lot):
 
 def kubectl(plane, *args, stdin=None):
     argv = [plane.kubectl, f"--kubeconfig={plane.kubeconfig}", *args]
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -574,9 +580,7 @@ def test_taken_ports_are_chosen_anew(tmp_path, monkeypatch):
 
 @cluster
 def test_down_of_a_whole_control_plane_leaves_no_process_and_no_data(tmp_path):
-    began = time.monotonic()
     plane = up(tmp_path / "run")
-    took = time.monotonic() - began
     processes = status(plane.dir).processes
     assert set(processes) == set(plane.processes)
     identities = [p.identity for p in processes.values()]
@@ -584,4 +588,3 @@ def test_down_of_a_whole_control_plane_leaves_no_process_and_no_data(tmp_path):
     assert down(plane.dir)
     assert not any(identity.alive for identity in identities)
     assert not plane.dir.exists()
-    assert took < 60  # the budget of 8 s is for an idle machine; tests share theirs

@@ -6,6 +6,7 @@ import pytest
 
 from controllers.api import names, resources
 from sim.view import LateError, View, owners
+from tests.kit.waiting import PATIENCE
 
 FIELDS = [
     {"manager": "kubectl", "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, "f:a/b": {}}}}},
@@ -36,6 +37,7 @@ def test_owners_of_a_field(path: list[str], expected: list[str]) -> None:
 
 @pytest.mark.cluster
 async def test_what_was_written_is_found_in_the_past_and_what_was_not_is_late(view: View) -> None:
+    await view.until(lambda: view.ready() > 0 and bool([*view.devices]), PATIENCE, view.unready)
     card = next(iter(view.devices)).name
     assert await view.owners(resources.GPUDEVICE, card, "status", "hardware") == [names.MANAGER_INVENTORY]
     before = view.devices.observed
@@ -45,6 +47,6 @@ async def test_what_was_written_is_found_in_the_past_and_what_was_not_is_late(vi
     assert await view.owners(resources.GPUDEVICE, card, "metadata", "annotations", "test/mark") == []
 
     mark = ("metadata", "annotations", "test/mark")
-    await view.wrote("passer-by", resources.GPUDEVICE, *mark, since=before, objects=1, seconds=5)
+    await view.wrote("passer-by", resources.GPUDEVICE, *mark, since=before, objects=1, seconds=PATIENCE)
     with pytest.raises(LateError, match=r"expected nobody to write metadata\.annotations\.test/mark of 1"):
         await view.wrote("nobody", resources.GPUDEVICE, *mark, since=before, objects=1, seconds=0.5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +17,7 @@ from controllers.runtime.errors import ApiError
 from sim import controlplane
 from sim.nodes import names as sim_names
 from sim.workload import gpu_pod
+from tests.kit.waiting import PATIENCE, until
 from tests.slice.people import People
 
 BASE: dict[str, Any] = {
@@ -30,8 +29,6 @@ BASE: dict[str, Any] = {
     "health": {"maxUnavailablePercent": 100},
 }
 """Quick where something is to happen by itself, slow where a case makes it quick."""
-PATIENCE = 60.0
-"""Seconds for what takes two or three on a machine that has nothing else to do."""
 POOL, TEAM = "live", "live"
 
 
@@ -57,11 +54,7 @@ class Live:
 
     async def eventually(self, check: Callable[[], Any], what: str) -> Any:
         """Ask until the answer is true; for what no watch tells."""
-        deadline = time.monotonic() + PATIENCE
-        while not (found := await check()):
-            assert time.monotonic() < deadline, what
-            await asyncio.sleep(0.1)
-        return found
+        return await until(check, what)
 
     async def metric(self, process: str, name: str) -> float:
         """The sum over a metric's series of one process."""
@@ -120,7 +113,7 @@ class Live:
             await self.people.pool(POOL, deviceAssignment={"requireAnnotation": True})
             for card in wanted:
                 await self.people.annotate(card.name, POOL)
-        await self.people.offered(POOL, 3, PATIENCE)
+        await self.people.offered(POOL, 3)
 
     async def tried(self, **spec: Any) -> dict[str, Any]:
         """A pod as the webhook would leave it; nothing is reserved."""

@@ -9,6 +9,7 @@ from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.domain.clock import stamp
 from sim.nodes import names as sim_names
 from sim.nodes.manifests import create_nodes, node_manifests
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 
@@ -25,7 +26,7 @@ async def joins(people: People, node: str) -> None:
         inventory = people.view.inventories.get(node)
         return inventory is not None and is_true(inventory.status.conditions, READY_FOR_POOLING)
 
-    await people.view.until(lambda: ready() and bool(cards(people, node)), 120, lambda: f"{node} is not ready")
+    await people.view.until(lambda: ready() and bool(cards(people, node)), PATIENCE, lambda: f"{node} is not ready")
 
 
 async def dies(people: People, node: str) -> None:

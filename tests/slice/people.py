@@ -23,6 +23,7 @@ from sim import controlplane
 from sim.controlplane import ControlPlane
 from sim.view import View
 from sim.workload import gpu_pod
+from tests.kit.waiting import PATIENCE, until
 
 
 class People:
@@ -38,7 +39,7 @@ class People:
             return
         # Pods are refused until the controller has made the default ServiceAccount.
         path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        await self.eventually(lambda: self.client.request("GET", path), 10)
+        await self.eventually(lambda: self.client.request("GET", path))
 
     @asynccontextmanager
     async def tenant(self, namespace: str) -> AsyncIterator[Self]:
@@ -54,12 +55,12 @@ class People:
         made.client = await Client.connect(self.plane.kubeconfig, user_agent="test")
         made.client._session.headers["Impersonate-User"] = subject["name"]
         try:
-            await made.eventually(lambda: made.client.request("GET", resources.POD.path(namespace)), 10)
+            await made.eventually(lambda: made.client.request("GET", resources.POD.path(namespace)))
             yield made
         finally:
             await made.client.close()
 
-    async def eventually(self, call: Any, seconds: float) -> bytes:
+    async def eventually(self, call: Any, seconds: float = PATIENCE) -> bytes:
         """Repeat a request until it succeeds; raises the last refusal."""
         deadline = time.monotonic() + seconds
         while True:
@@ -121,7 +122,7 @@ class People:
 
     async def ready_nodes(self, count: int = 4) -> None:
         # Where a test begins, not what it is about: a machine that is busy with other things gets its time.
-        await self.view.until(lambda: self.view.ready() >= count, 120, self.view.unready)
+        await self.view.until(lambda: self.view.ready() >= count, PATIENCE, self.view.unready)
 
     def cards(self, pool: str) -> list[GPUDevice]:
         return sorted(
@@ -144,7 +145,7 @@ class People:
             await self.annotate(device, pool)
         await self.offered(pool, len(devices))
 
-    async def offered(self, pool: str, count: int, seconds: float = 20) -> None:
+    async def offered(self, pool: str, count: int) -> None:
         key = names.resource_name(pool)
 
         def allocatable() -> int:
@@ -153,28 +154,30 @@ class People:
         def found() -> str:
             return f"{allocatable()} of {key} are allocatable"
 
-        await self.view.until(lambda: allocatable() == count, seconds, found)
+        await self.view.until(lambda: allocatable() == count, PATIENCE, found)
         await self.view.until(
-            lambda: (self.capacity(pool) or (0,))[0] == count, 10, lambda: f"capacity {self.capacity(pool)}"
+            lambda: (self.capacity(pool) or (0,))[0] == count, PATIENCE, lambda: f"capacity {self.capacity(pool)}"
         )
 
     async def running(self, namespace: str, count: int) -> None:
         await self.view.until(
             lambda: sum(pod.ready for pod in self.pods(namespace)) == count,
-            20,
+            PATIENCE,
             lambda: str([(pod.name, pod.status.phase) for pod in self.pods(namespace)]),
         )
 
-    async def settled(self, pool: str, expected: tuple[int, int, int, int], seconds: float = 15) -> None:
+    async def settled(self, pool: str, expected: tuple[int, int, int, int]) -> None:
         await self.view.until(
-            lambda: self.capacity(pool) == expected, seconds, lambda: f"{self.capacity(pool)}, expected {expected}"
+            lambda: self.capacity(pool) == expected, PATIENCE, lambda: f"{self.capacity(pool)}, expected {expected}"
         )
 
     async def retire(self, pool: str) -> None:
         """Delete a pool whose pods are gone, and wait until nothing of it is left."""
         await self.remove(resources.GPUPOOL, pool)
         await self.view.until(
-            lambda: self.view.pools.get(pool) is None and not self.cards(pool), 20, lambda: f"cards {self.cards(pool)}"
+            lambda: self.view.pools.get(pool) is None and not self.cards(pool),
+            PATIENCE,
+            lambda: f"cards {self.cards(pool)}",
         )
         for device in list(self.view.devices):
             if device.metadata.annotations.get(names.ASSIGNMENT) == pool:
@@ -214,10 +217,7 @@ class People:
             found = controlplane.status(self.plane.dir).processes[process]
             return found.restarts > restarts and found.phase == "ready"
 
-        deadline = time.monotonic() + 30
-        while not is_back():
-            assert time.monotonic() < deadline, f"{process} does not come back"
-            await asyncio.sleep(0.05)
+        await until(is_back, f"{process} to come back")
 
     async def events(self, reason: str) -> list[str]:
         items = orjson.loads(await self.client.request("GET", resources.EVENT.path("default")))["items"]

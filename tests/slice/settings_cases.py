@@ -302,7 +302,7 @@ async def plugin_patience(live: Live) -> None:
     await live.people.pool(pool)
     await live.people.annotate(card, pool)
     await live.until(lambda: len(live.people.cards(pool)) == 1, lambda: "the card does not come in")
-    await live.people.settled(pool, (1, 0, 0, 0), 60)
+    await live.people.settled(pool, (1, 0, 0, 0))
     assert live.said(live.view.devices, card, "Configured") == ("", "")
     await live.set(pools={"pluginPatience": "100ms"})
     await live.says(live.view.devices, card, "Configured", ("False", "AwaitingPlugin"))

@@ -10,6 +10,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, find
 from sim.nodes.leaving import bury
+from tests.kit.waiting import PATIENCE
 from tests.slice.machines import cards, dies, joins
 from tests.slice.people import People
 
@@ -39,7 +40,7 @@ async def test_a_card_of_a_dead_node_stays_says_why_and_goes_with_the_node(peopl
     for card in (free, used):
         await people.view.until(
             lambda card=card: configured(people, card).startswith("AwaitingWithdrawal: "),  # type: ignore[misc]
-            10,
+            PATIENCE,
             lambda card=card: configured(people, card),  # type: ignore[misc]
         )
         assert f"Node {NODE} is not Ready since " in configured(people, card)
@@ -48,7 +49,7 @@ async def test_a_card_of_a_dead_node_stays_says_why_and_goes_with_the_node(peopl
     assert people.pods(team)[0].status.phase == "Running"
 
     await people.remove(resources.NODE, NODE)
-    await people.view.until(lambda: not cards(people, NODE), 20, lambda: f"{cards(people, NODE)} stay")
+    await people.view.until(lambda: not cards(people, NODE), PATIENCE, lambda: f"{cards(people, NODE)} stay")
     await bury(people.client, NODE)
     await people.settled(pool, (0, 0, 0, 0))
     await people.retire(pool)

@@ -12,6 +12,7 @@ from controllers.api.conditions import CONFIGURED, INVENTORY_INCOMPLETE, find
 from controllers.runtime.errors import ApiError
 from tests.kit import reports
 from tests.kit.manifests import manifest
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People, gpupool
 
 pytestmark = pytest.mark.cluster
@@ -54,7 +55,7 @@ async def bare(people: People) -> AsyncIterator[People]:
             people.view.inventories.get("bad") is None
             and not [d for d in people.view.devices if d.status.node_name == "bad"]
         ),
-        20,
+        PATIENCE,
         lambda: "the node's objects stay",
     )
     assert people.restarts() == before, "a process ended"
@@ -74,7 +75,7 @@ async def incomplete(people: People, *words: str) -> str:
         return condition.message if condition and condition.status == "True" else ""
 
     await people.view.until(
-        lambda: bool(message()) and all(w in message() for w in words), 15, lambda: f"{message()!r}"
+        lambda: bool(message()) and all(w in message() for w in words), PATIENCE, lambda: f"{message()!r}"
     )
     return message()
 
@@ -88,7 +89,7 @@ async def test_an_incomplete_card_blocks_itself_and_not_its_neighbour(bare: Peop
     await report(bare, [GOOD, broken, {"vendor": "10de"}], driver={"version": "580.1", "cuda_version": "13.0"})
 
     await incomplete(bare, "0000:65:00.0", "device")
-    await bare.view.until(lambda: "bad-0000-17-00-0" in devices(bare), 10, lambda: str(devices(bare)))
+    await bare.view.until(lambda: "bad-0000-17-00-0" in devices(bare), PATIENCE, lambda: str(devices(bare)))
 
 
 async def test_numbers_that_are_none_and_ids_that_are_none_are_said_and_not_guessed(bare: People) -> None:
@@ -97,14 +98,14 @@ async def test_numbers_that_are_none_and_ids_that_are_none_are_said_and_not_gues
     await report(bare, [GOOD, weird, alien], driver={"version": "580.1"})
 
     await incomplete(bare, "memory_mib")
-    await bare.view.until(lambda: "bad-0000-17-00-0" in devices(bare), 10, lambda: str(devices(bare)))
+    await bare.view.until(lambda: "bad-0000-17-00-0" in devices(bare), PATIENCE, lambda: str(devices(bare)))
 
 
 async def test_a_report_of_200_kb_and_64_cards_is_read(bare: People) -> None:
     cards = [{**GOOD, "address": f"0000:{n:02x}:00.0", "uuid": f"GPU-{n}", "note": "x" * 3000} for n in range(64)]
     await report(bare, cards, driver={"version": "580.1"})
 
-    await bare.view.until(lambda: len(devices(bare)) == 64, 20, lambda: f"{len(devices(bare))} cards")
+    await bare.view.until(lambda: len(devices(bare)) == 64, PATIENCE, lambda: f"{len(devices(bare))} cards")
 
 
 async def test_a_field_of_a_wrong_type_is_refused_by_the_api_server(people: People) -> None:
@@ -171,7 +172,7 @@ async def test_a_pool_changes_its_unit_with_its_mode_and_never_its_resource(peop
             seen = people.view.pools.get(pool)
             return seen.status.capacity.unit if seen and seen.status.capacity else None
 
-        await people.view.until(lambda: found() == unit, 10, lambda: f"capacity.unit is {found()}")
+        await people.view.until(lambda: found() == unit, PATIENCE, lambda: f"capacity.unit is {found()}")
 
     shared, divided = {"mode": "TimeSlice"}, {"mode": "MIG", "migProfile": "1g.10gb"}
     refused = (
@@ -195,13 +196,13 @@ async def test_a_pool_changes_its_unit_with_its_mode_and_never_its_resource(peop
 async def test_a_card_that_does_not_hold_the_pools_profile_stays_out_and_says_so(people: People) -> None:
     card = min(device.name for device in people.view.devices if device.status.pool_ref is None)
     await people.pool("divided", allocation={"mode": "MIG", "migProfile": "7g.141gb"})
-    await people.eventually(lambda: people.annotate_unjudged(card, "divided"), 10)
+    await people.eventually(lambda: people.annotate_unjudged(card, "divided"))
 
     def told() -> str:
         device = people.view.devices.get(card)
         condition = find(device.status.conditions, CONFIGURED) if device else None
         return f"{condition.reason}: {condition.message}" if condition else ""
 
-    await people.view.until(lambda: told().startswith("OutOfSelector") and "MIG" in told(), 10, told)
+    await people.view.until(lambda: told().startswith("OutOfSelector") and "MIG" in told(), PATIENCE, told)
     await people.annotate(card, None)
     await people.retire("divided")

@@ -10,6 +10,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.resources import Resource
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -31,13 +32,13 @@ async def taints(people: People, node: str) -> list[dict[str, str]]:
     return [taint for taint in found if taint["key"].startswith("example.com/")]
 
 
-async def eventually(people: People, what: Any, seconds: float = 10) -> None:
+async def eventually(people: People, what: Any) -> None:
     async def asked() -> bytes:
         if (found := await what()) is not True:
             raise RuntimeFault(f"not yet: {found}")
         return b""
 
-    await people.eventually(asked, seconds)
+    await people.eventually(asked)
 
 
 async def taint(people: People, node: str, change: Any) -> None:
@@ -82,7 +83,7 @@ async def test_taints_come_with_a_card_go_with_the_last_and_a_foreign_one_stays(
 
     first, second = on(people, node)[:2]
     await people.annotate(first, None)
-    await people.view.until(lambda: len(people.cards(pool)) == 1, 15, lambda: str(people.cards(pool)))
+    await people.view.until(lambda: len(people.cards(pool)) == 1, PATIENCE, lambda: str(people.cards(pool)))
     assert await taints(people, node) == [THEIRS, OURS]
     await people.annotate(second, None)
 
@@ -90,13 +91,13 @@ async def test_taints_come_with_a_card_go_with_the_last_and_a_foreign_one_stays(
         found = await taints(people, node)
         return found == [THEIRS] or found
 
-    await eventually(people, has_only_theirs, 20)
+    await eventually(people, has_only_theirs)
     marks = (await read(people, resources.NODE, node))["metadata"].get("annotations", {})
     assert names.POOL_TAINTS not in marks
 
     # Deleting the pool does the same while it has cards.
     await people.annotate(first, pool)
-    await eventually(people, has_ours, 20)
+    await eventually(people, has_ours)
     await people.retire(pool)
     await eventually(people, has_only_theirs)
     await taint(people, node, lambda there: [entry for entry in there if entry["key"] != THEIRS["key"]])
@@ -131,7 +132,7 @@ async def test_operands_that_somebody_edits_or_deletes_come_back(people: People)
         pods = (pod for pod in people.view.pods if pod.ready)
         return any(made == owner.uid for pod in pods for owner in pod.metadata.owner_references)
 
-    await people.view.until(runs, 15, lambda: f"no pod of DaemonSet {made} is ready")
+    await people.view.until(runs, PATIENCE, lambda: f"no pod of DaemonSet {made} is ready")
 
     listed = (await read(people, resources.CONFIGMAP, name))["data"]
 

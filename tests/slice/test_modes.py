@@ -12,6 +12,7 @@ from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.domain import mig
 from controllers.runtime.errors import ApiError
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -47,7 +48,7 @@ def asked_to_resume(people: People, pool: str) -> bool:
 
 async def until(people: People, pool: str, status: str, reason: str) -> None:
     await people.view.until(
-        lambda: condition(people, pool)[:2] == (status, reason), 20, lambda: str(condition(people, pool))
+        lambda: condition(people, pool)[:2] == (status, reason), PATIENCE, lambda: str(condition(people, pool))
     )
 
 
@@ -59,7 +60,7 @@ async def refused_for_maintenance(people: People, pool: str) -> None:
         said.append(await people.refused("refused", TEAM, pool))
         return "PoolInMaintenance" in said[-1]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not await told():
             assert "InsufficientCapacity" in said[-1]
             await asyncio.sleep(0.05)
@@ -67,7 +68,7 @@ async def refused_for_maintenance(people: People, pool: str) -> None:
 
 async def admitted_soon(people: People, name: str, pool: str) -> None:
     """A pod is admitted once the webhook, which sees the pool after us, has seen it; till then it says what it saw."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await people.pod(name, TEAM, pool)
@@ -83,7 +84,7 @@ async def gone(people: People) -> None:
     """No pod of the team is left."""
     for pod in people.pods(TEAM):
         await people.remove(resources.POD, pod.name, TEAM)
-    await people.view.until(lambda: not people.pods(TEAM), 10, lambda: str([p.name for p in people.pods(TEAM)]))
+    await people.view.until(lambda: not people.pods(TEAM), PATIENCE, lambda: str([p.name for p in people.pods(TEAM)]))
 
 
 @pytest.fixture
@@ -164,7 +165,9 @@ async def test_a_pool_changes_its_mode_when_its_pod_has_ended_and_changes_back(m
     assert f"{TEAM}/runs" in condition(people, pool)[2]
     await refused_for_maintenance(people, pool)
     await people.view.until(
-        lambda: not any(card.status.published for card in people.cards(pool)), 10, lambda: "cards are still offered"
+        lambda: not any(card.status.published for card in people.cards(pool)),
+        PATIENCE,
+        lambda: "cards are still offered",
     )
     assert applied(people, pool) == "Exclusive"
     assert [pod.ready for pod in people.pods(TEAM)] == [True]
@@ -241,7 +244,9 @@ async def test_a_profile_that_the_cards_do_not_hold_refuses_pods_and_hurts_nobod
 
     await ask(people, pool, {"mode": "MIG", "migProfile": "7g.141gb"})
     await people.view.until(
-        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", "LayoutFailed"), 10, lambda: "not told"
+        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", "LayoutFailed"),
+        PATIENCE,
+        lambda: "not told",
     )
     await refused_for_maintenance(people, pool)
     await people.settled(pool, (1, 1, 0, 0))
@@ -250,7 +255,7 @@ async def test_a_profile_that_the_cards_do_not_hold_refuses_pods_and_hurts_nobod
     await until(people, pool, "False", "AsExpected")
     resume = {"metadata": {"annotations": {names.RESUME: "true"}}}
     await people.client.merge(resources.GPUPOOL, pool, resume, manager="test")
-    await people.view.until(lambda: not asked_to_resume(people, pool), 10, lambda: "the annotation stays")
+    await people.view.until(lambda: not asked_to_resume(people, pool), PATIENCE, lambda: "the annotation stays")
     await gone(people)
     await people.retire(pool)
 
@@ -266,7 +271,7 @@ async def test_a_pool_is_divided_by_mig_and_goes_back(modes: People) -> None:
     count = mig.slots_of(card, profile).count
 
     await ask(people, pool, {"mode": "MIG", "migProfile": profile})
-    await people.offered(pool, count, 60)
+    await people.offered(pool, count)
     await until(people, pool, "False", "AsExpected")
     for number in range(2):
         await people.pod(f"part-{number}", TEAM, pool)
@@ -276,7 +281,7 @@ async def test_a_pool_is_divided_by_mig_and_goes_back(modes: People) -> None:
     await ask(people, pool, {"mode": "Exclusive"})
     await until(people, pool, "True", "WaitingForPods")
     await gone(people)
-    await people.offered(pool, 1, 60)
+    await people.offered(pool, 1)
     await until(people, pool, "False", "AsExpected")
     await people.retire(pool)
     found = people.view.devices.get(name)

@@ -16,7 +16,7 @@ from sim.controlplane import ControlPlane
 from sim.module.processes import Timers
 from tests.kit import planes
 from tests.kit.lot import Lot
-from tests.slice.live import PATIENCE, POOL, TEAM, Live
+from tests.slice.live import POOL, TEAM, Live
 from tests.slice.people import People
 from tests.slice.settings_cases import CASES, FIELDS
 
@@ -163,7 +163,7 @@ async def test_a_module_that_is_disabled_leaves_the_nodes_and_comes_back_by_itse
         return not await operands(live)
 
     await live.eventually(nothing, "operands, marks or finalizers stay")
-    await people.settled(POOL, (3, 1, 0, 0), PATIENCE)
+    await people.settled(POOL, (3, 1, 0, 0))
     for node in view.nodes:
         assert names.resource_name(POOL) not in node.status.allocatable
     assert [card.name for card in people.cards(POOL)] == cards
@@ -175,8 +175,8 @@ async def test_a_module_that_is_disabled_leaves_the_nodes_and_comes_back_by_itse
     await live.until(lambda: view.pools.get(doomed) is None, lambda: "the pool does not go")
 
     await enabled(live, on=True)
-    await people.offered(POOL, 3, PATIENCE)
-    await people.settled(POOL, (3, 1, 0, 2), PATIENCE)
+    await people.offered(POOL, 3)
+    await people.settled(POOL, (3, 1, 0, 2))
     await live.says(view.pools, POOL, "Maintenance", ("False", "AsExpected"))
     await live.until(
         lambda: not [card for card in people.cards(doomed) if card.name == free], lambda: f"{free} is still in {doomed}"

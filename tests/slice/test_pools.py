@@ -10,6 +10,7 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -84,8 +85,8 @@ async def left_of(people: People, pool: str) -> list[str]:
     return found + [f"label of {node['metadata']['name']}" for node in nodes if key in node["metadata"]["labels"]]
 
 
-async def nothing_left_of(people: People, pool: str, seconds: float = 20) -> None:
-    deadline = asyncio.get_running_loop().time() + seconds
+async def nothing_left_of(people: People, pool: str) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE
     while found := await left_of(people, pool):
         assert asyncio.get_running_loop().time() < deadline, found
         await asyncio.sleep(0.1)
@@ -98,7 +99,7 @@ async def test_an_annotation_that_cannot_be_followed_is_answered_once(people: Pe
     await in_pool(people, pool, [target])
     # Made anew for another node, by somebody who forgets the annotation: nobody can refuse it any more.
     await people.remove(resources.GPUPOOL, pool)
-    await people.view.until(lambda: people.view.pools.get(pool) is None, 20, lambda: "the pool does not go")
+    await people.view.until(lambda: people.view.pools.get(pool) is None, PATIENCE, lambda: "the pool does not go")
     await people.pool(pool, **node_is("gpu-2"))
 
     await says(people, target, ("False", "OutOfSelector"))
@@ -109,13 +110,13 @@ async def test_an_annotation_that_cannot_be_followed_is_answered_once(people: Pe
         address = card(people, target).status.inventory_id
         return [(e.pool, e.reason) for e in (pools.pending if pools else ()) if e.inventory_id == address]
 
-    await people.view.until(lambda: pending() == [(pool, "OutOfSelector")], 5, lambda: str(pending()))
+    await people.view.until(lambda: pending() == [(pool, "OutOfSelector")], PATIENCE, lambda: str(pending()))
 
     def listed() -> list[str]:
         found = people.view.pools.get(pool)
         return [c.pools[0].reason for c in (found.status.candidates if found else ()) if c.name == target]
 
-    await people.view.until(lambda: listed() == ["OutOfSelector"], 10, lambda: f"the pool lists it as {listed()}")
+    await people.view.until(lambda: listed() == ["OutOfSelector"], PATIENCE, lambda: f"the pool lists it as {listed()}")
     said = await answers(people, target, pool)
     assert len([note for note, _ in said if f"the selectors of GPUPool {pool} do not mean this card" in note]) == 1
     assert all(times == 1 for _, times in said)
@@ -136,7 +137,7 @@ async def test_an_automatic_pool_takes_its_cards_and_ignore_withdraws_one(people
     await people.offered(pool, 2)
     assert all(c.metadata.annotations[names.ASSIGNMENT] == pool for c in people.cards(pool))
     await people.view.until(
-        lambda: all(card(people, c).status.auto_attach for c in cards[:2]), 10, lambda: "autoAttach is not said"
+        lambda: all(card(people, c).status.auto_attach for c in cards[:2]), PATIENCE, lambda: "autoAttach is not said"
     )
 
     # A younger pool that would take them too gets what the first leaves.
@@ -148,12 +149,12 @@ async def test_an_automatic_pool_takes_its_cards_and_ignore_withdraws_one(people
 
     await mark(people, cards[0], labels={names.LABEL_IGNORE: "true"})
     await people.view.until(
-        lambda: cards[0] not in [c.name for c in people.cards(pool)], 20, lambda: str(people.cards(pool))
+        lambda: cards[0] not in [c.name for c in people.cards(pool)], PATIENCE, lambda: str(people.cards(pool))
     )
     # Its place goes to the next card that nobody has.
     await people.view.until(
         lambda: [c.name for c in people.cards(pool)] == [cards[1], cards[3]],
-        15,
+        PATIENCE,
         lambda: str([c.name for c in people.cards(pool)]),
     )
     await mark(people, cards[0], labels={names.LABEL_IGNORE: None})
@@ -172,7 +173,7 @@ async def test_a_deleted_pool_stays_until_its_pod_ends_and_leaves_nothing(people
     def serving() -> list[str]:
         return [c.name for c in people.cards(pool) if c.status.allocations]
 
-    await people.view.until(lambda: len(serving()) == 1, 10, lambda: str(serving()))
+    await people.view.until(lambda: len(serving()) == 1, PATIENCE, lambda: str(serving()))
     (used,) = serving()
 
     await people.remove(resources.GPUPOOL, pool)
@@ -181,7 +182,7 @@ async def test_a_deleted_pool_stays_until_its_pod_ends_and_leaves_nothing(people
     assert [pod.name for pod in people.pods(team) if pod.ready] == ["last"]
 
     await people.remove(resources.POD, "last", team)
-    await people.view.until(lambda: people.view.pools.get(pool) is None, 20, lambda: "the pool does not go")
+    await people.view.until(lambda: people.view.pools.get(pool) is None, PATIENCE, lambda: "the pool does not go")
     await nothing_left_of(people, pool)
     await in_pool(people, pool, [])
     for name in cards:
@@ -195,7 +196,7 @@ async def test_a_pool_that_is_deleted_and_made_anew_gets_its_cards_back(people: 
     await people.filled(pool, cards)
     old = uid(people, pool)
     await people.remove(resources.GPUPOOL, pool)
-    await people.view.until(lambda: people.view.pools.get(pool) is None, 20, lambda: "the pool does not go")
+    await people.view.until(lambda: people.view.pools.get(pool) is None, PATIENCE, lambda: "the pool does not go")
     await people.pool(pool)
 
     await in_pool(people, pool, cards)
@@ -219,7 +220,7 @@ async def test_an_annotation_that_names_no_pool_goes_after_its_time(people: Peop
         await people.remove(resources.GPUPOOL, "nowhere")
         await says(people, target, ("Unknown", "PoolUnknown"), 20)
         await people.view.until(
-            lambda: names.ASSIGNMENT not in card(people, target).metadata.annotations, 10, lambda: "it stays"
+            lambda: names.ASSIGNMENT not in card(people, target).metadata.annotations, PATIENCE, lambda: "it stays"
         )
         await says(people, target, None)
     finally:

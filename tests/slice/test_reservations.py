@@ -16,9 +16,9 @@ TEAM, POOL = "reserve", "reserve"
 
 @pytest.fixture
 async def two_cards(people: People) -> AsyncIterator[People]:
-    """A pool of two cards, and reservations that end in seconds."""
+    """A pool of two cards, and reservations that end in seconds: late enough for the pool's status to tell of them."""
     await people.namespace(TEAM)
-    await people.settings(admission={"unseenTTL": "1s", "reservationTTL": "3s"})
+    await people.settings(admission={"unseenTTL": "6s", "reservationTTL": "8s"})
     cards = sorted(device.name for device in people.view.devices if device.status.node_name == "gpu-2")[:2]
     await people.filled(POOL, cards)
     yield people
@@ -37,11 +37,11 @@ async def test_a_pod_refused_after_us_frees_its_card(two_cards: People) -> None:
             raise Forbidden(0, "", "the quota is not counted yet")
         return answer
 
-    await people.eventually(quota_counts, 10)
+    await people.eventually(quota_counts)
 
     assert "exceeded quota" in await people.refused("over", TEAM, POOL)
-    await people.settled(POOL, (2, 0, 1, 1), 3)  # reserved before the quota refused
-    await people.settled(POOL, (2, 0, 0, 2), 6)
+    await people.settled(POOL, (2, 0, 1, 1))  # reserved before the quota refused
+    await people.settled(POOL, (2, 0, 0, 2))
 
     assert any("never appeared" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
     await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/resourcequotas/none")
@@ -53,7 +53,7 @@ async def test_a_pod_that_is_not_bound_in_time_loses_its_card_and_waits(two_card
     await people.settled(POOL, (2, 0, 1, 1))
     assert people.cards(POOL)[0].status.state == "Reserved" or people.cards(POOL)[1].status.state == "Reserved"
 
-    await people.settled(POOL, (2, 0, 0, 2), 8)
+    await people.settled(POOL, (2, 0, 0, 2))
 
     assert any("not bound in time" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
     assert {card.status.state for card in people.cards(POOL)} == {"Assigned"}

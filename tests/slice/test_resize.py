@@ -14,6 +14,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, find
 from sim.nodes.leaving import bury
 from sim.workload import gpu_pod
+from tests.kit.waiting import PATIENCE
 from tests.slice.machines import cards, dies, joins
 from tests.slice.people import People
 
@@ -100,7 +101,7 @@ async def test_a_pod_that_was_resized_before_the_policy_is_counted_and_waited_fo
     await people.filled(pool, cards(people, NODE)[:2])
     await people.pod("old", team, None, schedulerName="nobody")
     async with before_the_policy(people):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while refusal := await people.resize("old", team, {names.resource_name(pool): "1"}):
             assert time.monotonic() < deadline, refusal
             await asyncio.sleep(0.1)
@@ -114,14 +115,16 @@ async def test_a_pod_that_was_resized_before_the_policy_is_counted_and_waited_fo
 
     await people.client.merge(resources.GPUPOOL, pool, {"spec": {"allocation": {"mode": "TimeSlice"}}}, manager="test")
     await people.view.until(
-        lambda: f"{team}/old" in maintenance(people, pool), 20, lambda: f"Maintenance: {maintenance(people, pool)}"
+        lambda: f"{team}/old" in maintenance(people, pool),
+        PATIENCE,
+        lambda: f"Maintenance: {maintenance(people, pool)}",
     )
     await people.remove(resources.POD, "old", team)
-    await people.view.until(lambda: not maintenance(people, pool), 20, lambda: maintenance(people, pool))
+    await people.view.until(lambda: not maintenance(people, pool), PATIENCE, lambda: maintenance(people, pool))
 
     for card in cards(people, NODE):
         await people.annotate(card, None)
     await people.remove(resources.NODE, NODE)
-    await people.view.until(lambda: not cards(people, NODE), 20, lambda: f"{cards(people, NODE)} stay")
+    await people.view.until(lambda: not cards(people, NODE), PATIENCE, lambda: f"{cards(people, NODE)} stay")
     await bury(people.client, NODE)
     await people.retire(pool)

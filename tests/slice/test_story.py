@@ -7,6 +7,7 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.runtime.errors import Invalid
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -27,7 +28,7 @@ async def test_a_pod_gets_the_card_that_was_reserved_and_gives_it_back(people: P
         pools = inventory.status.pools if inventory else None
         return [e.annotation_hint or "" for e in (pools.pending if pools else ()) if e.pool == pool]
 
-    await view.until(lambda: bool(pending()), 10, lambda: "nothing is pending")
+    await view.until(lambda: bool(pending()), PATIENCE, lambda: "nothing is pending")
     assert set(pending()) == {f"{names.ASSIGNMENT}={pool}"}
 
     await people.annotate(card, pool)
@@ -50,15 +51,15 @@ async def test_a_pod_gets_the_card_that_was_reserved_and_gives_it_back(people: P
     # The annotation goes while the pod runs: the card stays with its pod, then leaves.
     await people.annotate(card, None)
     await view.until(
-        lambda: people.cards(pool)[0].status.published is None, 10, lambda: "the plugin still offers the card"
+        lambda: people.cards(pool)[0].status.published is None, PATIENCE, lambda: "the plugin still offers the card"
     )
     assert people.cards(pool)[0].status.allocations
     assert "InsufficientCapacity" in await people.refused("second", team, pool)
 
     await people.remove(resources.POD, "first", team)
-    await view.until(lambda: not people.cards(pool), 10, lambda: "the card does not leave")
+    await view.until(lambda: not people.cards(pool), PATIENCE, lambda: "the card does not leave")
     key = names.pool_node_label(pool)
-    await view.until(lambda: not any(key in n.metadata.labels for n in view.nodes), 10, lambda: "the label stays")
+    await view.until(lambda: not any(key in n.metadata.labels for n in view.nodes), PATIENCE, lambda: "the label stays")
     await people.settled(pool, (0, 0, 0, 0))
     await people.retire(pool)
 
@@ -104,7 +105,7 @@ async def test_a_deployment_gets_as_many_cards_as_there_are_and_is_told_about_th
             raise Invalid(0, "", "no event yet")
         return answer
 
-    await people.eventually(told, 10)
+    await people.eventually(told)
     await people.client.request("DELETE", f"/apis/apps/v1/namespaces/{team}/deployments/d")
     await people.settled(pool, (2, 0, 0, 2))
     await people.retire(pool)
@@ -142,4 +143,4 @@ async def test_a_node_that_somebody_adds_with_kubectl_becomes_ready(people: Peop
     assert len(on(people, "mine")) == 4
 
     await people.remove(resources.NODE, "mine")
-    await people.view.until(lambda: not on(people, "mine"), 20, lambda: str(on(people, "mine")))
+    await people.view.until(lambda: not on(people, "mine"), PATIENCE, lambda: str(on(people, "mine")))

@@ -10,18 +10,20 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.domain.clock import seconds
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
 TEAM, POOL = "waiting", "waiting"
-TTL = 3.0
+SEEN, TTL = 3.0, 5.0
+"""Seconds: for a pod to be seen after it was admitted, and to be bound."""
 
 
 @pytest.fixture
 async def one_card(people: People) -> AsyncIterator[People]:
     """A pool of one card, and reservations that end in seconds."""
     await people.namespace(TEAM)
-    await people.settings(admission={"unseenTTL": "1s", "reservationTTL": f"{TTL:.0f}s"})
+    await people.settings(admission={"unseenTTL": f"{SEEN:.0f}s", "reservationTTL": f"{TTL:.0f}s"})
     card = min(device.name for device in people.view.devices if device.status.node_name == "gpu-2")
     await people.filled(POOL, [card])
     yield people
@@ -58,7 +60,7 @@ async def test_it_gets_its_card_before_a_newcomer(one_card: People) -> None:
         found = reservation(people)
         return found is not None and found[0] == "old" and found[1] > first[1] + 2 * TTL
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not again():
         assert time.monotonic() < deadline, f"the card is {reservation(people)}, first {first}"
         assert names.INSUFFICIENT_CAPACITY in await people.refused("newcomer", TEAM, POOL)
@@ -66,7 +68,9 @@ async def test_it_gets_its_card_before_a_newcomer(one_card: People) -> None:
 
     await friend(people, "friend")
     await people.view.until(
-        lambda: any(pod.name == "old" and pod.ready for pod in people.pods(TEAM)), 20, lambda: str(people.pods(TEAM))
+        lambda: any(pod.name == "old" and pod.ready for pod in people.pods(TEAM)),
+        PATIENCE,
+        lambda: str(people.pods(TEAM)),
     )
     await people.settled(POOL, (1, 1, 0, 0))
     assert names.INSUFFICIENT_CAPACITY in await people.refused("newcomer", TEAM, POOL)
@@ -90,17 +94,17 @@ async def test_two_pods_that_cannot_be_placed_take_turns(one_card: People) -> No
             holders.append(found[0])
         return holders[-1] if holders else None
 
-    await people.view.until(lambda: holds() == "b-first", 10, lambda: str(holders))
+    await people.view.until(lambda: holds() == "b-first", PATIENCE, lambda: str(holders))
     second = min(d.name for d in people.view.devices if d.status.node_name == "gpu-2" and d.status.pool_ref is None)
     await people.annotate(second, POOL)
     await people.offered(POOL, 2)
     await people.pod("a-second", TEAM, POOL, **beside("nobody"))
     await people.annotate(second, None)  # one card is left for the two of them
-    await people.view.until(lambda: len(people.cards(POOL)) == 1, 20, lambda: str(people.cards(POOL)))
+    await people.view.until(lambda: len(people.cards(POOL)) == 1, PATIENCE, lambda: str(people.cards(POOL)))
 
     holders.clear()
     await people.view.until(
-        lambda: holds() is not None and len(holders) >= 4, 40, lambda: f"the card was held for {holders}"
+        lambda: holds() is not None and len(holders) >= 4, PATIENCE, lambda: f"the card was held for {holders}"
     )
     assert set(holders) == {"a-second", "b-first"}
     for name in ("a-second", "b-first"):

@@ -11,14 +11,13 @@ from controllers.api import names, resources
 from controllers.runtime.errors import RuntimeFault
 from sim import controlplane
 from sim.workload import gpu_pod
+from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
 TEAM = "twins"
 WEBHOOKS = (names.WEBHOOK, f"{names.WEBHOOK}-2")
 CARDS = 4
-FORGOTTEN = 30.0
-"""Seconds: 15 for a pod that is never seen, one sweep of the pool controller, and a busy machine."""
 
 
 def cards_of(people: People, node: str) -> list[str]:
@@ -36,7 +35,7 @@ async def created(people: People, name: str) -> bool:
 async def emptied(people: People) -> None:
     for pod in people.pods(TEAM):
         await people.remove(resources.POD, pod.name, TEAM)
-    await people.settled(TEAM, (CARDS, 0, 0, CARDS), FORGOTTEN)
+    await people.settled(TEAM, (CARDS, 0, 0, CARDS))
 
 
 async def test_replicas_die_and_cards_are_neither_given_twice_nor_kept(people: People) -> None:
@@ -51,20 +50,20 @@ async def test_replicas_die_and_cards_are_neither_given_twice_nor_kept(people: P
         async def create(victim: str = victim) -> bytes:
             return await people.client.create(resources.POD, gpu_pod(f"one-{victim}", TEAM), TEAM, manager="test")
 
-        await people.eventually(create, 20)  # what the dead one had in hand is lost, and asked for again
+        await people.eventually(create)  # what the dead one had in hand is lost, and asked for again
         await people.back(victim, restarts)
     await people.running(TEAM, len(WEBHOOKS))
     await emptied(people)
 
     creations = [asyncio.create_task(created(people, f"both-{number}")) for number in range(3 * CARDS)]
     await people.view.until(
-        lambda: any(card.status.reservations for card in people.cards(TEAM)), 10, lambda: "nothing is reserved"
+        lambda: any(card.status.reservations for card in people.cards(TEAM)), PATIENCE, lambda: "nothing is reserved"
     )
     restarts = {replica: people.kill(replica) for replica in WEBHOOKS}
     made = sum(await asyncio.gather(*creations))
     for replica, before in restarts.items():
         await people.back(replica, before)
-    await people.settled(TEAM, (CARDS, made, 0, CARDS - made), FORGOTTEN)
+    await people.settled(TEAM, (CARDS, made, 0, CARDS - made))
     given = [pod.metadata.annotations[names.DEVICES] for pod in people.pods(TEAM)]
     assert len(given) == len(set(given)) == made
     assert sorted(len(card.status.allocations) for card in people.cards(TEAM)) == [0] * (CARDS - made) + [1] * made

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tests.kit.waiting import PATIENCE
 from tests.templates import harness
 
 if TYPE_CHECKING:
@@ -54,4 +55,4 @@ def running(
             yield process, log
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE)

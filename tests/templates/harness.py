@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tests.kit import planes
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -107,7 +108,7 @@ class Kube:
         request.add_header("Content-Type", kind)
         tls = ssl.create_default_context(cafile=str(self.ca))
         try:
-            with urllib.request.urlopen(request, context=tls, timeout=30) as answer:  # noqa: S310 - https
+            with urllib.request.urlopen(request, context=tls, timeout=PATIENCE) as answer:  # noqa: S310 - https
                 return Answer(answer.status, json.loads(answer.read()), answer.headers)
         except urllib.error.HTTPError as error:
             text = error.read()
@@ -190,13 +191,13 @@ def type_checker(kube: Kube, folder: Path) -> Iterator[None]:
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
-def eventually(check: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def eventually(check: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Wait for what the API server learns from its own watches: policies, webhooks, CRDs."""
     deadline = time.monotonic() + seconds
     while not check():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
 BASE = "gpuControlPlane.controllers"
-READY_SECONDS = 120
+READY_SECONDS = 180
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def deployments(*sets: str) -> dict[str, dict[str, Any]]:
 def answer(port: int, path: str) -> tuple[int, str]:
     """What its health port says; 0 while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as got:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as got:
             return got.status, got.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

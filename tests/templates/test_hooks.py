@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OURS = {f"{kind}.{names.GROUP}" for kind in ("gpudevices", "gpunodeinventories", "gpupools")}
-SECONDS = 120
+SECONDS = 180
 PULL = 60
 """Seconds for a node to be found and an image to be pulled."""
 

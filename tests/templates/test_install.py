@@ -200,7 +200,7 @@ def test_policies_pass_the_api_servers_type_check(kube: harness.Kube, tmp_path: 
         return [o["metadata"]["name"] for o in items if "typeChecking" not in o.get("status", {})]
 
     with harness.type_checker(kube, tmp_path):
-        eventually(lambda: not unchecked(), "the type checker did not answer", 60)
+        eventually(lambda: not unchecked(), "the type checker did not answer")
     found = {
         (o["metadata"]["name"], w["fieldRef"], w["warning"])
         for o in kube.get(POLICIES).body["items"]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cluster
 RELEASE = "gpu-control-plane"
 JOB = f"/apis/batch/v1/namespaces/{harness.NAMESPACE}/jobs/gpu-cleanup"
 NOW = "2026-01-01T00:00:00Z"
-SECONDS = 60
+SECONDS = 180
 CHART = str(harness.ROOT)
 SETS = ("--no-hooks", f"--set=gpuControlPlane.webhook.url={harness.DEAD_WEBHOOK}")
 
@@ -61,7 +61,7 @@ def begun(kube: harness.Kube) -> str:
     """The release is installed, and its clean-up fails; the uid of its Job."""
     status, text = said(helm(kube, "install", CHART, *SETS))
     assert status == 0, text
-    status, text = said(helm(kube, "uninstall", "--timeout=2s"))
+    status, text = said(helm(kube, "uninstall", "--timeout=5s"))
     assert status != 0, text
     status, text = said(helm(kube, "upgrade", CHART, *SETS))
     assert status != 0

@@ -36,9 +36,12 @@ async def people(cluster: ControlPlane, view: View) -> AsyncIterator[People]:
     await made.settings(admission={"maxUnseen": CAP})
     for namespace in (GREEDY, CALM):
         await made.namespace(namespace)
-    cards = sorted(device.name for device in view.devices if device.status.node_name in ("gpu-1", "gpu-2"))
-    assert len(cards) >= CARDS, "the simulated nodes have fewer cards"
-    await made.filled(POOL, cards[:CARDS])
+
+    def cards() -> list[str]:
+        return sorted(device.name for device in view.devices if device.status.node_name in ("gpu-1", "gpu-2"))
+
+    await view.until(lambda: len(cards()) >= CARDS, PATIENCE, lambda: f"{len(cards())} cards")
+    await made.filled(POOL, cards()[:CARDS])
     path = f"/api/v1/namespaces/{GREEDY}/resourcequotas"
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {f"requests.{names.resource_name(POOL)}": "0"}}}
     await made.client.request("POST", path, body=quota)

@@ -13,6 +13,7 @@ from controllers.bootstrap.health import fetch
 from controllers.bootstrap.health import scrape as module
 from controllers.bootstrap.health.fetch import MAX_BYTES, Scrape
 from controllers.bootstrap.health.scrape import SCRAPES, Scraper
+from tests.kit.waiting import PATIENCE
 
 GOOD = b'# HELP x y\nDCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1"} 41\n'
 
@@ -55,7 +56,7 @@ class Bed:
         self.urls[name] = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics"
 
     def start(self, **options) -> Scraper:
-        options = {"period": 0.2, "timeout": 0.5, "eager": self.eager.__contains__, "eager_pause": 0.01} | options
+        options = {"period": 0.2, "timeout": 20, "eager": self.eager.__contains__, "eager_pause": 0.01} | options
         scraper = Scraper(lambda: self.urls, self.receive, **options)
         task = asyncio.create_task(scraper.run())
         self._stack.push_async_callback(self.stop, task)
@@ -71,8 +72,8 @@ class Bed:
         self.told.append(scrape)
         self._news.set()
 
-    async def until(self, condition, seconds=10):
-        async with asyncio.timeout(seconds):
+    async def until(self, condition):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
@@ -142,7 +143,7 @@ async def test_bad_nodes_are_named_and_disturb_no_other(bed, monkeypatch):
     bed.urls["refuses"] = "http://127.0.0.1:1/metrics"
     bed.urls["no-url"] = "this is no url"
     before = SCRAPES.labels("timeout")._value.get()
-    bed.start()
+    bed.start(timeout=2.0)
     expected = {
         "good": "ok", "odd-type": "ok", "hangs": "timeout", "drips": "timeout", "fails": "http", "moved": "http",
         "garbage": "no_cards", "html": "no_cards", "huge": "too_large", "cut": "broken", "nonsense": "broken",
@@ -173,7 +174,7 @@ async def test_a_node_that_is_waited_for_is_scraped_at_once_and_quickly(bed):
     await bed.node("old")
     bed.eager.add("new")
     bed.start(period=3600, eager_pause=0.01)
-    await bed.until(lambda: len(bed.results("new")) >= 3, seconds=3)
+    await bed.until(lambda: len(bed.results("new")) >= 3)
     bed.eager.clear()
     assert bed.results("old") == []
 
@@ -227,7 +228,7 @@ async def test_what_a_former_target_answers_is_dropped(bed, monkeypatch):
     await bed.node("a", answer=late)
     await bed.node("b")
     scraper = bed.start(timeout=20)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await asked.wait()
     del bed.urls["a"]
     scraper.refresh()

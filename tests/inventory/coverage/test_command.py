@@ -29,6 +29,7 @@ from tests.inventory.coverage.test_models import NEW
 from tests.inventory.coverage.world import H100, HOST_VGA, NFD, labels, labels_of, nfd_object
 from tests.inventory.plane import CRD, Plane
 from tests.kit.reports import feature, reported
+from tests.kit.waiting import PATIENCE
 from tests.templates import harness
 from tests.tools.apiserver import Server
 from tests.tools.faultproxy import FaultProxy
@@ -110,7 +111,7 @@ def cluster(inventory_plane: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return inventory_plane
 
 
-def run(*argv: str, kubeconfig: Path | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run(*argv: str, kubeconfig: Path | None = None, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     flags = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
     env = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(
@@ -184,13 +185,13 @@ def test_the_rule_changed_by_hand_is_told(cluster: Path) -> None:
 def test_it_waits_until_all_is_as_expected_and_says_so_on_a_terminal(cluster: Path) -> None:
     """A label is put right after the first reading was shown to a person to have found it wrong."""
     master, slave = pty.openpty()
-    command = [*COMMAND, "--kubeconfig", str(cluster), "--node", "edited", "--wait", "60"]
+    command = [*COMMAND, "--kubeconfig", str(cluster), "--node", "edited", "--wait", "180"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=slave, text=True) as process:
         try:
             os.close(slave)
             assert "not as expected yet" in _until(master, "not as expected yet")
             on(cluster, lambda plane: plane.node("edited", **labels()))
-            stdout, _ = process.communicate(timeout=30)
+            stdout, _ = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0
             assert stdout.endswith("All is as expected.\n")
         finally:
@@ -201,7 +202,7 @@ def test_it_waits_until_all_is_as_expected_and_says_so_on_a_terminal(cluster: Pa
 
 def _until(terminal: int, words: str) -> str:
     """What a terminal shows until it shows these words."""
-    shown, deadline = "", time.monotonic() + 30
+    shown, deadline = "", time.monotonic() + PATIENCE
     while words not in shown:
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 0.5)[0]:
@@ -216,20 +217,20 @@ def test_waiting_ends_with_the_time_and_with_the_last_findings(cluster: Path) ->
     assert done.returncode == 1
     assert "LabelDifferent" in done.stdout
     assert done.stderr == ""
-    assert 3 <= time.monotonic() - began < 20
+    assert time.monotonic() - began >= 3
 
 
 def test_ctrl_c_ends_it_without_a_stack_trace(cluster: Path) -> None:
     master, slave = pty.openpty()
     # Where the tests run in the background of a shell, children would inherit that Ctrl-C is ignored.
     command = ["/usr/bin/env", "--default-signal=INT", *COMMAND]
-    command += ["--kubeconfig", str(cluster), "--node", "edited", "--wait", "60"]
+    command += ["--kubeconfig", str(cluster), "--node", "edited", "--wait", "180"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=slave, text=True) as process:
         try:
             os.close(slave)
             _until(master, "not as expected yet")
             process.send_signal(signal.SIGINT)
-            stdout, _ = process.communicate(timeout=15)
+            stdout, _ = process.communicate(timeout=PATIENCE)
             assert (process.returncode, stdout) == (130, "")
         finally:
             process.kill()
@@ -244,7 +245,7 @@ def test_a_reader_who_has_seen_enough_is_no_error(cluster: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE) == 1
 
 
 @pytest.mark.parametrize(
@@ -434,7 +435,7 @@ async def test_an_api_server_that_comes_back_while_it_waits(cluster: Path, token
     kubeconfig = server.kubeconfig(tmp_path / "proxy", url=proxy.url)
     await proxy.down()
     master, slave = pty.openpty()
-    flags = ["--kubeconfig", str(kubeconfig), "--node", "fine", "--wait", "60"]
+    flags = ["--kubeconfig", str(kubeconfig), "--node", "fine", "--wait", "180"]
     process = await asyncio.create_subprocess_exec(
         *COMMAND, *flags, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=slave
     )
@@ -442,7 +443,7 @@ async def test_an_api_server_that_comes_back_while_it_waits(cluster: Path, token
         os.close(slave)
         await asyncio.to_thread(_until, master, "no answer yet")
         await proxy.up()
-        stdout, _ = await asyncio.wait_for(process.communicate(), 30)
+        stdout, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert process.returncode == 0
         assert stdout.endswith(b"All is as expected.\n")
     finally:

@@ -13,6 +13,7 @@ import orjson
 from controllers.api import names
 from controllers.api.resources import NODE, POD
 from sim.nodes import names as sim
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.node import ROOT
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Simulated:
         """End the agent; what it logged is told where it had ended by itself."""
         ended = self._process.poll()
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
         assert ended is None, self._log.read_text()[-3000:]
 
     async def start(self, pool: str) -> None:

@@ -11,12 +11,11 @@ import grpc.aio
 
 from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
 from nodeagent.deviceplugin.wire import podresources_pb2 as resources
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-WAIT = 20.0
 
 
 @dataclass
@@ -98,7 +97,7 @@ class Kubelet:
         self.registrations.append(request)
         channel = grpc.aio.insecure_channel(f"unix:{self.plugins / request.endpoint}")
         endpoint = Endpoint(channel)
-        options = await endpoint.method("GetDevicePluginOptions", pb.DevicePluginOptions)(pb.Empty(), timeout=5)
+        options = await endpoint.method("GetDevicePluginOptions", pb.DevicePluginOptions)(pb.Empty(), timeout=PATIENCE)
         assert options.get_preferred_allocation_available
         old = self.endpoints.get(request.resource_name)
         self.endpoints[request.resource_name] = endpoint
@@ -141,9 +140,9 @@ class Kubelet:
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for a condition."""
-        deadline = asyncio.get_running_loop().time() + WAIT
+        deadline = asyncio.get_running_loop().time() + PATIENCE
         while not condition():
-            assert asyncio.get_running_loop().time() < deadline, f"waited {WAIT} s for {what}"
+            assert asyncio.get_running_loop().time() < deadline, f"waited {PATIENCE:g} s for {what}"
             await asyncio.sleep(0.005)
 
     # --- what it does ------------------------------------------------------------------------
@@ -165,14 +164,14 @@ class Kubelet:
             available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=count
         )
         method = self.endpoints[resource].method("GetPreferredAllocation", pb.PreferredAllocationResponse)
-        answer = await method(pb.PreferredAllocationRequest(container_requests=[one]), timeout=5)
+        answer = await method(pb.PreferredAllocationRequest(container_requests=[one]), timeout=PATIENCE)
         return list(answer.container_responses[0].deviceIDs)
 
     async def allocate(self, resource: str, ids: Any) -> pb.ContainerAllocateResponse:
         """Allocate."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
         method = self.endpoints[resource].method("Allocate", pb.AllocateResponse)
-        answer = await method(request, timeout=5)
+        answer = await method(request, timeout=PATIENCE)
         one: pb.ContainerAllocateResponse = answer.container_responses[0]
         return one
 

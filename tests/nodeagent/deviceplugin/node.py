@@ -22,6 +22,7 @@ from sim.hardware.shape import card_uuid
 from sim.nodes.identity import Identities
 from tests.kit import manifests, objects
 from tests.kit.manifests import manifest
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from controllers.domain.offer import Offer
     from tests.nodeagent.discover.node import Cluster
 
-WAIT = 20.0
 SPACE = "default"
 
 
@@ -151,7 +151,7 @@ class World:
         with suppress(NotFound):
             await self.cluster.client.request("DELETE", POD.path(SPACE, name), body={"gracePeriodSeconds": 0})
 
-    async def until(self, check: Callable[[], Awaitable[Any]], wanted: Any, seconds: float = WAIT) -> None:
+    async def until(self, check: Callable[[], Awaitable[Any]], wanted: Any, seconds: float = PATIENCE) -> None:
         """Wait until a question has that answer."""
         deadline = time.monotonic() + seconds
         while (found := await check()) != wanted:

@@ -11,6 +11,7 @@ import pytest
 from controllers.gpupool import operands
 from nodeagent.deviceplugin import __main__ as program
 from nodeagent.deviceplugin import offers
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.node import ROOT
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 def run(*arguments: str, **environment: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "nodeagent", *arguments]
     done = subprocess.run(
-        command, env={"PATH": "/usr/bin:/bin", **environment}, cwd=ROOT, capture_output=True, check=False, timeout=60
+        command,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
     )
     return done.returncode, (done.stdout + done.stderr).decode()
 

@@ -18,6 +18,7 @@ from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import Places
 from sim.hardware import load, sysfs
 from sim.nvml import Config, build, environment
+from tests.kit.waiting import PATIENCE
 from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Machine:
         self.dev.mkdir()
         self.specs.mkdir()
         places = Places(self.tree.sys, self.tree.proc, self.tree.root)
-        self.looker = Looker(places, self.dev, (self.specs,), Asker((), Timing(deadline=30)), slow_period=0)
+        self.looker = Looker(places, self.dev, (self.specs,), Asker((), Timing(deadline=PATIENCE)), slow_period=0)
 
 
 @pytest.fixture
@@ -269,7 +270,7 @@ async def test_a_runtime_that_could_not_be_read_is_asked_for_again(machine: Mach
         return answer
 
     following = asyncio.create_task(machine.looker.follow_runtime(read, 0.01))
-    await asyncio.wait_for(heard.wait(), 10)
+    await asyncio.wait_for(heard.wait(), PATIENCE)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     assert known[:6] == ["", "", "", "containerd://1.7.35", "containerd://1.7.35", "cri-o://1.31.0"]

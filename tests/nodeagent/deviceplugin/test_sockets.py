@@ -15,6 +15,7 @@ from nodeagent.deviceplugin.kubelet import Silent, Sockets, SocketTaken, holding
 from nodeagent.deviceplugin.records import Held, Listed
 from nodeagent.deviceplugin.service import Service
 from nodeagent.deviceplugin.session import Sessions
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +82,7 @@ async def test_a_socket_that_another_put_in_its_place_is_left_to_that_one(kubele
         other.listen()
         theirs = inode(own)
         with pytest.raises(SocketTaken):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
         assert inode(own) == theirs
 
 
@@ -103,7 +104,7 @@ async def test_a_kubelet_that_does_not_listen_is_told_again(kubelet: Kubelet, mo
     watch = kubelet.endpoints[RESOURCE].watch
     assert watch is not None
     watch.cancel()
-    await kubelet.until(lambda: len(kubelet.registrations) == 2 and made.streams == 1, "another registration")
+    await kubelet.until(lambda: len(kubelet.registrations) >= 2 and made.streams == 1, "another registration")
     await ended(task)
 
 

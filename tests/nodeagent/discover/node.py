@@ -18,6 +18,7 @@ import orjson
 
 from controllers.api import names, resources
 from controllers.runtime.errors import NotFound
+from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tests.nodeagent.validate.machine import Machine as Simulated
 
 ROOT = Path(__file__).resolve().parents[3]
-WAIT = 30.0
 PERIOD = 0.2
 
 
@@ -130,10 +130,10 @@ class Agent:
 
     async def until(self, check: Callable[[], Awaitable[Any]], what: str) -> Any:
         """Wait until a check gives something, while the agent lives."""
-        deadline = time.monotonic() + WAIT
+        deadline = time.monotonic() + PATIENCE
         while not (found := await check()):
             assert self.process.poll() is None, self.log
-            assert time.monotonic() < deadline, f"waited {WAIT} s for {what}\n{self.log[-3000:]}"
+            assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}\n{self.log[-3000:]}"
             await asyncio.sleep(0.02)
         return found
 
@@ -172,13 +172,13 @@ class Agent:
     def kill(self) -> None:
         """End it without a word."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
 
     def end(self) -> int:
         """End it in order; returns its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            return self.process.wait(15)
+            return self.process.wait(PATIENCE)
         finally:
             self._out.close()

@@ -15,6 +15,7 @@ import yaml
 from controllers.api import names
 from sim.hardware import load
 from sim.nvml import Config, build, environment
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.machine import BOOT, Machine
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ NOTHING = {key: value for key, value in os.environ.items() if not key.startswith
 def run(*flags: str, **more: str) -> CompletedProcess[str]:
     command = [sys.executable, "-m", "nodeagent.discover", *flags]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT, env={**NOTHING, **more}
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT, env={**NOTHING, **more}
     )
 
 

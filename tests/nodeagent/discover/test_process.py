@@ -200,7 +200,7 @@ async def test_it_tells_what_the_driver_says_and_bridges_its_silence(
     machine.load("580.105.08", *((address, "NVIDIA H100 80GB HBM3", UUID) for address in (FIRST, SECOND)))
     shape.write(file)
     config = await cluster.kubeconfig("driver", tmp_path)
-    async with cluster.agent("driver", config, machine, "--driver-period", "0.5", "--driver-deadline", "20") as agent:
+    async with cluster.agent("driver", config, machine, "--driver-period", "0.5", "--driver-deadline", "60") as agent:
         cards = await told(cluster, agent, "driver", 8)
         assert (await cluster.attributes("driver"))["gpu.driver"] == {"version": "580.105.08", "cuda_version": "13.0"}
         assert (cards[FIRST]["memory_mib"], cards[FIRST]["mig_mode"]) == ("81559", "disabled")

@@ -45,7 +45,7 @@ async def driver(request: pytest.FixtureRequest, ground: Ground, tmp_path: Path)
 
 async def ends(driver: Driver, version: str, phase: str, number: int = 0) -> None:
     try:
-        await driver.ground.world.until(lambda: driver.ground.phase(number), (version, phase), 30.0)
+        await driver.ground.world.until(lambda: driver.ground.phase(number), (version, phase))
     except AssertionError as error:
         raise AssertionError(f"{error}: {await driver.ground.said(number)}\n{getattr(driver, 'log', '')}") from None
 

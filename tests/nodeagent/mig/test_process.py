@@ -14,6 +14,7 @@ import pytest
 
 from controllers.api import names
 from controllers.domain.mig import DISABLED, CardLayout
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.node import ROOT
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ SEVEN, THREE = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3})
 
 async def ends(real: Real, version: str, phase: str, number: int = 0) -> None:
     try:
-        await real.ground.world.until(lambda: real.ground.phase(number), (version, phase), 40.0)
+        await real.ground.world.until(lambda: real.ground.phase(number), (version, phase))
     except AssertionError as error:
         raise AssertionError(f"{error}\n{real.log}") from None
 
@@ -102,13 +103,13 @@ async def test_killed_in_the_middle_while_its_program_lives_on(real: Real) -> No
 
 @cluster
 async def test_a_program_that_hangs_is_killed_and_the_card_put_back(real: Real) -> None:
-    real.flags = ("--program-deadline=3",)
+    real.flags = ("--program-deadline=10",)
     real.cards.change(faults=[f"hang:create:{real.ground.world.addresses[0]}:1g.5gb"])
     await real.start("alpha")
     await ends(real, await real.ground.want(SEVEN), "Failed")
     said = await real.ground.said()
     assert said is not None
-    assert "did not end in 3 s" in (said.reason or "")
+    assert "did not end in 10 s" in (said.reason or "")
     assert real.at_the_cards() == []
     assert await real.divided() == DISABLED
 
@@ -117,7 +118,7 @@ async def test_a_program_that_hangs_is_killed_and_the_card_put_back(real: Real) 
 async def test_told_to_end_it_finishes_the_work(real: Real) -> None:
     address = real.ground.world.addresses[0]
     real.cards.change(faults=[f"hang:create:{address}:1g.5gb"])
-    real.flags = ("--program-deadline=4",)
+    real.flags = ("--program-deadline=10",)
     version = await real.ground.want(SEVEN)
     await real.start("alpha")
     agent = real.agents.pop("alpha")
@@ -155,7 +156,12 @@ async def dividing(real: Real) -> bool:
 def run(*arguments: str, **environment: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "nodeagent", "mig-manager", *arguments]
     done = subprocess.run(
-        command, env={"PATH": "/usr/bin:/bin", **environment}, cwd=ROOT, capture_output=True, check=False, timeout=60
+        command,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
     )
     return done.returncode, (done.stdout + done.stderr).decode()
 

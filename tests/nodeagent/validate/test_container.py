@@ -15,6 +15,7 @@ from nodeagent.validate import devices, report
 from nodeagent.validate.facts import Node
 from nodeagent.validate.look import Looker
 from sim.nvml import build, environment
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from nodeagent.validate.facts import Facts
 
 
-async def look(at: Machine, *, void: bool = False, deadline: float = 20) -> Facts:
+async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> Facts:
     asker = Asker((at.own,), Timing(deadline=deadline))
     told = {"NVIDIA_VISIBLE_DEVICES": "void" if void else "all"}
     facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, told).look()
@@ -31,7 +32,7 @@ async def look(at: Machine, *, void: bool = False, deadline: float = 20) -> Fact
     return facts
 
 
-async def told(at: Machine, *, void: bool = False, deadline: float = 20) -> dict[str, str]:
+async def told(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> dict[str, str]:
     facts = await look(at, void=void, deadline=deadline)
     return report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
 

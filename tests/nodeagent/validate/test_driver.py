@@ -12,6 +12,7 @@ from nodeagent.host.places import Places
 from nodeagent.validate import report
 from nodeagent.validate.look import Looker
 from sim.nvml import build, environment
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import LIBRARIES, Machine, machine
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 async def told(at: Machine) -> dict[str, str]:
     """What is published of one look, and beside it what a reader makes of it."""
-    asker = Asker((at.root,), Timing(deadline=20))
+    asker = Asker((at.root,), Timing(deadline=PATIENCE))
     looker = Looker(validation.DRIVER, Places(at.sys, at.proc, at.root), asker, at.own, {})
     facts = await looker.look()
     await asker.close()

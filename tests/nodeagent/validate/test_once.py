@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from sim.nvml import build, environment
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NOTHING = {key: value for key, value in os.environ.items() if not key.startswith
 def run(at: Machine, *flags: str) -> CompletedProcess[str]:
     command = [sys.executable, "-m", "nodeagent.validate", *flags]
     env = {**NOTHING, **at.environment, **environment(build(), at.nvml)}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT, env=env)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT, env=env)
 
 
 def test_it_shows_each_check_to_a_person(tmp_path: Path) -> None:

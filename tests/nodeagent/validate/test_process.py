@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.nodeagent.discover.node import Cluster
 
 pytestmark = pytest.mark.cluster
-TIMES = ("--driver-period", "0.5", "--driver-deadline", "20")
+TIMES = ("--driver-period", "0.5", "--driver-deadline", "60")
 FEATURE = names.FEATURE_VALIDATION
 CARDS = 8
 

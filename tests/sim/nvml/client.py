@@ -42,7 +42,7 @@ out = None
 """
 
 
-def run(config: Path, code: str, *, init: bool = True, timeout: float = 30, check: bool = True) -> tuple[Any, str]:
+def run(config: Path, code: str, *, init: bool = True, timeout: float = 180, check: bool = True) -> tuple[Any, str]:
     """Run a client's code; returns what it left in `out`, and what it wrote to standard error."""
     start = "n.nvmlInit()\n" if init else ""
     script = f"{PREAMBLE}{start}{textwrap.dedent(code)}\nprint(json.dumps(out, default=bytes.decode))\n"
