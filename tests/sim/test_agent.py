@@ -38,7 +38,7 @@ from sim.nodes.identity import Identities
 from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
 from tests.kit import objects, planes
-from tests.kit.manifests import body
+from tests.kit.manifests import body, manifest
 from tests.kit.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
@@ -425,9 +425,9 @@ def put_rule(api, name, rules):
 
 
 def make_node(api, name, shape="t4-4"):
-    (manifest,) = node_manifests([shape], prefix="x")
-    manifest["metadata"]["name"] = manifest["metadata"]["labels"]["kubernetes.io/hostname"] = name
-    api.create("/api/v1/nodes", **manifest)
+    (node,) = node_manifests([shape], prefix="x")
+    node["metadata"]["name"] = node["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    api.create("/api/v1/nodes", **node)
     report = eventually(lambda: api.report(name))
     for element in report["spec"]["features"]["instances"]["gpu.device"]["elements"]:
         at = element["attributes"]
