@@ -37,8 +37,7 @@ from sim.nodes import discover, kubelet, node_manifests, parse_profile, plugin
 from sim.nodes.identity import Identities
 from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
-from tests.kit import objects, planes
-from tests.kit.manifests import body, manifest
+from tests.kit import manifests, objects, planes
 from tests.kit.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
@@ -433,8 +432,8 @@ def make_node(api, name, shape="t4-4"):
         at = element["attributes"]
         pci = {key: at[key] for key in ("vendor", "device", "class")}
         found = objects.card(name, at["address"], hardware={"pci": pci})
-        api.create(DEVICES, **manifest(found))
-        api.merge(f"{DEVICES}/{found.name}/status", {"status": body(found)["status"]})
+        api.create(DEVICES, **manifests.manifest(found))
+        api.merge(f"{DEVICES}/{found.name}/status", {"status": manifests.status(found)})
     return report
 
 
