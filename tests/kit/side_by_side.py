@@ -10,7 +10,9 @@ and the lines printed.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -33,6 +35,8 @@ MEMORY_PER_WORKER: Final = 2.5
 BRING_UP: Final = 20.0
 """Seconds that a plane must save before another worker takes part in its files."""
 GIB: Final = 1 << 30
+PR_SET_PDEATHSIG: Final = 1
+"""Of prctl(2): the signal that a process gets when the thread that started it ends."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,6 +53,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[supervisor.OWNER] = str(os.getpid())  # what is up ends with us, however we end
     if (worker := getattr(config, "workerinput", None)) is not None:
+        # A run that was killed leaves no workers that go on with what they were given.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.environ[ports.VARIABLE] = share(ports.usable(), int(worker["workerid"][2:]), worker["workercount"])
     if config.getoption("numprocesses", None) and not config.option.verbose:
         config.pluginmanager.register(Lines(config), "files as they end")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -11,6 +13,7 @@ import pytest
 from tests.kit import record, rooms, side_by_side, usual
 from tests.kit.side_by_side import the_next
 from tests.kit.usual import File
+from tests.kit.waiting import eventually
 
 pytest_plugins = ("pytester",)
 USUAL = {
@@ -100,6 +103,13 @@ def test_bad():
 def test_none():
     pass
 """
+LONG = """
+import os, pathlib, time
+
+def test_it():
+    pathlib.Path("pid").write_text(str(os.getpid()))
+    time.sleep(600)
+"""
 TWO = """
 def test_asks(lot, request):
     assert request.node.get_closest_marker("cluster")
@@ -138,6 +148,16 @@ def test_what_each_test_took_is_written_down(played: pytest.Pytester, workers: s
     }
     assert set(found["rooms"]) == {"test_one.py", "test_two.py"}
     assert found["workers"] == (2 if workers == "-n2" else 1)
+
+
+def test_no_worker_outlives_a_run_that_is_killed(played: pytest.Pytester) -> None:
+    played.makepyfile(test_long=LONG)
+    command = [sys.executable, "-m", "pytest", "-n1", "-p", "no:asyncio", "test_long.py"]
+    run = subprocess.Popen(command, cwd=played.path, stdout=subprocess.DEVNULL)
+    pid = int(eventually(lambda: (path := played.path / "pid").exists() and path.read_text(), "the test to run"))
+    run.kill()
+    run.wait()
+    eventually(lambda: not psutil.pid_exists(pid), "the worker to end")
 
 
 def test_what_is_long_says_why() -> None:
