@@ -88,7 +88,7 @@ def test_what_cannot_be_decoded_is_counted_and_its_neighbours_are_read(raw: dict
     )
     body = json.dumps({"metadata": {"resourceVersion": "9"}, "items": [raw, good]}).encode()
     unreadable: set[str] = set()
-    _, read = reflector._decode_page(body, unreadable)
+    _, read = reflector._decoder.page(body, unreadable)
     key = f"{names.NAMESPACE}/{names.agent_feature(NODE)}"
 
     assert [one.node for one in read][-1:] == ["worker-02"]
@@ -96,7 +96,7 @@ def test_what_cannot_be_decoded_is_counted_and_its_neighbours_are_read(raw: dict
 
     line = json.dumps({"type": "ADDED", "object": raw}).encode()
     assert reflector._event_seen(line, "1") == "7"
-    assert (key in reflector._unreadable) == (key in unreadable) == (reflector.store.get(key) is None)
+    assert (key in reflector._decoder.unreadable) == (key in unreadable) == (reflector.store.get(key) is None)
 
 
 @SETTINGS
