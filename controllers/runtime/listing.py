@@ -4,8 +4,9 @@ A list in pages is a snapshot of etcd. As soon as etcd has been compacted after 
 change (five minutes), the API server has no page but the first in its watch cache: it reads and
 decodes each object anew, which costs it 0.4 to 1.5 ms for one. As events (`sendInitialEvents`,
 WatchList) all of it comes from the watch cache, in a quarter of the time, as fast as we take it
-and no faster, one object at a time. Kubernetes has that on by default in 1.32 and from 1.34 on;
-where it is refused, or breaks, the pages are read on.
+and no faster, one object at a time. Kubernetes has that on by default in 1.32 and from 1.34 on.
+Where it is refused, or breaks, the pages are read on; so they are while an API server that was
+started a moment ago fills its watch cache, which is minutes in a large cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import structlog
 
 from controllers.api.meta import KubeObject
 from controllers.runtime import metrics
-from controllers.runtime.errors import ApiError, Busy, Unreachable
+from controllers.runtime.errors import ApiError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +106,6 @@ class Listing(Generic[T]):
         if more and self._settings.as_events:
             try:
                 return await self._events()
-            except Busy:
-                raise  # the watch that follows would be told the same
             except (ApiError, Unreachable) as error:
                 log.info("a list is read in pages", kind=self._store.kind, why=str(error))
         while more:

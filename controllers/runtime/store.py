@@ -134,19 +134,16 @@ class Store(Generic[T]):
         self._indexes = draft.indexes
         self._found.clear()
         self._owner = get_ident()
-        for key, old in before.items():
-            if old is not self._items.get(key):
-                self._untold.setdefault(key, old)
-                self.turnover += 1
-        for key in self._items.keys() - before.keys():
-            self._untold.setdefault(key, None)
-            self.turnover += 1
+        changed = [key for key, old in before.items() if old is not draft.items.get(key)]
+        changed += draft.items.keys() - before.keys() if before else draft.items
+        self.turnover += len(changed)
+        if self._handlers:
+            for key in changed:
+                self._untold.setdefault(key, before.get(key))
         self.synced = True
 
     def tell(self, portion: int = 500) -> Iterator[None]:
         """Tell handlers what the last list has changed; yields after each portion."""
-        if not self._handlers:
-            self._untold.clear()
         while self._untold:
             for key in list(islice(self._untold, portion)):
                 self._tell(key, self._untold.pop(key), self._items.get(key))
