@@ -60,8 +60,8 @@ test-more: venv ## what `test-all` adds to `test`, but e2e: fault smoke, the ben
 test-all: test test-more e2e ## every test that there is
 
 .PHONY: steady
-steady: venv ## `make test` three times in a row, with two busy loops beside it
-	@$(PY) -m tests.kit.steady
+steady: venv ## `make test` three times in a row, with two busy loops beside it; STEADY="--runs 1"
+	@$(PY) -m tests.kit.steady $(STEADY)
 
 .PHONY: e2e
 e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped with the reason elsewhere
