@@ -25,7 +25,7 @@ TIMERS: Final = Timers(lease_duration=10.0, renew_deadline=8.0, retry_period=0.5
 seconds."""
 ALONE: Final = {"with_controller_manager": False, "with_scheduler": False, "with_kwok": False}
 """etcd and an API server: nothing acts by itself."""
-ADMIN: Final = "test-admin"
+ADMIN: Final = "admin"
 
 
 @contextmanager
