@@ -36,6 +36,7 @@ def test_owners_of_a_field(path: list[str], expected: list[str]) -> None:
 
 @pytest.mark.cluster
 async def test_what_was_written_is_found_in_the_past_and_what_was_not_is_late(view: View) -> None:
+    await view.until(lambda: len(view.devices) > 0, 60, lambda: "no card")
     card = next(iter(view.devices)).name
     assert await view.owners(resources.GPUDEVICE, card, "status", "hardware") == [names.MANAGER_INVENTORY]
     before = view.devices.observed
