@@ -166,7 +166,7 @@ def large(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert start["writes"] == raw["expected_writes"] == 7 * 18
     assert (start["quiet_writes"], start["quiet_changes"], restart["writes"]) == (0, 0, 0)
     assert start["pages"]["NodeFeature"] == start["pages"]["GPUDevice"] == 1
-    assert restart["pages"]["GPUDevice"] == 2, "56 cards, in pages of 50"
+    assert restart["pages"]["GPUDevice"] == 1, "56 cards, in pages of 500"
     for cached in (start["cached"], restart["cached"]):
         assert (cached["GPUDevice"], cached["GPUNodeInventory"], cached["Node"]) == (56, 7, 7)
         assert cached["NodeFeature"] == 14, "NFD's and the agents'"
