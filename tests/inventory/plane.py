@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import os
 import re
 import subprocess
 import sys
@@ -140,10 +139,9 @@ class Running:
     def __init__(self, log: Path, module: str, kubeconfig: Path, *more: str) -> None:
         lease = ["--lease-duration", "12", "--renew-deadline", "10", "--retry-period", "0.5"]
         flags = ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--absent-retry", "0.5", *lease, *more]
-        self.log, self._out = log, log.open("wb")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *flags], stdout=self._out, stderr=self._out, cwd=ROOT, env=os.environ.copy()
-        )
+        self.log = log
+        with log.open("wb") as out:
+            self.process = subprocess.Popen([sys.executable, "-m", module, *flags], stdout=out, stderr=out, cwd=ROOT)
         self.port = 0
 
     async def started(self, plane: Plane) -> None:
@@ -173,10 +171,7 @@ class Running:
         """Stop it in order; returns its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
-        try:
-            return self.process.wait(PATIENCE)
-        finally:
-            self._out.close()
+        return self.process.wait(PATIENCE)
 
     def tail(self) -> str:
         """The end of its log."""

@@ -121,14 +121,12 @@ class Replica:
 
     def __init__(self, plane: Plane, log: Path, *flags: str) -> None:
         self.port, self.health = free_ports(2)
-        self.log, self._out = log, log.open("wb")
-        self._plane = plane
+        self.log, self._plane = log, plane
         fast = ("--lease-duration=6", "--renew-deadline=5", "--retry-period=0.5", "--drain-seconds=0.5")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "webhook", f"--kubeconfig={plane.account}", "--host=127.0.0.1",
-             f"--port={self.port}", f"--health-port={self.health}", *fast, *flags],
-            stdout=self._out, stderr=self._out, cwd=ROOT,
-        )  # fmt: skip
+        places = (f"--kubeconfig={plane.account}", "--host=127.0.0.1", f"--port={self.port}")
+        command = [sys.executable, "-m", "webhook", *places, f"--health-port={self.health}", *fast, *flags]
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
 
     def wait_ready(self) -> None:
         def ready() -> bool:
@@ -158,7 +156,6 @@ class Replica:
             return self.process.wait(PATIENCE)
         finally:
             self._plane.balancer.remove(self.port)
-            self._out.close()
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """Its log lines of one event."""
@@ -169,16 +166,14 @@ class Replica:
 @contextlib.contextmanager
 def replicas(plane: Plane, folder: Path, count: int, *flags: str) -> Iterator[list[Replica]]:
     """So many webhook processes, ready."""
-    started: list[Replica] = []
-    try:
+    with contextlib.ExitStack() as stack:
+        started: list[Replica] = []
         for number in range(count):
             started.append(Replica(plane, folder / f"{plane.unique('webhook')}-{number}.log", *flags))
+            stack.callback(started[-1].end)
         for replica in started:
             replica.wait_ready()
         yield started
-    finally:
-        for replica in started:
-            replica.end()
 
 
 class Api:

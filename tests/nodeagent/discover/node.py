@@ -113,15 +113,11 @@ class Agent:
     def __init__(self, node: str, kubeconfig: Path, machine: Machine | Simulated, program: tuple[str, ...]) -> None:
         """Start a program, given as its module and flags."""
         self._log = kubeconfig.with_name(f"{node}-{time.monotonic_ns()}.log")
-        self._out = self._log.open("wb")
         usual = ("--kubeconfig", str(kubeconfig), "--health-port", "0")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *program, *usual],
-            stdout=self._out,
-            stderr=self._out,
-            cwd=ROOT,
-            env={**os.environ, **machine.environment, "NODE_NAME": node},
-        )
+        environment = {**os.environ, **machine.environment, "NODE_NAME": node}
+        with self._log.open("wb") as out:
+            command = [sys.executable, "-m", *program, *usual]
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT, env=environment)
 
     @property
     def log(self) -> str:
@@ -178,7 +174,4 @@ class Agent:
         """End it in order; returns its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
-        try:
-            return self.process.wait(PATIENCE)
-        finally:
-            self._out.close()
+        return self.process.wait(PATIENCE)
