@@ -5,7 +5,8 @@ outgoing connection while its server restarts, and a client that keeps dialling 
 on loopback can even connect to itself and hold it. Between choice and use another process
 may still take one: whoever starts servers tries again with others. `SIM_PORTS=12000-14000` says
 from where they are taken, so that who works side by side never meets; a process is not given
-the same twice until it has had half of them.
+the same twice until it has had half of them. Where the ephemeral range leaves nothing below it,
+they come from that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def usable() -> range:
     if said := os.environ.get(VARIABLE):
         lowest, _, end = said.partition("-")
         return range(int(lowest), int(end))
-    return range(_LOWEST, max(_ephemeral_start(), _LOWEST + 1))
+    return range(_LOWEST, max(_ephemeral_start(), _LOWEST))
 
 
 def free_ports(count: int) -> list[int]:
@@ -48,7 +49,7 @@ def free_ports(count: int) -> list[int]:
 def _bind(sock: socket.socket, among: range) -> int:
     if len(_given) > len(among) // 2:
         _given.clear()
-    for _ in range(_TRIES):
+    for _ in range(_TRIES if among else 0):
         port = random.choice(among)  # noqa: S311 - no secret
         if port in _given:
             continue

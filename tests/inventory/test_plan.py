@@ -85,7 +85,7 @@ def test_a_node_without_cards_is_left_alone() -> None:
     assert cluster.plan().actions == ()
 
 
-def test_a_node_that_nfd_sees_cards_in_and_the_agent_does_not_is_state_of(cluster: Cluster) -> None:
+def test_a_node_that_nfd_sees_cards_in_and_the_agent_does_not_is_told(cluster: Cluster) -> None:
     cluster.silence()
     cluster.node(**{names.LABEL_PRESENT: "true"})
     cluster.settle()
@@ -107,7 +107,7 @@ def test_a_node_that_has_just_joined_is_no_news_until_its_agent_has_spoken() -> 
     assert notes(cluster.step().actions) == [names.EVENT_INVENTORY_CONDITION, names.EVENT_DEVICE_DETECTED]
 
 
-def test_nfd_and_the_agent_that_disagree_are_state_of(cluster: Cluster) -> None:
+def test_nfd_and_the_agent_that_disagree_are_told(cluster: Cluster) -> None:
     cluster.node(**{names.LABEL_PRESENT: "true"})
     cluster.report([])
     cluster.settle()
@@ -325,7 +325,7 @@ def test_a_node_whose_name_is_used_again_by_another_machine_starts_unapproved(kn
     assert "poolRef" not in known.device()["status"]
 
 
-def test_what_nfd_sees_and_the_agent_does_not_name_is_state_of(known: Cluster) -> None:
+def test_what_nfd_sees_and_the_agent_does_not_name_is_told(known: Cluster) -> None:
     known.node(**{names.LABEL_PRESENT: "true"})
     known.bus([*on_the_bus(3), *on_the_bus(4, device="22a3", class_="0680"), *on_the_bus(1, device="20b5")])
     known.settle()
@@ -355,7 +355,7 @@ def test_nfd_alone_makes_no_gpu_node() -> None:
     assert cluster.plan().actions == ()
 
 
-def test_a_known_node_that_nfd_does_not_label_any_more_is_state_of(known: Cluster) -> None:
+def test_a_known_node_that_nfd_does_not_label_any_more_is_told(known: Cluster) -> None:
     known.bus(on_the_bus(2))
     known.settle()
 

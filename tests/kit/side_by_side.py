@@ -34,6 +34,7 @@ MEMORY_PER_WORKER: Final = 2.5
 """GiB: a control plane with the module, its webhooks and the worker take 1.5, the largest of tests one more."""
 BRING_UP: Final = 20.0
 """Seconds that a plane must save before another worker takes part in its files."""
+LEAST_PORTS: Final = 200
 GIB: Final = 1 << 30
 PR_SET_PDEATHSIG: Final = 1
 """Of prctl(2): the signal that a process gets when the thread that started it ends."""
@@ -61,9 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def share(among: range, number: int, count: int) -> str:
-    """The ports of one of so many workers."""
+    """The ports of one of so many workers; empty where there are too few to share."""
     size = len(among) // count
-    return f"{among[number * size]}-{among[number * size] + size}"
+    return f"{among[number * size]}-{among[number * size] + size}" if size >= LEAST_PORTS else ""
 
 
 def the_next(queue: Iterable[str], mine: str, others: Iterable[str]) -> str:

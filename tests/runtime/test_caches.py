@@ -22,6 +22,7 @@ from sim.bench.records import Records
 from sim.bench.sight import following
 from sim.caches import kept, listed
 from sim.errors import UserError
+from tests.kit.waiting import PATIENCE
 from tests.runtime.helpers import LISTS, WATCHES
 from tests.tools.apiserver import until
 from tests.tools.faultproxy import reads_of
@@ -39,7 +40,7 @@ async def _serve(admin: Client) -> None:
     """Make GPUNodeInventory known, and wait until it is served."""
     with suppress(AlreadyExists):
         await admin.create(CRDS, yaml.safe_load(CRD.read_text()), manager="test")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(NotFound):
                 await admin.request("GET", GPUNODEINVENTORY.path(), query={"limit": "1"})
@@ -61,7 +62,7 @@ async def test_the_benchmark_waits_while_the_api_server_fills_its_cache(
         if write.resource is GPUNODEINVENTORY:
             query = {"fieldManager": "test", "force": "true"}
             await admin.request("PATCH", write.path, query=query, body=write.body, content_type=APPLY)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert await complete > 0
     assert records.summaries == {member.name}
     await admin.request("DELETE", GPUNODEINVENTORY.path(None, member.name))
@@ -76,7 +77,7 @@ async def test_a_sight_waits_too_and_sees_on_after_a_break(client: Client, proxy
         fails = sight.expect(name, lambda config: config.data["missing"])
         assert sight.events == {}, "what was there before is no change"
         meta = await space.put(name, v="1")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await first
         with pytest.raises(KeyError):
             await fails
@@ -86,7 +87,7 @@ async def test_a_sight_waits_too_and_sees_on_after_a_break(client: Client, proxy
         proxy.fail(WATCHES, 410, times=1)
         proxy.cut()
         await space.put(name, v="2")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await second
         await space.delete(name)
         await until(lambda: sight.events[name] == 3, "its end to count as a change")

@@ -119,6 +119,12 @@ def test_free_ports_differ_and_can_be_bound():
         sock.bind(("127.0.0.1", ports[0]))
 
 
+def test_where_the_ephemeral_range_leaves_none_below_it_ports_come_from_that(monkeypatch):
+    monkeypatch.delenv("SIM_PORTS", raising=False)
+    monkeypatch.setattr("sim.controlplane.ports._ephemeral_start", lambda: 1024)
+    assert len(set(free_ports(5))) == 5
+
+
 def test_ports_come_from_the_range_that_was_said_and_no_two_are_given_soon_again(monkeypatch):
     monkeypatch.setenv("SIM_PORTS", "21000-21400")
     given = [port for _ in range(10) for port in free_ports(10)]

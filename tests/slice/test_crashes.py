@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controllers.api import names, resources
@@ -121,3 +123,6 @@ async def test_a_quiet_cluster_writes_nothing(people: People) -> None:
         return sorted(found)
 
     await at_rest(versions, "the cluster", 10)
+    rests = await versions()
+    await asyncio.sleep(10)
+    assert await versions() == rests, "it goes on now and then"

@@ -90,6 +90,6 @@ async def test_budgets(node: Node, world: World, kubelet: Kubelet) -> None:
     }
     sys.stdout.write("".join(f"{what}: {value:.3f}\n" for what, value in found.items()))
     assert found["peak RSS, MB"] <= 100
-    assert found["idle CPU, % of a core"] <= 0.5
+    assert found["idle CPU, % of a core"] <= 2, "0.2 where nobody else computes: who competes for caches takes longer"
     changing.judge("the worst way of a ConfigMap into a list", max(changes), 1.0)
     allocating.judge("Allocate (p99)", allocate, 0.02)

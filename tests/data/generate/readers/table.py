@@ -59,7 +59,6 @@ READERS: tuple[tuple[str, Callable[[Path], Facts]], ...] = (
     ("dcgm/docs-dcgm-old-format.txt", exporter.read),
     ("dcgm/gpu-monitoring-tools-readme.txt", exporter.read),
     ("dcgm/fgo-*", exporter.read),
-    ("dcgm/netdata-*.prom", exporter.read),
     ("dcgm/nvidia_gpu_exporter-*", exporter.read),
 )
 
