@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import socket
 import sys
 import tarfile
 from contextlib import closing
@@ -36,6 +37,9 @@ CONTAINERS: Final = "testcontainers"
 LABEL: Final = "gpu-control-plane.dir"
 """On each container: the directory of its control plane."""
 REPOSITORY: Final = "registry.local/gpu-control-plane/control-plane-programs"
+_UNIX: Final = "unix://"
+_USUAL: Final = f"{_UNIX}/var/run/docker.sock"
+_SECONDS: Final = 60.0
 _LEAVING: Final = 15.0
 """Seconds that a container is given beyond its program's grace, until it is removed."""
 
@@ -65,6 +69,8 @@ def connect() -> docker.DockerClient:
     from docker.errors import DockerException
 
     try:
+        if not listens():
+            raise ConnectionRefusedError("nobody listens at its socket")
         client = docker.from_env()
         client.ping()
     except (DockerException, OSError) as error:
@@ -74,6 +80,16 @@ def connect() -> docker.DockerClient:
             do=f"start one (`make images-tools` installs Debian's), or unset {VARIABLE}: then no container is needed",
         ) from error
     return client
+
+
+def listens(address: str | None = None) -> bool:
+    """Whether somebody is at a socket of Docker's, where it is one: its client leaves its own open where nobody is."""
+    address = address or os.environ.get("DOCKER_HOST") or _USUAL
+    if not address.startswith(_UNIX):
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_SECONDS)
+        return probe.connect_ex(address.removeprefix(_UNIX)) == 0
 
 
 def name_of(root: Path, process: str) -> str:

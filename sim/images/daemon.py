@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import docker
 from docker.errors import DockerException
 
+from sim.controlplane.containers import listens
 from sim.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ TIMEOUT: Final = 600
 """Seconds for one answer: a step of a build may take minutes and say nothing."""
 INSTALL: Final = "make images-tools"
 _STARTS, _ENDS, _POLL = 30.0, 20.0, 0.1
-_UNIX: Final = "unix://"
-_USUAL: Final = f"{_UNIX}/var/run/docker.sock"
 
 
 @contextmanager
@@ -56,17 +54,8 @@ def lacking() -> str:
     return f"{', '.join(absent)} not found" if absent else ""
 
 
-def _listens(address: str) -> bool:
-    """Whether somebody is at a socket of Docker's, where it is one: its client leaves its own open where nobody is."""
-    if not address.startswith(_UNIX):
-        return True
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(TIMEOUT)
-        return probe.connect_ex(address.removeprefix(_UNIX)) == 0
-
-
 def _ask(**where: str) -> docker.DockerClient | None:
-    if not _listens(where.get("base_url") or os.environ.get("DOCKER_HOST") or _USUAL):
+    if not listens(where.get("base_url")):
         return None
     with suppress(DockerException, OSError):
         client = docker.DockerClient(**where, timeout=TIMEOUT) if where else docker.from_env(timeout=TIMEOUT)
@@ -84,7 +73,7 @@ def _own(folder: Path) -> Iterator[docker.DockerClient]:
     folder.mkdir(parents=True, exist_ok=True)
     # Short, since sockets lie in it: the path of one is limited to 107 characters.
     short = Path(tempfile.mkdtemp(prefix="dockerd-"))
-    address = f"{_UNIX}{short}/docker.sock"
+    address = f"unix://{short}/docker.sock"
     (folder / "docker.sock").symlink_to(short / "docker.sock")  # where another client of ours finds it
     flags = [
         f"--host={address}",

@@ -16,6 +16,7 @@ from sim.images import lock
 from sim.images.lock import IMAGES, ROOT
 from sim.module.processes import ENV, MODULES
 from tests.images.dockerfile import sources, stages, target
+from tests.test_architecture import parsed
 
 COMMANDS = {
     "control-plane": [
@@ -167,7 +168,7 @@ def test_every_package_that_is_imported_is_locked(image, built):
     for path in built.rglob("*.py"):
         if str(path.relative_to(built)) in DEVELOPERS:
             continue
-        for name in imported(ast.parse(path.read_text())) - ours - sys.stdlib_module_names:
+        for name in imported(parsed(path)) - ours - sys.stdlib_module_names:
             wanted = {canonicalize_name(distribution) for distribution in known[name]}
             assert wanted & locked, f"{path} imports {name}"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sim.docs.markdown import without_blocks
+from tests.test_architecture import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "security.md"
@@ -39,7 +40,7 @@ def functions(path: str) -> frozenset[str]:
     file = ROOT / path
     if not file.is_file():
         return frozenset()
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = parsed(file)
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
