@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -23,6 +24,7 @@ from controllers.domain.allocation import applied, slots_under, wanted
 from tests.gpupool.test_maintenance_laws import CARDS, NODES, Maintenance
 from tests.gpupool.world import Cluster
 
+pytestmark = pytest.mark.slow("a state machine of cards that are divided, which takes many steps to come to anything")
 INSTANCES: list[dict[str, int]] = [{"1g.10gb": 5}, {"3g.40gb": 1}, {}]
 
 

@@ -41,6 +41,7 @@ async def admin(played: Played) -> AsyncIterator[Client]:
     await client.close()
 
 
+@pytest.mark.slow("for all of the file, each process and each program of a node does once what it has rights for")
 def test_what_is_granted_is_used_and_what_is_used_is_granted(played: Played, chart: Chart) -> None:
     found = problems(chart.grants, played.uses, EXEMPT)
     assert not found, "\n".join(found)

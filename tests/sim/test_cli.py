@@ -227,6 +227,7 @@ async def test_a_kubectl_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("a cluster comes up, the whole story is told, the cluster goes")
 def test_the_demo_tells_the_story_and_leaves_nothing(tmp_path: Path) -> None:
     done = run("--dir", str(tmp_path / "run"), "demo")
 

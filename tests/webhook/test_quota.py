@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sim.controlplane import ControlPlane
     from sim.view import View
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow("a tenant loops for as long as its quota forgets")]
 GREEDY, CALM, POOL = "greedy", "calm", "loop"
 CARDS, CAP, SHARE = 8, 2, 4
 UNSEEN, SWEEP = 15, 5
