@@ -43,7 +43,7 @@ side_by_side = -n $(or $(WORKERS),$(if $(T),0,auto))
 again = $(if $(AGAIN),--cache-clear || { test $$? = 1 && $(PY) -m tests.tools.again; })
 
 .PHONY: quick
-quick: venv ## tests of pure code and contracts, no cluster: three minutes
+quick: venv ## tests of pure code and contracts, no cluster: a few minutes
 	@$(PY) -m pytest $(side_by_side) -m "not (cluster or e2e or faults or more)" $(T)
 
 .PHONY: test
