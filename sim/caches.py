@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from controllers.api.meta import KubeObject
-from controllers.runtime.reflector import Reflector, WatchSettings
+from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 from sim.errors import UserError
 
@@ -28,19 +28,9 @@ LIST_SECONDS = 120.0
 
 
 @asynccontextmanager
-async def kept(
-    client: Client,
-    resource: Resource,
-    record: type[T],
-    store: Store[T],
-    *,
-    scope: Scope | None = None,
-    settings: WatchSettings | None = None,
-    seconds: float = LIST_SECONDS,
-) -> AsyncIterator[None]:
-    """Keep a store equal to the API server's objects inside the block; raises UserError where they cannot be listed."""
-    reflector = Reflector(client, resource, record, store, scope=scope, settings=settings)
-    following = asyncio.create_task(reflector.run(), name=f"cache of {resource.plural}")
+async def kept(reflector: Reflector[T], seconds: float = LIST_SECONDS) -> AsyncIterator[None]:
+    """Let a reflector keep its store inside the block; raises UserError where its objects cannot be listed."""
+    following = asyncio.create_task(reflector.run(), name=f"cache of {reflector.resource.plural}")
     try:
         await _filled(reflector, following, seconds)
         yield
@@ -65,5 +55,5 @@ async def _filled(reflector: Reflector[T], following: asyncio.Task[None], second
 async def listed(client: Client, resource: Resource, record: type[T], *, scope: Scope | None = None) -> list[T]:
     """Every object of a kind, as a quorum read tells it; raises UserError."""
     store: Store[T] = Store(resource.kind)
-    async with kept(client, resource, record, store, scope=scope):
+    async with kept(Reflector(client, resource, record, store, scope=scope)):
         return list(store)

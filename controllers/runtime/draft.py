@@ -60,7 +60,7 @@ class Draft(Generic[T]):
         if key in self.items:
             self.drop(key)
         known = self._known.get(key)
-        if known is not None and known == item and known.metadata.resource_version == item.metadata.resource_version:
+        if known is not None and known.metadata.resource_version == item.metadata.resource_version and known == item:
             item = known
         self.items[key] = item
         for index in self.indexes.values():

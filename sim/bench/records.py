@@ -17,6 +17,7 @@ from controllers.api.meta import KubeObject
 from controllers.api.resources import EVENT, GPUDEVICE, GPUNODEINVENTORY, LEASE
 from controllers.runtime.client import Client
 from controllers.runtime.errors import NotFound
+from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 from sim.caches import kept, listed
 from sim.errors import UserError
@@ -46,7 +47,7 @@ class Records:
 
         store: Store[GPUNodeInventory] = Store(GPUNODEINVENTORY.kind)
         store.subscribe(changed)
-        async with kept(self.client, GPUNODEINVENTORY, GPUNodeInventory, store):
+        async with kept(Reflector(self.client, GPUNODEINVENTORY, GPUNodeInventory, store)):
             return await done
 
     async def verify(self, count: int) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
-from controllers.runtime.reflector import WatchSettings
+from controllers.runtime.reflector import Reflector, WatchSettings
 from controllers.runtime.store import Store
 from sim.caches import kept
 
@@ -101,5 +101,5 @@ def _told(shows: Callable[[Shown], object], future: asyncio.Future[float], obj: 
 async def following(client: Client, resource: Resource) -> AsyncIterator[Sight]:
     """A watch of all objects of a kind from here to the end of the block; raises UserError."""
     sight = Sight(resource.kind)
-    async with kept(client, resource, Shown, sight, settings=UNBROKEN):
+    async with kept(Reflector(client, resource, Shown, sight, settings=UNBROKEN)):
         yield sight

@@ -134,7 +134,7 @@ async def test_a_card_is_free_soon_after_its_pod_is_gone(admin: Admin):
         await admin.run(f"guest-{number}", "reuse")
         await admin.settled("reuse", (1, 1, 0, 0))
         await admin.gone(f"guest-{number}")
-        await admin.settled("reuse", (1, 0, 0, 1), seconds=8)
+        await admin.settled("reuse", (1, 0, 0, 1))
 
 
 async def test_a_card_moves_to_another_pool_while_its_neighbour_works_on(admin: Admin):

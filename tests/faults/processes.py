@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from controllers.api import names
-from sim import controlplane, programs
+from sim import controlplane
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.module.balancer import Backend, Balancer
 from sim.module.identities import kubeconfig_for
-from sim.module.install import ROOT, Tools
+from sim.module.install import ROOT
 from sim.module.processes import Timers, exporter_url, module_process
 from tests.faults.tap import Tap
+from tests.kit import planes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +79,7 @@ class Processes:
 
     async def start_module(self, port: int) -> None:
         """Start one of each; `port`: where the API server asks the webhook."""
-        tools = Tools(self.plane.kubectl, programs.ensure(["helm"])["helm"], self.plane.kubeconfig)
+        tools = planes.tools(self.plane)
         exporters = controlplane.status(self.plane.dir).processes["simulated-agent"].ports["exporters"]
         self._flags = {
             "bootstrap": (f"--exporter-url={exporter_url(exporters)}",),

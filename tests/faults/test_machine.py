@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults import machine
 from tests.faults.machine import Given, Meter
-from tests.tools.apiserver import until
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

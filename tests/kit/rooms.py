@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.usual import File, usual
+from tests.kit import usual
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-UNKNOWN = File()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,7 +26,7 @@ def places(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
     planes: dict[str, int] = {}
     found: dict[str, tuple[int, int]] = {}
     for number, path in enumerate(dict.fromkeys(paths)):
-        plane = plane_of(path)
+        plane = usual.of(path).plane
         found[path] = planes.setdefault(plane, number) if plane else number, number
     return found
 
@@ -36,8 +34,3 @@ def places(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
 def path_of(nodeid: str) -> str:
     """The file of a test."""
     return nodeid.partition("::")[0]
-
-
-def plane_of(path: str) -> str:
-    """The plane that a file asked for when it was measured last."""
-    return usual().get(path, UNKNOWN).plane

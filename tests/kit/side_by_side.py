@@ -21,8 +21,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from sim.controlplane import ports, supervisor
-from tests.kit.rooms import UNKNOWN, path_of
-from tests.kit.usual import usual
+from tests.kit import usual
+from tests.kit.rooms import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -71,7 +71,7 @@ def the_next(queue: Iterable[str], mine: str, others: Iterable[str]) -> str:
     """The file that a worker is given: `mine`, `others`: the planes that it and the others have; "" for none."""
     files: defaultdict[str, list[str]] = defaultdict(list)
     for path in queue:
-        files[usual().get(path, UNKNOWN).plane].append(path)
+        files[usual.of(path).plane].append(path)
     if mine not in files:
         at = Counter(others)
         share = {plane: sum(map(_seconds, paths)) / (1 + at[plane]) for plane, paths in files.items()}
@@ -81,7 +81,7 @@ def the_next(queue: Iterable[str], mine: str, others: Iterable[str]) -> str:
 
 
 def _seconds(path: str) -> float:
-    return usual().get(path, UNKNOWN).seconds
+    return usual.of(path).seconds
 
 
 class ByPlane(LoadScopeScheduling):  # type: ignore[misc]
@@ -100,7 +100,7 @@ class ByPlane(LoadScopeScheduling):  # type: ignore[misc]
             self._plane[node] = "none yet" if self._plane else ""
         others = [plane for other, plane in self._plane.items() if other is not node]
         path = the_next(self.workqueue, self._plane[node], others)
-        self._plane[node] = usual().get(path, UNKNOWN).plane
+        self._plane[node] = usual.of(path).plane
         self.workqueue.move_to_end(path, last=False)
         super()._assign_work_unit(node)
 

@@ -28,8 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def usual_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (usual, rooms, side_by_side):
-        monkeypatch.setattr(module, "usual", lambda: USUAL)
+    monkeypatch.setattr(usual, "usual", lambda: USUAL)
 
 
 def test_a_worker_goes_on_with_its_plane_and_takes_the_longest_first() -> None:

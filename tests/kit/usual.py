@@ -38,6 +38,11 @@ def usual() -> dict[str, File]:
     return {path: File(**facts) for path, facts in found.items()}
 
 
+def of(path: str) -> File:
+    """What is known of a file; nothing of one that came since."""
+    return usual().get(path, File())
+
+
 def keep() -> int:
     """Take over what the last run measured; returns the exit status."""
     try:

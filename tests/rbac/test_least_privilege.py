@@ -12,10 +12,9 @@ import pytest
 from controllers.api import names, resources
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Forbidden
-from sim import programs
 from sim.controlplane.layout import Layout
 from sim.module.identities import kubeconfig_for
-from sim.module.install import Tools
+from tests.kit import planes
 from tests.kit.waiting import PATIENCE
 from tests.rbac.exempt import EXEMPT
 from tests.rbac.judge import problems
@@ -55,7 +54,7 @@ def test_a_verb_that_is_added_to_any_rule_is_found(played: Played, chart: Chart)
 
 async def test_a_verb_that_is_taken_away_is_found(played: Played, chart: Chart, admin: Client) -> None:
     plane = played.plane
-    tools = Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
+    tools = planes.tools(plane)
     rules = await _rules(admin, COVERAGE)
     await _change(admin, COVERAGE, [rule for rule in rules if rule["resources"] != ["nodes"]])
     log = Log(Layout(plane.dir).log("audit"))
@@ -72,7 +71,7 @@ async def test_a_verb_that_is_taken_away_is_found(played: Played, chart: Chart, 
 async def test_a_pools_operands_need_the_right_to_its_finalizers(played: Played, admin: Client, tmp_path: Path) -> None:
     """Admission asks for it: what a pool owns keeps the pool from going."""
     plane, account = played.plane, names.POOL_CONTROLLER
-    tools = Tools(plane.kubectl, programs.ensure(["helm"])["helm"], plane.kubeconfig)
+    tools = planes.tools(plane)
     controller = await Client.connect(kubeconfig_for(plane, tools, account, tmp_path), user_agent="test")
     owner = {"apiVersion": resources.GPUPOOL.api_version, "kind": "GPUPool", "name": "p", "uid": "u"}
     body = {"metadata": {"name": "probe", "ownerReferences": [{**owner, "blockOwnerDeletion": True}]}}

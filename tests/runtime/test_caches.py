@@ -15,16 +15,15 @@ from controllers.api.kube import ConfigMap
 from controllers.api.resources import CONFIGMAP, GPUNODEINVENTORY, Resource
 from controllers.runtime.client import APPLY
 from controllers.runtime.errors import AlreadyExists, NotFound
-from controllers.runtime.reflector import Scope
+from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from sim.bench.fleet import fleet, writes
 from sim.bench.records import Records
 from sim.bench.sight import following
 from sim.caches import kept, listed
 from sim.errors import UserError
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import LISTS, WATCHES
-from tests.tools.apiserver import until
 from tests.tools.faultproxy import reads_of
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ async def test_a_sight_waits_too_and_sees_on_after_a_break(client: Client, proxy
 async def test_a_cluster_that_does_not_answer_is_a_sentence(client: Client, proxy: FaultProxy) -> None:
     proxy.fail(LISTS, 503)
     with pytest.raises(UserError, match="could not be listed in 1 s") as told:
-        async with kept(client, CONFIGMAP, ConfigMap, Store("ConfigMap"), seconds=1.0):
+        async with kept(Reflector(client, CONFIGMAP, ConfigMap, Store("ConfigMap")), seconds=1.0):
             pass
     assert "API server" in told.value.do
 

@@ -13,8 +13,8 @@ from pydantic import Field
 from controllers.api.meta import KubeObject, ObjectMeta, keeping
 from controllers.api.record import record
 from controllers.runtime import metrics
+from tests.kit.waiting import until
 from tests.runtime.helpers import AS_EVENTS, LISTS, QUICK, WATCHES, Counted, following, watching
-from tests.tools.apiserver import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ DEAD_WEBHOOK = "https://127.0.0.1:1"
 GROUP = "/apis/gpu.deckhouse.io/v1alpha1"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
-PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm", "kube-controller-manager")
+PROGRAMS = ("kubectl", "helm", "kube-controller-manager")
 
 
 def programs() -> dict[str, Path]:

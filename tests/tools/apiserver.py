@@ -13,15 +13,11 @@ import signal
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 
 from sim import controlplane
 from tests.kit.waiting import PATIENCE, until
-
-if TYPE_CHECKING:
-    pass
 
 APISERVER = "kube-apiserver"
 

@@ -18,7 +18,7 @@ import orjson
 
 from controllers.api import names, resources
 from controllers.runtime.errors import NotFound
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -126,12 +126,13 @@ class Agent:
 
     async def until(self, check: Callable[[], Awaitable[Any]], what: str) -> Any:
         """Wait until a check gives something, while the agent lives."""
-        deadline = time.monotonic() + PATIENCE
-        while not (found := await check()):
-            assert self.process.poll() is None, self.log
-            assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}\n{self.log[-3000:]}"
-            await asyncio.sleep(0.02)
-        return found
+
+        async def found() -> Any:
+            answer = await check()
+            assert answer or self.process.poll() is None, self.log
+            return answer
+
+        return await until(found, lambda: f"{what}\n{self.log[-3000:]}")
 
     async def ready(self) -> bool:
         """Whether it says that it is ready."""
