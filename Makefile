@@ -102,6 +102,7 @@ check: venv ## style, types, layers, purity, generated files, that every test ca
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
+	@$(VENV)/bin/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests
 	@$(VENV)/bin/lint-imports
 	@$(call quietly,$(PY) -m pytest --quiet tests/test_architecture.py)
 	@$(PY) -m controllers.api.crdgen --check

@@ -109,7 +109,8 @@ def test_every_geometry_is_some_card_s() -> None:
 
 
 def test_everything_has_a_source() -> None:
-    assert all(found.source for found in (*MODELS.values(), *GEOMETRIES.values()))
+    assert all(model.source for model in MODELS.values())
+    assert all(geometry.source for geometry in GEOMETRIES.values())
 
 
 @pytest.mark.parametrize(

@@ -127,10 +127,10 @@ def at_rest(cluster: Cluster) -> None:
         blocked = blocked or declined
         if claimed is None and cluster.fit(device.name) and not blocked:
             takers = world.node(device.status.node_name or "").takers[device.name]
-            for pool in takers:
-                limit = pool.spec.allocation.max_devices_per_node
-                room = limit is None or promised(devices, pool.name, device.status.node_name) < limit
-                assert not (room and is_automatic(pool, device, cluster.settings)), f"{pool.name} left a card"
+            for taker in takers:
+                limit = taker.spec.allocation.max_devices_per_node
+                room = limit is None or promised(devices, taker.name, device.status.node_name) < limit
+                assert not (room and is_automatic(taker, device, cluster.settings)), f"{taker.name} left a card"
 
 
 def promised(devices: list[GPUDevice], pool: str, node: str | None) -> int:

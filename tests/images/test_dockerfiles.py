@@ -18,7 +18,7 @@ from sim.module.processes import ENV, MODULES
 from tests.images.dockerfile import sources, stages, target
 from tests.test_architecture import parsed
 
-COMMANDS = {
+COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "control-plane": [
         ("-m", module) for module in (*MODULES.values(), "controllers.inventory.coverage", "controllers.install")
     ],

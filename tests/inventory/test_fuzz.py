@@ -82,7 +82,7 @@ def test_what_cannot_be_decoded_is_counted_and_its_neighbours_are_read(raw: dict
     good = {**report("worker-02", [reported(0)]), "spec": {}}
     good["metadata"] |= {"resourceVersion": "8"}
     reflector: Reflector[NodeFeature] = Reflector(
-        None,  # type: ignore[arg-type] - nothing is asked of the server here
+        None,  # nothing is asked of the server here
         resources.NODEFEATURE,
         NodeFeature,
         Store("NodeFeature"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client.registry import Collector
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
@@ -46,7 +47,7 @@ def test_names_of_metrics_are_found_in_an_expression() -> None:
     assert metrics_in(text) == {"a_bucket", "d", "up"}
 
 
-def samples(family_name: str, collector: object) -> dict[tuple[str, ...], float]:
+def samples(family_name: str, collector: Collector) -> dict[tuple[str, ...], float]:
     (family,) = [one for one in collector.collect() if one.name == family_name]
     return {tuple(sample.labels.values()): sample.value for sample in family.samples}
 

@@ -209,7 +209,7 @@ class Api:
     """The API server, as its administrator."""
 
     def __init__(self, plane):
-        self.server, self.plane = plane.server, plane
+        self.server, self.plane, self.exporters = plane.server, plane, None
         self.tls = ssl.create_default_context(cafile=str(plane.ca))
         self.tls.load_cert_chain(plane.cert, plane.key)
 

@@ -59,10 +59,10 @@ async def test_replicas_die_and_cards_are_neither_given_twice_nor_kept(people: P
     await people.view.until(
         lambda: any(card.status.reservations for card in people.cards(TEAM)), PATIENCE, lambda: "nothing is reserved"
     )
-    restarts = {replica: people.kill(replica) for replica in WEBHOOKS}
+    counts = {replica: people.kill(replica) for replica in WEBHOOKS}
     made = sum(await asyncio.gather(*creations))
-    for replica, before in restarts.items():
-        await people.back(replica, before)
+    for replica, count in counts.items():
+        await people.back(replica, count)
     await people.settled(TEAM, (CARDS, made, 0, CARDS - made))
     given = [pod.metadata.annotations[names.DEVICES] for pod in people.pods(TEAM)]
     assert len(given) == len(set(given)) == made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,9 @@ class Card:
     """A card that is scraped each 15 s, its status as the API server keeps it, and our restarts."""
 
     def __init__(self, **first) -> None:
-        self.now, self.writes, self.health, self.condition = 1000.0, 0, None, None
+        self.now, self.writes = 1000.0, 0
+        self.health: Any = None
+        self.condition: Any = None
         self.warnings: list[str] = []
         self.memory = remember(None, None, self.now)
         self.scrape(replace(WELL, **first))

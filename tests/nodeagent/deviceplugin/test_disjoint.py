@@ -22,6 +22,7 @@ from tests.nodeagent.deviceplugin import make
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
+    from controllers.runtime.plan import Merge
 
 CARDS = 2
 POOLS = ("a", "b")
@@ -74,7 +75,7 @@ class Node:
         if steps > CARDS:
             plugin.shown = offers.listing(plugin.pool, plugin.cache.values(), plugin.wish, plugin.seen)
 
-    def write(self, plugin: Plugin, write: object) -> None:
+    def write(self, plugin: Plugin, write: Merge) -> None:
         name, version = write.ref.name, write.resource_version
         now = self.truth[name]
         if now.metadata.resource_version != version:
