@@ -62,6 +62,7 @@ class Client:
             # Ours are never compressed: the API server would spend more on it than a page takes to travel.
             headers={"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity", **(headers or {})},
             auto_decompress=False,
+            response_class=Answer,
         )
         library.detach()
         self._server_name: str | None = configuration.tls_server_name or None
@@ -261,6 +262,24 @@ class Client:
             for setting in (await self._configuration.auth_settings()).values():
                 headers["Authorization"] = setting["value"]
         return headers
+
+
+class Answer(aiohttp.ClientResponse):
+    """One whose connection ends at once where it is not read to its end: TLS would wait for a farewell, up to 30 s."""
+
+    def close(self) -> None:
+        """End an exchange that failed."""
+        self._cut()
+        super().close()
+
+    def release(self) -> Any:
+        """End an exchange, whether or not all of it was read."""
+        self._cut()
+        return super().release()
+
+    def _cut(self) -> None:
+        if self.connection is not None and self.connection.transport is not None:
+            self.connection.transport.abort()
 
 
 class _Fenced(BytesPayload):

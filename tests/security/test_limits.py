@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+import urllib.error
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,8 +62,14 @@ def test_a_report_of_four_megabytes_is_refused(guarded: harness.Kube) -> None:
     elements = {f"k{n}": "x" * 1000 for n in range(4000)}
     told = features({names.FEATURE_AGENT: elements})
     body = manifest(feature("gpu-node-a", "node-a", told), NODEFEATURE)
-    answer = guarded.account(names.MANAGER_DISCOVER, "node-a").create(FEATURES, body)
-    assert answer.code == 413, answer.message
+    try:
+        answer = guarded.account(names.MANAGER_DISCOVER, "node-a").create(FEATURES, body)
+    except urllib.error.URLError as error:  # it hangs up when it has read enough: who still sends may see that first
+        if not isinstance(error.reason, (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)):
+            raise
+    else:
+        assert answer.code == 413, answer.message
+    assert guarded.get(f"{FEATURES}/gpu-node-a").code == 404
 
 
 def test_a_pod_of_two_thousand_containers_that_asks_for_nothing_is_left_alone(guarded: harness.Kube) -> None:

@@ -32,6 +32,8 @@ import orjson
 from aiohttp import web
 from yarl import URL
 
+from controllers.runtime.client import Answer
+
 if TYPE_CHECKING:
     from tests.tools.apiserver import Server
 
@@ -180,6 +182,7 @@ class FaultProxy:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+            response_class=Answer,
         )
         await self.up()
         return self
