@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -164,6 +165,7 @@ def comes_to_rest(cluster: Cluster) -> None:
     assert cluster.plan().actions == ()
 
 
+@pytest.mark.slow("300 stories of up to 15 happenings, each played until it rests")
 @settings(max_examples=300, deadline=None)
 @given(starts, st.lists(st.tuples(happenings, st.none() | st.integers(0, 2)), min_size=1, max_size=15))
 def test_they_come_to_rest_whatever_happens_and_wherever_they_die(

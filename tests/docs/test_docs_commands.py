@@ -16,6 +16,7 @@ from tests.docs.site import ROOT, text
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("every command of a page, one after another, as a reader types them")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_prints_what_the_page_says(readers: ControlPlane, tmp_path: Path, page: str) -> None:
     words = text(ROOT / page)

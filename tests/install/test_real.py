@@ -80,6 +80,7 @@ async def definition(people: People, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow("for all of the file, a control plane comes up with the definitions of others")
 async def test_definitions_are_applied_again_and_again_and_deckhouse_s_is_left_alone(
     people: People, crds: Path
 ) -> None:

@@ -242,6 +242,7 @@ async def cleared(api: Api, namespace: str) -> None:
     await until(empty, f"{namespace} to be empty")
 
 
+@pytest.mark.slow("pods are made without the fault, with it and after it")
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_fault_is_noticed_by_nobody_else_and_leaves_nothing(
     api: Api, duo: Pair, ground: tuple[Creations, Creations, str], name: str
