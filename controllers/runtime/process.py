@@ -25,7 +25,6 @@ from uuid import uuid4
 
 import structlog
 
-from controllers.api import names
 from controllers.api.meta import KubeObject
 from controllers.runtime import clockwatch, logs
 from controllers.runtime.client import REQUEST_TIMEOUT, Client
@@ -35,6 +34,7 @@ from controllers.runtime.executor import Executor
 from controllers.runtime.garbage import caches_filling
 from controllers.runtime.health import Health
 from controllers.runtime.leader import Leader, LeaseSettings
+from controllers.runtime.listing import page_size
 from controllers.runtime.reflector import Reflector, Scope, WatchSettings
 from controllers.runtime.store import Store
 
@@ -48,8 +48,6 @@ log = structlog.get_logger()
 FREEZE_PERIOD, FREEZE_SHARE = 1.0, 0.05
 FREEZE_LEAST = 1000
 """Changes of objects, at least, between two freezes: each keeps for ever some of what is under way just then."""
-OWN_PAGE = 500
-"""Objects of a page of our own kinds, which are 3 kB: it is decoded in 15 ms. Others' may be a megabyte each."""
 EXIT_LOST_LEADERSHIP = 3
 EXIT_CLOCK_JUMPED = 4
 
@@ -121,7 +119,7 @@ class Process:
         """
         store: Store[T] = Store(second or resource.kind)
         settings = WatchSettings(
-            page_size=OWN_PAGE if resource.group == names.GROUP else WatchSettings().page_size,
+            page_size=page_size(resource),
             watch_seconds=self.args.watch_seconds,
             idle_seconds=self.args.watch_idle,
             absent_retry=self.args.absent_retry,

@@ -9,8 +9,10 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import orjson
+import psutil
 import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
@@ -182,6 +184,26 @@ async def test_api_server_stopped_and_going_on(client: Client, proxy: FaultProxy
             server.send(signal.SIGCONT)
         await space.put("a", v="2")
         await store.equals(space)
+
+
+async def test_a_watch_that_is_over_waits_for_nobody_to_end_its_connection(admin: Client, server: Server) -> None:
+    """TLS says farewell, and a server that hangs would have 30 s to answer."""
+    port = urlsplit(server.url).port
+
+    def connections() -> int:
+        return sum(one.raddr.port == port for one in psutil.Process().net_connections("tcp") if one.raddr)
+
+    before = connections()
+    async with admin.stream(CONFIGMAP.path(), query={"watch": "1"}, idle=PATIENCE) as batches:
+        await anext(batches)
+        assert connections() == before + 1
+        server.send(signal.SIGSTOP)
+    try:
+        for _ in range(5):  # turns of the loop, no time
+            await asyncio.sleep(0)
+        assert connections() == before
+    finally:
+        server.send(signal.SIGCONT)
 
 
 def _apart(began: float, proxy: FaultProxy, least: float) -> None:
