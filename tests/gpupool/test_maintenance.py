@@ -14,6 +14,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.gpupool import maintenance, select
 from controllers.gpupool.building import Built
+from controllers.gpupool.fence import holders
 from controllers.gpupool.select import SERVED_MODES
 from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.machine import die_and_go_on
@@ -125,6 +126,21 @@ def test_an_idle_pool_is_reconfigured_at_once() -> None:
     assert told(made) == ("False", "AsExpected")
     assert published(made) == [4, 4]
     assert status(made).last_reconfigured is not None
+
+
+def test_a_promise_that_is_over_holds_up_no_reconfiguration() -> None:
+    """Also before the reservation itself has been taken off its card, which is another plan's work."""
+    made = pooled()
+    promise(made, CARDS[0], seconds=15.0)
+
+    def waits_for() -> tuple[str, ...]:
+        seen = made.view().pool("a")
+        assert seen is not None
+        return holders(seen, made.now)
+
+    assert waits_for() == ("default/late",)
+    made.now += 16.0
+    assert waits_for() == ()
 
 
 def test_a_new_pool_is_not_reconfigured() -> None:
