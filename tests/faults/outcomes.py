@@ -34,15 +34,19 @@ def together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, A
     """One result out of two of a plan: `1 of 2` where the first failure was doubtful and did not come again.
 
     Where the first run says nothing, only the second one counts, and may itself be in doubt. Where it failed and the
-    second one is not judged it stays in doubt for one more run.
+    second one is not judged it stays in doubt for one more run; if that is not judged either, what depends on the
+    machine is not judged, and the rest was seen once.
     """
     attempts = [{key: one.get(key) for key in ("outcome", "failures", "struck", "seconds")} for one in (first, second)]
     if first["outcome"] in MUTE:
         return {**second, "attempts": attempts} if second["outcome"] in MUTE else dict(second)
     if second["outcome"] == NOT_JUDGED and not first.get("certain"):
-        return {**second, "attempts": attempts} if first.get("once_more") else {**first, "once_more": True}
+        if not first.get("once_more"):
+            return {**first, "once_more": True}
+        if set(first["failures"]) <= set(first.get("paced", ())):
+            return {**second, "attempts": attempts}
     certain = int(first.get("certain", 0)) + int(second.get("certain", 0))
-    outcome = ONCE if second["outcome"] == PASSED and not certain else FAILED
+    outcome = ONCE if second["outcome"] in (PASSED, NOT_JUDGED) and not certain else FAILED
     failures = [
         f"{which} run: {sentence}" for which, one in (("1st", first), ("2nd", second)) for sentence in one["failures"]
     ]

@@ -159,5 +159,13 @@ def test_a_failure_whose_second_run_is_not_judged_has_another() -> None:
     assert not outcomes.is_doubtful(outcomes.together(once, BUSY))
 
 
+def test_what_no_machine_excuses_was_seen_once_where_no_later_run_is_judged() -> None:
+    once = outcomes.together(result("failed", "x", "two pools", paced=["x"]), BUSY)
+    both = outcomes.together(once, BUSY)
+
+    assert both["outcome"] == "1 of 2"
+    assert "1st run: two pools" in both["failures"]
+
+
 def test_what_is_certain_is_not_excused_by_a_run_that_was_not_judged() -> None:
     assert outcomes.together(result("failed", "two pools", certain=1), BUSY)["outcome"] == "failed"
