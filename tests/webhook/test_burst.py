@@ -16,7 +16,7 @@ from controllers.api.resources import POD
 from controllers.domain.clock import seconds
 from controllers.runtime.client import Client
 from controllers.runtime.errors import ApiError
-from tests.kit.waiting import until
+from tests.kit.waiting import PATIENCE, until
 from tests.webhook.plane import Api, Plane, Replica, pod
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ pytestmark = pytest.mark.cluster
 NODES, CARDS, TEAMS = 25, 8, 5
 ANYWHERE: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 LEVEL, FULL = "gpu-admission-webhook", 'reason="queue-full"'
-PATIENCE = 120.0
-"""Seconds for which a creation is tried again, as controllers do: on a busy machine the API server gives up."""
 
 
 @pytest.fixture
@@ -79,7 +77,10 @@ async def team(plane: Plane, api: Api) -> tuple[str, Client]:
 
 
 async def create(client: Client, namespace: str, body: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
-    """When it was created (since the epoch), after how many refusals, and the pod."""
+    """When it was created (since the epoch), after how many refusals, and the pod.
+
+    It is tried again, as controllers do: on a busy machine the API server gives up.
+    """
     refusals, limit = 0, time.monotonic() + PATIENCE
     while True:
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,24 +9,10 @@ import pytest
 from controllers.gpupool import operands
 from nodeagent.deviceplugin import __main__ as program
 from nodeagent.deviceplugin import offers
-from tests.kit.waiting import PATIENCE
-from tests.nodeagent.discover.node import ROOT
+from tests.nodeagent.command import run
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def run(*arguments: str, **environment: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "nodeagent", *arguments]
-    done = subprocess.run(
-        command,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    return done.returncode, (done.stdout + done.stderr).decode()
 
 
 def test_help_tells_roles_flags_and_exit_statuses() -> None:

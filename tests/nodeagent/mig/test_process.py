@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +12,7 @@ import pytest
 
 from controllers.api import names
 from controllers.domain.mig import DISABLED, CardLayout
-from tests.kit.waiting import PATIENCE
-from tests.nodeagent.discover.node import ROOT
+from tests.nodeagent.command import run
 
 if TYPE_CHECKING:
     from tests.nodeagent.mig.drivers import Real
@@ -153,21 +150,8 @@ async def dividing(real: Real) -> bool:
     return ["apply", False, [real.ground.world.addresses[0]]] in real.cards.read()["log"]
 
 
-def run(*arguments: str, **environment: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "nodeagent", "mig-manager", *arguments]
-    done = subprocess.run(
-        command,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    return done.returncode, (done.stdout + done.stderr).decode()
-
-
 def test_help_tells_flags_and_exit_statuses() -> None:
-    status, text = run("--help")
+    status, text = run("mig-manager", "--help")
     assert status == 0
     for flag in ("--pool", "--state-dir", "--mig-parted", "--nvidia-smi", "--clients-deadline", "--program-deadline"):
         assert flag in text
@@ -179,7 +163,7 @@ def test_help_tells_flags_and_exit_statuses() -> None:
     [((), "--pool"), (("--pool", "a/b"), "invalid pool value"), (("--pool=p", "--program-deadline=0"), "invalid")],
 )
 def test_wrong_flags(flags: tuple[str, ...], why: str) -> None:
-    status, text = run(*flags)
+    status, text = run("mig-manager", *flags)
     assert status == 2
     assert why in text
 
@@ -187,8 +171,10 @@ def test_wrong_flags(flags: tuple[str, ...], why: str) -> None:
 def test_what_it_cannot_work_with(tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(KUBECONFIG)
-    status, text = run("--pool=p", f"--kubeconfig={config}", "--health-port=0")
+    status, text = run("mig-manager", "--pool=p", f"--kubeconfig={config}", "--health-port=0")
     assert (status, "which node" in text) == (2, True), text
     folder = config / "under-a-file"
-    status, text = run("--pool=p", f"--kubeconfig={config}", "--health-port=0", f"--state-dir={folder}", NODE_NAME="n")
+    status, text = run(
+        "mig-manager", "--pool=p", f"--kubeconfig={config}", "--health-port=0", f"--state-dir={folder}", NODE_NAME="n"
+    )
     assert (status, "--state-dir" in text) == (2, True), text
