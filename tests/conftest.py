@@ -1,4 +1,4 @@
-"""What every room of tests has: its worker's lot of control planes, and the usual cluster."""
+"""What every room of tests has: its worker's control plane, and the usual cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sim.cluster import Options
 from sim.controlplane import ControlPlane
 from sim.view import View
 from tests.kit import planes
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 
 # An example may take as long as the machine makes it take.
 hypothesis.settings.register_profile(
@@ -34,17 +34,17 @@ def logs_as_they_were() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def lot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lot]:
+def worker_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPlane]:
     """The control plane that this worker has; fixtures of a module's scope ask it."""
-    made = Lot(lambda: tmp_path_factory.mktemp("plane"))
+    made = WorkerPlane(lambda: tmp_path_factory.mktemp("plane"))
     yield made
     made.clear()
 
 
 @pytest.fixture(scope="module")
-def cluster(lot: Lot) -> ControlPlane:
+def cluster(worker_plane: WorkerPlane) -> ControlPlane:
     """A cluster with the module's four processes, the simulated agent and four GPU nodes; files share it."""
-    return lot.take("usual", lambda folder: planes.module(folder, Options(timers=planes.TIMERS)))
+    return worker_plane.take("usual", lambda folder: planes.module(folder, Options(timers=planes.TIMERS)))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sim.module.processes import exporter_url
 from tests.bootstrap.fleet import Fleet
 from tests.inventory.plane import Plane
 from tests.kit import planes
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,18 +27,18 @@ VALUES = {"gpuControlPlane.policies.statusWriters": "{kubernetes-admin}"}
 
 
 @pytest.fixture(scope="module")
-def bare(lot: Lot) -> ControlPlane:
+def bare(worker_plane: WorkerPlane) -> ControlPlane:
     """Nobody of the module runs; the tests start its processes."""
     options = Options(nodes=0, module=(), values=VALUES)
-    return lot.take("without processes", lambda folder: planes.module(folder, options))
+    return worker_plane.take("without processes", lambda folder: planes.module(folder, options))
 
 
 @pytest.fixture(scope="module")
-def prepared(lot: Lot) -> ControlPlane:
+def prepared(worker_plane: WorkerPlane) -> ControlPlane:
     """Inventory and bootstrap run."""
     processes = (names.INVENTORY, names.BOOTSTRAP)
     options = Options(nodes=0, module=processes, timers=planes.TIMERS, values=VALUES)
-    return lot.take("bootstrap", lambda folder: planes.module(folder, options))
+    return worker_plane.take("bootstrap", lambda folder: planes.module(folder, options))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from sim.docs.record import ready
 from sim.docs.terminal import Terminal
 from tests.docs.site import ROOT
 from tests.kit import planes
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 
 
 @contextmanager
@@ -25,8 +25,8 @@ def _readers(folder: Path) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def readers(lot: Lot) -> ControlPlane:
-    return lot.take("readers", _readers)
+def readers(worker_plane: WorkerPlane) -> ControlPlane:
+    return worker_plane.take("readers", _readers)
 
 
 @pytest.fixture

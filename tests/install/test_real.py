@@ -25,8 +25,8 @@ from sim.module.install import ROOT, Tools
 from sim.programs import catalog
 from sim.view import View
 from tests.kit import planes
-from tests.kit.lot import Lot
 from tests.kit.waiting import PATIENCE
+from tests.kit.worker_plane import WorkerPlane
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -37,9 +37,9 @@ GPUPOOLS = "gpupools.gpu.deckhouse.io"
 
 
 @pytest.fixture(scope="module")
-def plane(lot: Lot) -> ControlPlane:
+def plane(worker_plane: WorkerPlane) -> ControlPlane:
     """A cluster of its own: nothing of the module is left in it at the end."""
-    return lot.take("install", lambda folder: planes.module(folder, Options(nodes=2)))
+    return worker_plane.take("install", lambda folder: planes.module(folder, Options(nodes=2)))
 
 
 @pytest.fixture

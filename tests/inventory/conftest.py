@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.kit.lot import Lot
+    from tests.kit.worker_plane import WorkerPlane
 
 
 @pytest.fixture(scope="module")
-def inventory_plane(lot: Lot, request: pytest.FixtureRequest) -> Path:
+def inventory_plane(worker_plane: WorkerPlane, request: pytest.FixtureRequest) -> Path:
     """etcd and an API server for one file of tests, nothing that acts by itself; the administrator's kubeconfig."""
-    return lot.take(request.node.nodeid, lambda folder: planes.plane(folder, **planes.ALONE)).kubeconfig
+    return worker_plane.take(request.node.nodeid, lambda folder: planes.plane(folder, **planes.ALONE)).kubeconfig
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """How tests bring a real control plane up: bare, with the module's chart, or with its processes and nodes.
 
 Each is a context manager over an empty folder, takes seconds (minutes where programs must be built first), and leaves
-nothing when it ends, also where it failed half-way. Fixtures give them to the worker's lot (`tests/kit/lot.py`), so
-that one is up at a time.
+nothing when it ends, also where it failed half-way. Fixtures give them to `WorkerPlane` (worker_plane.py), so that
+one is up at a time.
 """
 
 from __future__ import annotations

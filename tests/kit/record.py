@@ -38,9 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """What the reports of a test are to tell of it."""
-    lot = getattr(item, "funcargs", {}).get("lot")
-    if lot is not None and lot.name:
-        item.user_properties.append(("plane", lot.name))
+    worker_plane = getattr(item, "funcargs", {}).get("worker_plane")
+    if worker_plane is not None and worker_plane.name:
+        item.user_properties.append(("plane", worker_plane.name))
     if (slow := item.get_closest_marker("slow")) is not None:
         item.user_properties.append(("slow", slow.args[0]))
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark who asks the lot, and sort: the same for every worker."""
+    """Mark who asks for the worker's plane, and sort: the same for every worker."""
     for item in items:
-        if "lot" in getattr(item, "fixturenames", ()):
+        if "worker_plane" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
     first = places([path_of(item.nodeid) for item in items])
     items.sort(key=lambda item: first[path_of(item.nodeid)])

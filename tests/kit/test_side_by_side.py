@@ -82,12 +82,12 @@ CONFTEST = """
 import pytest
 pytest_plugins = ("tests.kit.rooms", "tests.kit.record", "tests.kit.side_by_side")
 
-class Lot:
+class WorkerPlane:
     name = "played"
 
 @pytest.fixture(scope="session")
-def lot():
-    return Lot()
+def worker_plane():
+    return WorkerPlane()
 """
 ONE = """
 import pytest
@@ -111,7 +111,7 @@ def test_it():
     time.sleep(600)
 """
 TWO = """
-def test_asks(lot, request):
+def test_asks(worker_plane, request):
     assert request.node.get_closest_marker("cluster")
 """
 

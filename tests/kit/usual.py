@@ -25,7 +25,7 @@ class File:
 
     seconds: float = 0.0
     plane: str = ""
-    """The name by which it asks the lot; empty where it needs none."""
+    """The name by which it asks for the worker's plane; empty where it needs none."""
 
 
 @cache

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sim.controlplane import ControlPlane
-    from tests.kit.lot import Lot
+    from tests.kit.worker_plane import WorkerPlane
 
 
 @pytest.fixture(scope="module")
-def agent_plane(lot: Lot) -> ControlPlane:
+def agent_plane(worker_plane: WorkerPlane) -> ControlPlane:
     """etcd and an API server, nothing that acts by itself, with CRDs and chart."""
-    return lot.take("nodeagent", lambda folder: planes.with_chart(folder, **planes.ALONE))
+    return worker_plane.take("nodeagent", lambda folder: planes.with_chart(folder, **planes.ALONE))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sim.module.install import CRD_FOLDERS, Tools, apply_crds, install_chart, ma
 from sim.module.processes import Timers
 from sim.view import View
 from tests.kit import planes
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 from tests.nodeagent.discover.node import Cluster
 from tests.rbac import agents, grants, hooks
 from tests.rbac.log import Log
@@ -56,9 +56,9 @@ def chart() -> Chart:
 
 
 @pytest.fixture(scope="module")
-def played(lot: Lot) -> Played:
+def played(worker_plane: WorkerPlane) -> Played:
     """The whole story, once."""
-    return lot.take("rbac", _played)
+    return worker_plane.take("rbac", _played)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from tests.tools.faultproxy import FaultProxy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.kit.lot import Lot
+    from tests.kit.worker_plane import WorkerPlane
     from tests.tools.apiserver import Server
 
 CRD = Path(__file__).parents[2] / "crds" / "gpudevice.yaml"
@@ -32,9 +32,9 @@ CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "Cust
 
 
 @pytest.fixture(scope="module")
-def server(lot: Lot) -> Server:
+def server(worker_plane: WorkerPlane) -> Server:
     """One etcd and one kube-apiserver."""
-    return lot.take("runtime", planes.server)
+    return worker_plane.take("runtime", planes.server)
 
 
 @pytest.fixture

@@ -381,8 +381,8 @@ def kubectl(plane, *args):
 
 
 @pytest.fixture(scope="module")
-def plane(lot):
-    return lot.take("agent", planes.plane)
+def plane(worker_plane):
+    return worker_plane.take("agent", planes.plane)
 
 
 @pytest.fixture(scope="module")

@@ -376,9 +376,9 @@ def test_unusable_directory_is_a_persons_error(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def plane(lot):
+def plane(worker_plane):
     """One control plane for all tests that do not break it."""
-    return lot.take("whole", planes.plane)
+    return worker_plane.take("whole", planes.plane)
 
 
 def kubectl(plane, *args, stdin=None):

@@ -15,7 +15,7 @@ from sim.cluster import Options
 from sim.controlplane import ControlPlane
 from sim.module.processes import Timers
 from tests.kit import planes
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 from tests.slice.live import POOL, TEAM, Live
 from tests.slice.people import People
 from tests.slice.settings_cases import CASES, FIELDS
@@ -42,13 +42,13 @@ def test_every_setting_has_a_case() -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(lot: Lot) -> ControlPlane:
+def cluster(worker_plane: WorkerPlane) -> ControlPlane:
     """A cluster of its own: what is set here is set for everybody.
 
     Its leases are long: a process that ends because a busy machine kept it from renewing one is not what is asked here.
     """
     options = Options(profile="a30-4=4", timers=Timers(lease_duration=90.0, renew_deadline=60.0, retry_period=2.0))
-    return lot.take("settings", lambda folder: planes.module(folder, options))
+    return worker_plane.take("settings", lambda folder: planes.module(folder, options))
 
 
 @pytest.fixture

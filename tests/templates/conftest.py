@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
-    from tests.kit.lot import Lot
+    from tests.kit.worker_plane import WorkerPlane
 
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -31,9 +31,9 @@ class Installed:
 
 
 @pytest.fixture(scope="module")
-def installed(lot: Lot) -> Installed:
+def installed(worker_plane: WorkerPlane) -> Installed:
     """One for the tests of the chart and of its security."""
-    return lot.take("chart", _installed)
+    return worker_plane.take("chart", _installed)
 
 
 @pytest.fixture(scope="module")

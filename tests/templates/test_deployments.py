@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
 
@@ -26,9 +26,9 @@ READY_SECONDS = 180
 
 
 @pytest.fixture(scope="module")
-def plane(lot: Lot) -> harness.Kube:
+def plane(worker_plane: WorkerPlane) -> harness.Kube:
     """An API server of its own with the chart in force: the processes act on what they find."""
-    return lot.take("deployments", _installed)
+    return worker_plane.take("deployments", _installed)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import yaml
 from controllers.api import names
 from controllers.install import definitions
 from controllers.install.__main__ import parser
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
 
@@ -29,9 +29,9 @@ PULL = 60
 
 
 @pytest.fixture(scope="module")
-def plane(lot: Lot) -> harness.Kube:
+def plane(worker_plane: WorkerPlane) -> harness.Kube:
     """An API server without anything of ours, but for the CRDs of NFD."""
-    return lot.take("hooks", _with_nfd)
+    return worker_plane.take("hooks", _with_nfd)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 from tests.templates import harness
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ SETS = ("--no-hooks", f"--set=gpuControlPlane.webhook.url={harness.DEAD_WEBHOOK}
 
 
 @pytest.fixture
-def plane(lot: Lot, request: pytest.FixtureRequest) -> harness.Kube:
+def plane(worker_plane: WorkerPlane, request: pytest.FixtureRequest) -> harness.Kube:
     """An API server of the test's own, and nothing that would run a Job."""
-    return lot.take(request.node.name, harness.scratch)
+    return worker_plane.take(request.node.name, harness.scratch)
 
 
 def helm(kube: harness.Kube, verb: str, *args: str) -> subprocess.Popen[str]:

@@ -13,13 +13,13 @@ from tests.webhook.plane import Api, Plane, Replica
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.kit.lot import Lot
+    from tests.kit.worker_plane import WorkerPlane
 
 
 @pytest.fixture(scope="module")
-def plane(lot: Lot) -> Plane:
+def plane(worker_plane: WorkerPlane) -> Plane:
     """A cluster with the chart, and no webhook."""
-    return lot.take("webhook", planes.without_webhook)
+    return worker_plane.take("webhook", planes.without_webhook)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Lot:
+class WorkerPlane:
     """One worker's; lives as long as it, and is asked by module-scoped fixtures alone."""
 
     def __init__(self, folder: Callable[[], Path]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from sim import controlplane
 from sim.module.install import CRD_FOLDERS, apply_crds
 from tests.kit import planes
-from tests.kit.lot import Lot
+from tests.kit.worker_plane import WorkerPlane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ BY_CHANCE = ("/registry/leases/", "/registry/events/", "/registry/masterleases/"
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Lot]:
-    """A lot of the test's own."""
+def alone(tmp_path: Path) -> Iterator[WorkerPlane]:
+    """A worker's plane of the test's own."""
     numbers = count()
 
     def folder() -> Path:
@@ -37,7 +37,7 @@ def alone(tmp_path: Path) -> Iterator[Lot]:
         made.mkdir()
         return made
 
-    made = Lot(folder)
+    made = WorkerPlane(folder)
     yield made
     made.clear()
 
@@ -53,7 +53,7 @@ def plays(what: str, told: list[str]) -> Callable[[Path], AbstractContextManager
     return made
 
 
-def test_who_asks_by_the_same_name_shares_and_another_name_ends_it_first(alone: Lot) -> None:
+def test_who_asks_by_the_same_name_shares_and_another_name_ends_it_first(alone: WorkerPlane) -> None:
     told: list[str] = []
     taken = [alone.take(name, plays(name, told)) for name in ("a", "a", "b", "a")]
     alone.clear()
@@ -61,7 +61,7 @@ def test_who_asks_by_the_same_name_shares_and_another_name_ends_it_first(alone: 
     assert told == ["a begins", "a ends", "b begins", "b ends", "a begins", "a ends"]
 
 
-def test_what_fails_while_it_is_made_is_not_taken_for_there(alone: Lot) -> None:
+def test_what_fails_while_it_is_made_is_not_taken_for_there(alone: WorkerPlane) -> None:
     @contextmanager
     def broken(folder: Path) -> Iterator[str]:
         raise OSError(folder)
@@ -76,7 +76,7 @@ def test_what_fails_while_it_is_made_is_not_taken_for_there(alone: Lot) -> None:
     assert told == ["a begins"]
 
 
-def test_nothing_of_a_real_one_is_left_when_the_next_comes(alone: Lot) -> None:
+def test_nothing_of_a_real_one_is_left_when_the_next_comes(alone: WorkerPlane) -> None:
     """By etcd's own keys: the next has none but what a control plane has of itself; no process of the last lives."""
     last = alone.take("last", lambda folder: planes.plane(folder, **planes.ALONE))
     apply_crds(planes.tools(last), *sorted(CRD_FOLDERS[0].glob("nodefeature*.yaml")))
