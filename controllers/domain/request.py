@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 _SUFFIXES = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("0.001"), "": Decimal(1)}
 _SUFFIXES |= {letter: Decimal(10) ** (3 * at) for at, letter in enumerate("kMGTPE", start=1)}
 _SUFFIXES |= {f"{letter}i": Decimal(2) ** (10 * at) for at, letter in enumerate("KMGTPE", start=1)}
-# A quantity as apimachinery's resource.ParseQuantity reads it: a number, then a suffix or an exponent.
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPEKi]{0,2})", re.ASCII)
+# A quantity as apimachinery's resource.ParseQuantity reads it: a number, then a suffix or an exponent. No digit can be
+# matched in two ways, or a text of digits and one bad letter would take time with the square of its length.
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPEKi]{0,2})", re.ASCII)
 _DIGITS = 18  # Kubernetes' own limit is that of 64 bits
+LONGEST = 64
+"""Characters of a quantity: what a stranger sends to the webhook's port may be of megabytes."""
 
 
 def whole(quantity: str | int) -> int:
     """A Kubernetes quantity of things that cannot be divided; raises ValueError."""
+    if isinstance(quantity, str) and len(quantity) > LONGEST:
+        msg = f"{quantity[:LONGEST]!r}… is no quantity: {len(quantity)} characters, {LONGEST} are allowed"
+        raise ValueError(msg)
     value = Decimal(quantity) if isinstance(quantity, int) else _number(quantity)
     # The API server takes 1e300000 as it stands; to spell it out would hold the process for seconds.
     if not value.is_finite() or value.adjusted() > _DIGITS or value != value.to_integral_value() or value < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from controllers.api.kube import Pod, PodSpec
 from controllers.api.record import adapter
+from controllers.domain import request
 from controllers.domain.request import effective, pools_named, pools_of, whole
 
 R = "gpu.deckhouse.io/a"
@@ -104,6 +106,16 @@ NO_NUMBERS += ["1_0", "\uff11", "1km", "1ki", "1e", "1e300000"]  # Python would 
 def test_what_is_no_number_of_cards_is_refused_in_words(text: str | int) -> None:
     with pytest.raises(ValueError, match="not a whole number of cards"):
         whole(text)
+
+
+def test_a_quantity_of_megabytes_costs_nothing() -> None:
+    """A stranger at the webhook's port may send one; 16,000 digits and a bad letter once took four seconds."""
+    began = time.process_time()
+    with pytest.raises(ValueError, match="1000001 characters, 64 are allowed") as told:
+        whole("1" * 1_000_000 + "x")
+    assert len(str(told.value)) < 200
+    assert request._QUANTITY.fullmatch("1" * 100_000 + "x") is None
+    assert time.process_time() - began < 1.0
 
 
 @given(st.text(max_size=20))
