@@ -10,6 +10,8 @@ from controllers.api import names
 from controllers.api.meta import Condition, KubeObject, ObjectMeta, keeping
 from controllers.api.record import Atomic, Timestamp, map_list, record
 
+SLOTS_MAX = 64
+"""Slots that a card can have, however it is shared or divided; agents write them, so the API server bounds them."""
 DeviceState = Literal["Unassigned", "Reserved", "Assigned", "Faulted"]
 
 
@@ -33,7 +35,7 @@ class Reservation:
     """Namespace of the pod."""
     pod: Annotated[str, Field(max_length=254)]
     """Name of the pod, or its generateName followed by `*`."""
-    slots: Annotated[int, Field(ge=1)]
+    slots: Annotated[int, Field(ge=1, le=SLOTS_MAX)]
     """Slots of this card that are promised."""
     since: Timestamp
     """When the promise was made."""
@@ -51,7 +53,7 @@ class Published:
     """Pool under which the card is offered."""
     config_version: Annotated[str, Field(max_length=64)]
     """Hash of the settings that concern this card; changes only when this card's offer does."""
-    slots: Annotated[int, Field(ge=0)]
+    slots: Annotated[int, Field(ge=0, le=SLOTS_MAX)]
     """Slots offered."""
 
 
@@ -67,7 +69,7 @@ class Allocation:
     """Name of the pod."""
     container: Annotated[str, Field(max_length=63)]
     """Name of the container."""
-    slots: Annotated[int, Field(ge=1)]
+    slots: Annotated[int, Field(ge=1, le=SLOTS_MAX)]
     """Slots that the container holds."""
 
 

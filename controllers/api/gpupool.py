@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from controllers.api import names
+from controllers.api.gpudevice import SLOTS_MAX
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import Atomic, Timestamp, map_list, record, rules, schema_extra
 from controllers.api.selector import LabelSelector
@@ -113,7 +114,7 @@ class DeviceAssignment:
 class TimeSlice:
     """Sharing a card in turns."""
 
-    max_slices_per_device: Annotated[int, Field(ge=1, le=64)] = 8
+    max_slices_per_device: Annotated[int, Field(ge=1, le=SLOTS_MAX)] = 8
     """Pods that may share one card."""
 
 

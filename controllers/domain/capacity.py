@@ -15,10 +15,14 @@ LOW_SHARE = 0.1
 
 
 def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity:
-    """Add the nodes up. used + reserved + unavailable + available = total, or available = 0."""
-    total = used = reserved = unavailable = 0
+    """Add the nodes up. used + reserved + unavailable + available = total, but where a node holds more than it has.
+
+    What is too much on one node takes nothing from another: no pod can be placed across nodes.
+    """
+    total = used = reserved = unavailable = available = 0
     for node in nodes:
         used += node.overflow
+        available += node.free
         for card in node.cards:
             total += card.slots
             used += card.used
@@ -30,7 +34,7 @@ def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity
         used=used,
         reserved=reserved,
         unavailable=unavailable,
-        available=max(0, total - used - reserved - unavailable),
+        available=available,
     )
 
 

@@ -120,13 +120,27 @@ def named_devices(pod: Pod) -> tuple[str, ...]:
     return tuple(part for part in pod.metadata.annotations.get(names.DEVICES, "").split(",") if part)
 
 
-def reported(cards: Iterable[GPUDevice]) -> Counter[str]:
-    """Slots that kubelet has reported, by the uid of the pod."""
-    told: Counter[str] = Counter()
+def reported(cards: Iterable[GPUDevice]) -> Counter[tuple[str | None, str]]:
+    """Slots that kubelet has reported, by node and uid of the pod: no node speaks for another one's pods."""
+    told: Counter[tuple[str | None, str]] = Counter()
     for card in cards:
         for taken in card.status.allocations:
-            told[taken.pod_uid] += taken.slots
+            told[card.status.node_name, taken.pod_uid] += taken.slots
     return told
+
+
+def _given(cards: Iterable[GPUDevice], allocation: AllocationSpec) -> tuple[Counter[str], Counter[str]]:
+    """Slots that kubelet has given, by card and by the pod's uid: of no card more than it can have."""
+    used: Counter[str] = Counter()
+    told: Counter[str] = Counter()
+    for card in cards:
+        published = card.status.published
+        room = max(slots_under(card, allocation), published.slots if published is not None else 0)
+        for taken in card.status.allocations:
+            counted = min(taken.slots, room - used[card.name])
+            used[card.name] += counted
+            told[taken.pod_uid] += counted
+    return used, told
 
 
 def account(
@@ -148,8 +162,8 @@ def account(
     bound = [pod for pod in placed if pod.node == node_name and not pod.finished]
     requests = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in placed} - {None}
     sizes = {card.name: slots_of(card, allocation) for card in cards}
-    used = Counter({card.name: sum(taken.slots for taken in card.status.allocations) for card in cards})
-    told, overflow = reported(cards), 0
+    used, told = _given(cards, allocation)
+    overflow = 0
     for pod in sorted(bound, key=lambda pod: pod.key):
         lacking = units_of(pod, pool) - told[pod.metadata.uid]
         if lacking > 0:

@@ -48,13 +48,13 @@ class Fence:
 
 def fence(seen: ObservedPool, now: float) -> Fence:
     """The fence around a pool's cards."""
-    told = reported(seen.members)
+    told, pool = reported(seen.members), seen.pool.name
     return Fence(
         frozenset(
             pod.node
             for pod in seen.pods
             # Cards are reported one by one: a pod may hold one more than kubelet's report shows yet.
-            if pod.node and not pod.finished and told[pod.metadata.uid] < max(1, units_of(pod, seen.pool.name))
+            if pod.node and not pod.finished and told[pod.node, pod.metadata.uid] < max(1, units_of(pod, pool))
         ),
         now,
     )

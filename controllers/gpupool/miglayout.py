@@ -161,7 +161,7 @@ def _is_clear(seen: ObservedNode, device: GPUDevice, now: float) -> bool:
     pool = status.pool_ref.name if status.pool_ref is not None else None
     told = reported(d for d in seen.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool)
     return not any(
-        told[pod.metadata.uid] < max(1, units_of(pod, pool))
+        told[status.node_name, pod.metadata.uid] < max(1, units_of(pod, pool))
         for pod in around.pods
         if pool is not None and not pod.finished and pool in pools_of(pod)
     )

@@ -313,7 +313,7 @@ class World:
         """Cards of a node that bound pods were given, without pods of which kubelet has told all cards."""
         told = reported(self.devices.by(BY_NODE, node))  # card by card: some of a pod's may be told, and others not yet
         pods = (pod for pod in self.pods.by(BY_NODE, node) if not pod.finished)
-        return {card for pod in pods if told[pod.metadata.uid] < _needs(pod) for card in named_devices(pod)}
+        return {card for pod in pods if told[node, pod.metadata.uid] < _needs(pod) for card in named_devices(pod)}
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""

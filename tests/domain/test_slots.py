@@ -102,6 +102,22 @@ def test_the_parts_always_add_up(cards: list[Any], pods: list[Any]) -> None:
     assert 0 <= made.free <= max(0, total.total - total.used - total.reserved)
 
 
+def test_what_one_node_says_of_its_cards_takes_nothing_from_others() -> None:
+    """A stolen token may write what it likes of its own node's cards."""
+    liar = replace(card(0), status=replace(card(0).status, allocations=(taken("ghost", 64), taken("other", 64))))
+    honest = [replace(count([card(0), card(1)]), node="honest") for _ in range(2)]
+    total = capacity([count([liar]), *honest], AllocationSpec())
+
+    assert (total.total, total.used, total.available) == (5, 1, 4)
+
+
+def test_more_than_a_node_has_takes_nothing_from_others() -> None:
+    crowded = count([card(0)], [pod("u", "r", 3)])
+    total = capacity([crowded, replace(count([card(0)]), node="honest")], AllocationSpec())
+
+    assert (total.used, total.available) == (3, 1)
+
+
 def test_a_reservation_whose_card_went_to_another_pod_takes_the_next_card() -> None:
     """Kubelet chose the reserved card for somebody else: the promise still needs a slot of the node."""
     made = count([card(0, allocated="u", reserved="r"), card(1)])

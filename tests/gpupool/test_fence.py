@@ -91,6 +91,22 @@ def test_a_bound_pod_that_kubelet_has_not_reported_holds_the_card() -> None:
     assert pool_of(cluster) is None
 
 
+def test_no_node_speaks_for_the_pods_of_another() -> None:
+    cluster = pooled()
+    cluster.pod("p", "a", "r1", node="n1", phase="Pending")
+    cluster.node("n2", 1)
+    cluster.annotate(CARD.replace("n1", "n2"), "a")
+    cluster.settle()
+    cluster.allocate(CARD.replace("n1", "n2"))
+    with cluster.edit("GPUDevice", CARD.replace("n1", "n2")) as liar:
+        liar["status"]["allocations"][0]["podUID"] = cluster.objects["Pod", "default/p"]["metadata"]["uid"]
+    cluster.annotate(CARD, None)
+    cluster.settle()
+
+    devices = {device.name: device for device in cluster.all(resources.GPUDEVICE, GPUDevice)}
+    assert devices[CARD].status.pool_ref is not None
+
+
 def configured(cluster: Cluster) -> tuple[str, str]:
     """Reason and message."""
     (device,) = cluster.all(resources.GPUDEVICE, GPUDevice)
