@@ -1,7 +1,8 @@
 """What one sample adds to what was known of a card: new errors, heat, slowness. Pure.
 
-DCGM's gauge of the last error keeps its number for ever, so an error is news only where the number was another
-one before; the same error twice in a row cannot be told from one (NVIDIA/dcgm-exporter issues 190 and 500).
+DCGM's gauge of the last error keeps its number until DCGM's engine ends, so an error is news only where the number was
+another one before, or none; the same error twice in a row cannot be told from one (NVIDIA/dcgm-exporter issues 190
+and 500).
 """
 
 from __future__ import annotations
@@ -73,8 +74,7 @@ def hear(memory: Memory, sample: CardSample, limits: Limits, table: Table, now: 
     after = replace(
         _throttle(memory, sample, limits, table),
         since=now,
-        # Newer exporters show no number before a card's first error (dcgm-exporter issues 646 and 700).
-        gauge=(memory.gauge or frozenset()) if sample.xids is None else frozenset(sample.xids),
+        gauge=_gauge(memory, sample),
         last_xid=_last(memory, sample, new, critical),
         ecc_volatile=_known(sample.ecc_volatile, memory.ecc_volatile),
         ecc_aggregate=_known(sample.ecc_aggregate, memory.ecc_aggregate),
@@ -88,6 +88,14 @@ def hear(memory: Memory, sample: CardSample, limits: Limits, table: Table, now: 
     told = [xid for xid in new if xid not in critical and _told(xid, limits, table)]
     warnings = tuple(f"XID {xid} ({table.xid(xid).name}): {table.xid(xid).do}" for xid in told)
     return Signs(after, faults[0] if faults else None, warnings, clean)
+
+
+def _gauge(memory: Memory, sample: CardSample) -> frozenset[int]:
+    if sample.xids is not None:
+        return frozenset(sample.xids)
+    # Exporters from 4.5.2 on show none before the first error since DCGM's engine started (dcgm-exporter issue 700):
+    # where the card's other values are there it was started again, and the same number is news when it comes.
+    return frozenset() if sample.temperature is not None else memory.gauge or frozenset()
 
 
 def _new_xids(memory: Memory, sample: CardSample) -> list[int]:

@@ -47,8 +47,10 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
         "DCGM_EXPORTER_LISTEN": f":{EXPORTER_PORT}",
         "DCGM_EXPORTER_KUBERNETES": "true",
         "DCGM_EXPORTER_COLLECTORS": f"{collectors.FOLDER}/{collectors.FILE}",
+        # Milliseconds. It would measure each 30 s: then two of our readings in a row may be one of its.
+        "DCGM_EXPORTER_INTERVAL": str(round(1000 * settings.monitoring.scrape_period)),
         "NVIDIA_VISIBLE_DEVICES": "all",
-        # Root has what it may have without it, and a program that asks for more than that is not started.
+        # Root has what it may have without it, and one that asks for more is not started (exporters before 4.5).
         "NO_SETCAP": "true",
     }
     if settings.dcgm.enabled:

@@ -105,6 +105,25 @@ def test_after_a_restart_the_recorded_error_tells_what_is_new():
     assert Card().restart().scrape(seen(xids=(79,))).state == ("True", "CriticalXid")
 
 
+@pytest.mark.parametrize("xid", [74, *range(144, 152), 158, 167, 169])
+def test_a_broken_link_takes_its_card_out_whatever_its_generation(xid):
+    assert Card().scrape(seen(xids=(xid,))).state == ("True", "CriticalXid")
+
+
+def test_the_same_error_is_news_after_the_engine_was_started_again():
+    """Newer exporters then show no number, which is what a reboot of the node, the usual cure, comes to."""
+    card = Card(xids=None).scrape(seen(xids=(119,)))
+    assert card.state == ("True", "CriticalXid")
+    assert card.scrape(seen(xids=(119,)), times=30).state == ("False", "Recovered")
+    assert card.scrape(seen(xids=None)).restart().scrape(seen(xids=None)).state == ("False", "Recovered")
+    assert card.scrape(seen(xids=(119,))).state == ("True", "CriticalXid")
+
+
+def test_an_answer_without_a_cards_values_says_nothing_of_its_errors():
+    card = Card(xids=(79,)).scrape(CardSample("GPU-1", None))
+    assert card.scrape(seen(xids=(79,)), times=3).condition.status != "True"
+
+
 def test_the_gauge_beginning_anew_makes_the_same_error_news():
     card = Card(xids=(79,)).scrape(seen(xids=()))
     assert card.scrape(seen(xids=None)).scrape(seen(xids=())).state == ("False", "Healthy")
