@@ -17,7 +17,7 @@ LOW_SHARE = 0.1
 def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity:
     """Add the nodes up. used + reserved + unavailable + available = total, but where a node holds more than it has.
 
-    What is too much on one node takes nothing from another: no pod can be placed across nodes.
+    What is too much on one node takes nothing from another, whose slots can be had all the same.
     """
     total = used = reserved = unavailable = available = 0
     for node in nodes:

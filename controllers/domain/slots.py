@@ -129,10 +129,14 @@ def reported(cards: Iterable[GPUDevice]) -> Counter[tuple[str | None, str]]:
     return told
 
 
-def _given(cards: Iterable[GPUDevice], allocation: AllocationSpec) -> tuple[Counter[str], Counter[str]]:
-    """Slots that kubelet has given, by card and by the pod's uid: of no card more than it can have."""
+def _given(cards: Iterable[GPUDevice], allocation: AllocationSpec) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Slots that kubelet has given, by card and by the pod's uid: of no card more than it can have; and what is beyond.
+
+    That is by the pod's uid: where a pod is bound there it does hold the slot, and no card of ours has it.
+    """
     used: Counter[str] = Counter()
     told: Counter[str] = Counter()
+    beyond: Counter[str] = Counter()
     for card in cards:
         published = card.status.published
         room = max(slots_under(card, allocation), published.slots if published is not None else 0)
@@ -140,7 +144,8 @@ def _given(cards: Iterable[GPUDevice], allocation: AllocationSpec) -> tuple[Coun
             counted = min(taken.slots, room - used[card.name])
             used[card.name] += counted
             told[taken.pod_uid] += counted
-    return used, told
+            beyond[taken.pod_uid] += taken.slots - counted
+    return used, told, beyond
 
 
 def account(
@@ -162,12 +167,14 @@ def account(
     bound = [pod for pod in placed if pod.node == node_name and not pod.finished]
     requests = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in placed} - {None}
     sizes = {card.name: slots_of(card, allocation) for card in cards}
-    used, told = _given(cards, allocation)
+    used, told, beyond = _given(cards, allocation)
     overflow = 0
     for pod in sorted(bound, key=lambda pod: pod.key):
-        lacking = units_of(pod, pool) - told[pod.metadata.uid]
-        if lacking > 0:
-            overflow += _place(pod, lacking, cards, sizes, used)
+        lacking = max(0, units_of(pod, pool) - told[pod.metadata.uid])
+        cut = min(lacking, beyond[pod.metadata.uid])
+        overflow += cut
+        if lacking > cut:
+            overflow += _place(pod, lacking - cut, cards, sizes, used)
     reserved = {
         card.name: sum(r.slots for r in card.status.reservations if live(r, now) and r.request_id not in requests)
         for card in cards

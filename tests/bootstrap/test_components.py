@@ -16,6 +16,7 @@ import yaml
 from controllers.api import names, resources
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import components, operands
+from controllers.bootstrap.operands import monitoring
 from controllers.bootstrap.phases import PHASES
 from controllers.domain.agents import api_server
 from controllers.runtime.drift import covers
@@ -243,6 +244,13 @@ def file(path: Path, at: float) -> None:
 def environment(container: dict[str, Any]) -> dict[str, str]:
     """Variables with plain values."""
     return {one["name"]: one["value"] for one in container.get("env", ()) if "value" in one}
+
+
+@pytest.mark.parametrize(("period", "interval"), [("15s", "7500"), ("1m", "30000"), ("500ms", "250")])
+def test_the_exporter_measures_anew_between_two_readings(period: str, interval: str) -> None:
+    settings = parse_settings({"bootstrap": {"monitoring": {"scrapePeriod": period}}}).bootstrap
+    (container,) = monitoring.exporter("image", settings)["containers"]
+    assert environment(container)["DCGM_EXPORTER_INTERVAL"] == interval
 
 
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)

@@ -111,6 +111,17 @@ def test_what_one_node_says_of_its_cards_takes_nothing_from_others() -> None:
     assert (total.total, total.used, total.available) == (5, 1, 4)
 
 
+def test_what_kubelet_gave_beyond_a_card_is_not_looked_for_on_another() -> None:
+    """It would hide that the other is broken, and promise a slot that the scheduler does not have."""
+    crowded = replace(card(0), status=replace(card(0).status, allocations=(taken("u", 1), taken("v", 1))))
+    made = count([crowded, card(1, claimed=False), card(2)], [pod("u", "r"), pod("v", "s")])
+    total = capacity([made], AllocationSpec())
+
+    assert [c.used for c in made.cards] == [1, 0, 0]
+    assert (made.overflow, made.free) == (1, 0)
+    assert (total.used, total.unavailable, total.available) == (2, 1, 0)
+
+
 def test_more_than_a_node_has_takes_nothing_from_others() -> None:
     crowded = count([card(0)], [pod("u", "r", 3)])
     total = capacity([crowded, replace(count([card(0)]), node="honest")], AllocationSpec())

@@ -45,7 +45,7 @@ def text(
         lines.append(f"incomplete: {wanted - run} plans were not run")
     lines += outcomes.excess(every, chosen)
     lines.append(unjudged(every, chosen))
-    lines.append(f"{numbers[outcomes.ONCE]} failed one run of two and passed the other")
+    lines.append(f"{numbers[outcomes.ONCE]} failed one run of two and not the other")
     lines.append(f"{numbers[outcomes.FAILED]} failures")
     return "\n".join(lines)
 

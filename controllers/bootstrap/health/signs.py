@@ -90,12 +90,12 @@ def hear(memory: Memory, sample: CardSample, limits: Limits, table: Table, now: 
     return Signs(after, faults[0] if faults else None, warnings, clean)
 
 
-def _gauge(memory: Memory, sample: CardSample) -> frozenset[int]:
+def _gauge(memory: Memory, sample: CardSample) -> frozenset[int] | None:
     if sample.xids is not None:
         return frozenset(sample.xids)
     # Exporters from 4.5.2 on show none before the first error since DCGM's engine started (dcgm-exporter issue 700):
     # where the card's other values are there it was started again, and the same number is news when it comes.
-    return frozenset() if sample.temperature is not None else memory.gauge or frozenset()
+    return frozenset() if sample.temperature is not None else memory.gauge
 
 
 def _new_xids(memory: Memory, sample: CardSample) -> list[int]:

@@ -122,6 +122,8 @@ def test_the_same_error_is_news_after_the_engine_was_started_again():
 def test_an_answer_without_a_cards_values_says_nothing_of_its_errors():
     card = Card(xids=(79,)).scrape(CardSample("GPU-1", None))
     assert card.scrape(seen(xids=(79,)), times=3).condition.status != "True"
+    first = Card(temperature=None, xids=None, ecc_volatile=None, ecc_aggregate=None, remap_failed=None, throttle=None)
+    assert first.scrape(seen(xids=(79,)), times=3).condition.status != "True"  # it was there when we first looked
 
 
 def test_the_gauge_beginning_anew_makes_the_same_error_news():
