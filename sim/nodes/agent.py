@@ -38,9 +38,9 @@ WORKERS = 8
 
 async def wire(process: Process) -> None:
     """Wire the roles to the caches, and live."""
+    evaluator = Evaluator(await asyncio.to_thread(_evaluator_program))  # which may fail: nothing is open yet
     cluster = Cluster(process, load())
     identities = Identities(process.client)
-    evaluator = Evaluator(await asyncio.to_thread(_evaluator_program))
     writes = Writes(cluster, identities)
     roles = Roles(cluster, process.client, writes, evaluator)
     played = {
