@@ -85,6 +85,7 @@ async def _processes(plane: ControlPlane) -> frozenset[Use]:
         await coverage(plane, tools)
         await story.stranger()
         await story.events()
+        await story.switched_off()
     return frozenset(log.refresh())
 
 

@@ -20,6 +20,7 @@ import orjson
 
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
+from controllers.runtime.connections import ENDING
 from controllers.runtime.errors import ApiError, NotFound
 from sim import controlplane
 from sim.module.identities import kubeconfig_for
@@ -234,16 +235,21 @@ class Story:
         off = {"dcgmExporter": {"enabled": False}}
         await self.people.settings(**QUICK | {"bootstrap": QUICK["bootstrap"] | off})
 
+        exporter = {"labelSelector": f"{names.LABEL_COMPONENT}=dcgm-exporter"}
+        await self._gone(exporter, resources.DAEMONSET, resources.CONFIGMAP)
+        await self.people.settings(**QUICK)
+
+    async def _gone(self, query: dict[str, str], *of: resources.Resource) -> None:
+        """Wait until nothing that the selector means is left."""
+
         async def gone() -> bytes:
-            query = {"labelSelector": f"{names.LABEL_COMPONENT}=dcgm-exporter"}
-            for resource in (resources.DAEMONSET, resources.CONFIGMAP):
-                body = await self.client.request("GET", resource.path(names.NAMESPACE), query=query)
-                if orjson.loads(body)["items"]:
-                    raise ApiError(0, "", f"a {resource.kind} of the exporter is there")
+            for resource in of:
+                path = resource.path(names.NAMESPACE if resource.namespaced else None)
+                if found := orjson.loads(await self.client.request("GET", path, query=query))["items"]:
+                    raise ApiError(0, "", f"{resource.kind} {found[0]['metadata']['name']} is there")
             return b""
 
         await self.people.eventually(gone)
-        await self.people.settings(**QUICK)
 
     async def stranger(self) -> None:
         """A review for a namespace that the webhook has not heard of yet: it asks for it."""
@@ -255,7 +261,7 @@ class Story:
         wanted = [(names.WEBHOOK, "get", "namespaces")]
 
         async def ask() -> None:
-            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, **ENDING)) as session:
                 body = direct.review("chosen", namespace="not-heard-of")
                 assert direct.word(await direct.send(session, port, body)) != "Granted"
 
@@ -278,6 +284,10 @@ class Story:
             await self._told_anew(made)
 
         await self.log.shows(made, afresh, 120)
+
+    async def switched_off(self) -> None:
+        """The module has been disabled just before: what it made on nodes and for the cluster goes."""
+        await self._gone({"labelSelector": f"{names.LABEL_MODULE}={names.MODULE}"}, resources.RUNTIMECLASS)
 
     async def _told_anew(self, wanted: list[Wanted]) -> None:
         """Those who are missing are started anew, and get the time to lead: before that they tell nothing."""
