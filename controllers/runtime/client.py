@@ -1,11 +1,11 @@
 """The one way to the API server.
 
-kubernetes-asyncio reads kubeconfigs and in-cluster credentials and opens the TLS session;
-requests and answers are bytes, so that each kind is decoded once, into the fields used.
-A client lives as long as its process. Every call has a deadline, and raises the tree of
-`controllers.runtime.errors`. `fence`, when set, is asked before each write: a process that
-lost its lease must not write, however late it learns of it. It is asked once more when the
-body goes out: a process can be stopped, or wait for a connection, between the two.
+kubernetes-asyncio reads kubeconfigs and in-cluster credentials; requests and answers are
+bytes, so that each kind is decoded once, into the fields used. A client lives as long as
+its process. Every call has a deadline, and raises the tree of `controllers.runtime.errors`.
+`fence`, when set, is asked before each write: a process that lost its lease must not write,
+however late it learns of it. It is asked once more when the body goes out: a process can be
+stopped, or wait for a connection, between the two.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from yaml import YAMLError
 from yarl import URL
 
 from controllers.runtime import metrics
+from controllers.runtime.connections import connector
 from controllers.runtime.errors import Unreachable, from_answer, no_credentials
-from controllers.runtime.library import Configuration, RESTClientObject, config
+from controllers.runtime.library import Configuration, config
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -52,11 +53,10 @@ class Client:
         self._configuration = configuration
         self._base = str(configuration.host).rstrip("/")
         proxy = configuration.proxy or _environment_proxy(self._base)  # may fail: nothing is open yet
-        # The connector brings TLS; the session around it is ours, since the library's looks for
-        # ~/.netrc and for proxies in a thread, twice for each request: half of a request's cost.
-        library = RESTClientObject(configuration).pool_manager
+        # Not the library's session, which looks for ~/.netrc and for proxies in a thread, twice for each request: half
+        # of a request's cost. Nor its connector, which leaves connections open when it is closed.
         self._session = aiohttp.ClientSession(
-            connector=library.connector,
+            connector=connector(configuration),
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=proxy,
             # Ours are never compressed: the API server would spend more on it than a page takes to travel.
@@ -64,7 +64,6 @@ class Client:
             auto_decompress=False,
             response_class=Answer,
         )
-        library.detach()
         self._server_name: str | None = configuration.tls_server_name or None
         self.fence: Callable[[], None] | None = None
         self.timeout = REQUEST_TIMEOUT

@@ -1,4 +1,4 @@
-"""kubernetes-asyncio, as far as it is used: credentials, TLS session. The only module that imports it.
+"""kubernetes-asyncio, as far as it is used: credentials. The only module that imports it.
 
 Its packages import every model of the Kubernetes API when they are loaded: 960 modules, 38 MB
 in each of our processes and 0.2 s of each start. What is used needs none of them, so the two packages
@@ -41,11 +41,10 @@ def _prepare() -> None:
 _prepare()
 
 from kubernetes_asyncio import config  # noqa: E402
-from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: E402
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
 else:
     from kubernetes_asyncio.client.configuration import Configuration
 
-__all__ = ["Configuration", "RESTClientObject", "config"]
+__all__ = ["Configuration", "config"]

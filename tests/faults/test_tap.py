@@ -13,6 +13,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from controllers.runtime.connections import ENDING
 from tests.faults import plans
 from tests.faults.strikes import events, requests
 from tests.faults.strikes.strike import Strike
@@ -129,7 +130,7 @@ class Upstream:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
-            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, **ENDING)) as session:
                 await (await session.get(f"{tap.url}/api/v1/pods")).read()  # the connection is used from now on
                 await use(tap, session)
         finally:

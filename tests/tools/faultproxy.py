@@ -33,6 +33,7 @@ from aiohttp import web
 from yarl import URL
 
 from controllers.runtime.client import Answer
+from controllers.runtime.connections import ENDING
 
 if TYPE_CHECKING:
     from tests.tools.apiserver import Server
@@ -176,7 +177,7 @@ class FaultProxy:
 
     async def start(self) -> Self:
         """Listen on a free port of loopback."""
-        connector = aiohttp.TCPConnector(ssl=self._server.trust(), limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._server.trust(), limit=0, **ENDING)
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from controllers.runtime.connections import ENDING
 from tests.kit.pace import Stretch
 from tests.kit.waiting import PATIENCE, until
 from tests.webhook import direct
@@ -32,7 +33,7 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def session(api: Api, pair: list[Replica]) -> AsyncIterator[aiohttp.ClientSession]:
     """Trusts what the API server trusts."""
     del pair
-    connector = aiohttp.TCPConnector(ssl=await direct.trust(api), limit=200)
+    connector = aiohttp.TCPConnector(ssl=await direct.trust(api), limit=200, **ENDING)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=PATIENCE)) as made:
         yield made
 
