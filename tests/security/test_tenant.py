@@ -11,7 +11,7 @@ from controllers.api.resources import NODEFEATURE
 from tests.kit.manifests import manifest
 from tests.kit.reports import report
 from tests.security.someone import Someone
-from tests.templates.harness import FEATURES, GROUP, NAMESPACE, asking, pod
+from tests.templates.harness import FEATURES, GROUP, NAMESPACE, asking, eventually, pod
 
 if TYPE_CHECKING:
     from tests.templates import harness
@@ -91,6 +91,58 @@ def test_a_resize_brings_no_card_whatever_rights_one_has(tenant: Someone) -> Non
         assert "was not requested when the pod was created" in answer.message
     finally:
         tenant.delete(f"{TEAM}/pods/sneak?gracePeriodSeconds=0")
+
+
+def test_a_namespace_is_not_labelled_into_a_pool_whatever_rights_one_has(tenant: Someone) -> None:
+    """A Role in a namespace can hold the right to write that Namespace."""
+    admin, team = tenant.kube, TEAM
+    selectors = {"matchLabels": {"team": "ml"}, "matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    for name, access in (("labelled", {"namespaceSelector": selectors}), ("open", {})):
+        assert admin.create(f"{GROUP}/gpupools", made("GPUPool", name, spec={"access": access})).code == 201
+
+    def labelled(who: Someone | harness.Kube, where: str = "", **labels: str | None) -> harness.Answer:
+        return who.merge(f"{team}{where}?dryRun=All", {"metadata": {"labels": labels}})
+
+    try:
+        eventually(lambda: labelled(tenant, team="ml").code == 403, "the policy does not know the pool")
+        for key in ("team", "zone"):
+            answer = labelled(tenant, **{key: "ml"})
+            assert f"label {key} decides who may use GPUPool labelled, and jane may not write every" in answer.message
+        for where in ("/status", "/finalize"):
+            body = {**admin.get(team).body, "apiVersion": "v1", "kind": "Namespace"}
+            body["metadata"]["labels"] = {**body["metadata"]["labels"], "team": "ml"}
+            assert tenant.call("PUT", f"{team}{where}?dryRun=All", body).code == 403, where
+        assert labelled(tenant, other="x").code == 200
+        assert labelled(admin, team="ml").code == 200
+        assert admin.merge(f"{GROUP}/gpupools/labelled", {"spec": {"access": {"namespaceSelector": None}}}).code == 200
+        eventually(lambda: labelled(tenant, team="ml").code == 200, "the policy still goes by the pool's old selector")
+    finally:
+        for name in ("labelled", "open"):
+            admin.delete(f"{GROUP}/gpupools/{name}")
+
+
+def test_namespaces_are_written_while_the_modules_crds_are_gone(tenant: Someone) -> None:
+    """As at the end of an uninstallation; by a policy that fails closed nobody could write any namespace then."""
+    admin, name = tenant.kube, "gpu-control-plane-namespace-labels"
+    policies, bindings = (f"{HOOKS}/validatingadmission{kind}" for kind in ("policies", "policybindings"))
+    policy, binding = (admin.get(f"{path}/{name}").body["spec"] for path in (policies, bindings))
+    policy["paramKind"]["kind"] = "GPUPoolThatIsGone"
+    assert policy.pop("failurePolicy") == "Ignore"
+
+    def writes() -> set[int]:
+        labels = {"metadata": {"labels": {"any": "thing"}}}
+        return {who.merge(f"{TEAM}?dryRun=All", labels).code for who in (admin, tenant)}
+
+    try:
+        for path, spec in ((policies, policy), (bindings, {**binding, "policyName": "gone"})):
+            assert admin.create(path, {"metadata": {"name": "gone"}, "spec": spec}).code == 201
+        eventually(lambda: writes() == {422}, "a policy that fails closed refuses nobody without its CRD")
+        assert admin.merge(f"{policies}/gone", {"spec": {"failurePolicy": "Ignore"}}).code == 200
+        eventually(lambda: writes() == {200}, "a policy that fails open refuses without its CRD")
+    finally:
+        admin.delete(f"{bindings}/gone")
+        admin.delete(f"{policies}/gone")
+    eventually(lambda: writes() == {200}, "a policy that is gone refuses")
 
 
 def test_another_pods_marks_are_refused_whatever_rights_one_has(tenant: Someone) -> None:
