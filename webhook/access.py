@@ -1,8 +1,9 @@
 """Who may use a pool (design §6): the union of its lists and of RBAC's verb `use`. Pure.
 
 All lists empty means every namespace, and RBAC is not asked. Groups count only for what a person creates: a pod
-that a controller makes carries the controller's identity, and its groups say nothing about whose pod it is. RBAC is
-asked about the pod's ServiceAccount and about whoever creates the pod; the answers are brought here (`webhook.grants`).
+that a controller makes carries the controller's identity, and neither its groups nor its rights say whose pod it is:
+one with the rights of an administrator would open every pool to whoever has it make pods. RBAC is asked about the
+pod's ServiceAccount and about a person who creates the pod; the answers are brought here (`webhook.grants`).
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.domain.selectors import matches
 from controllers.domain.wording import listed
+from webhook.records import UserInfo
 from webhook.validate import short
 from webhook.verdict import Denied
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import Access, GPUPool
     from controllers.api.kube import Namespace
-    from webhook.records import UserInfo
 
 VERB: Final = "use"
 SYSTEM: Final = "system:"
 """The head of names that Kubernetes keeps for its components and ServiceAccounts."""
+
+GROUPS_KEPT: Final = 64
+"""Of a person whom RBAC grants a pool, so many groups are remembered with the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +105,25 @@ def judge(
 
 
 def subjects(namespace: str, account: str, user: UserInfo | None = None) -> tuple[Subject, ...]:
-    """About whom RBAC is asked: the pod's ServiceAccount, and whoever creates the pod."""
+    """About whom RBAC is asked: the pod's ServiceAccount, and a person who creates the pod."""
     name = f"{SYSTEM}serviceaccount:{namespace}:{account or 'default'}"
     groups = (f"{SYSTEM}serviceaccounts", f"{SYSTEM}serviceaccounts:{namespace}", f"{SYSTEM}authenticated")
     own = Subject(name, groups)
-    if user is None or user.username in ("", name):
-        return (own,)
-    return own, Subject(user.username, user.groups)
+    return (own, Subject(user.username, user.groups)) if user is not None and is_person(user) else (own,)
+
+
+def vouching(
+    pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None, use: Use
+) -> UserInfo | None:
+    """Whom the access of an allowed pod rests on, with the groups that count; None where it rests on the pod alone."""
+    access = pool.spec.access
+    if access is None or user is None or by_lists(pool, namespace=namespace, labels=labels, account=account):
+        return None
+    if is_person(user) and (member := set(user.groups).intersection(access.dex_groups)):
+        return UserInfo(username=user.username, groups=tuple(sorted(member)))
+    if use.by != user.username:
+        return None
+    return UserInfo(username=user.username, groups=user.groups[:GROUPS_KEPT])
 
 
 def is_person(user: UserInfo | None) -> bool:

@@ -154,9 +154,9 @@ class Admission:
         with began.stopped():
             await self._know_namespace(pool, request.namespace)
             labels = self._stores.namespaces.get(request.namespace)
-            if access.by_lists(pool, namespace=request.namespace, labels=labels, account=account, user=user):
-                return access.NOT_ASKED
-            return await self._grants.use(pool.name, access.subjects(request.namespace, account, user))
+            return await self._grants.beyond_lists(
+                pool, namespace=request.namespace, labels=labels, account=account, user=user
+            )
 
     async def _know_namespace(self, pool: GPUPool, namespace: str) -> None:
         """Read a namespace whose labels decide and which was made a moment ago."""

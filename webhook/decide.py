@@ -92,6 +92,14 @@ def decide(
         runtime_class=view.settings.admission.runtime_class_name,
         spread_over=rules.topology_key if rules.strategy == "Spread" else None,
         added_affinity=added_affinity,
+        person=access.vouching(
+            pool,
+            namespace=request.namespace,
+            labels=view.namespace,
+            account=spec.service_account_name,
+            user=request.user,
+            use=use,
+        ),
     )
     return Granted(ask, request_id, placement, patch)
 

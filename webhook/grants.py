@@ -22,12 +22,15 @@ from controllers.api import names
 from controllers.api.resources import GPUPOOL, Resource
 from controllers.runtime.errors import ApiError, RuntimeFault
 from webhook import metrics
-from webhook.access import VERB, Subject, Use
+from webhook.access import NOT_ASKED, VERB, Subject, Use, by_lists, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from controllers.api.gpupool import GPUPool
+    from controllers.api.kube import Namespace
     from controllers.runtime.client import Client
+    from webhook.records import UserInfo
 
 log = structlog.get_logger()
 REVIEW: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
@@ -69,6 +72,14 @@ class Grants:
             by = next((s.user for s, answer in known.items() if answer is not None and answer.allowed), "")
         failure = next((answer.failure for answer in known.values() if answer is not None and answer.failure), "")
         return Use(by, tuple(subject.user for subject in subjects), failure)
+
+    async def beyond_lists(
+        self, pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None = None
+    ) -> Use:
+        """What RBAC says of a pod's use of a pool whose lists do not allow it; not asked where they do."""
+        if by_lists(pool, namespace=namespace, labels=labels, account=account, user=user):
+            return NOT_ASKED
+        return await self.use(pool.name, subjects(namespace, account, user))
 
     def _known(self, key: bytes) -> _Answer | None:
         answer = self._answers.get(key)

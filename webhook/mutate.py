@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from controllers.api import names
 from controllers.api.record import to_json
 from webhook import affinity
@@ -17,9 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controllers.api.gpupool import Taint, Toleration
+    from webhook.records import UserInfo
 
 Patch = tuple[dict[str, Any], ...]
-MARKS = (("labels", names.LABEL_POOL), ("annotations", names.REQUEST_ID), ("annotations", names.DEVICES))
+MARKS = (
+    ("labels", names.LABEL_POOL),
+    *(("annotations", key) for key in (names.REQUEST_ID, names.DEVICES, names.REQUESTED_BY)),
+)
 
 
 def admitted(
@@ -33,10 +39,12 @@ def admitted(
     runtime_class: str | None,
     spread_over: str | None = None,
     added_affinity: Mapping[str, Any] | None = None,
+    person: UserInfo | None = None,
 ) -> Patch:
     """The patch for a pod that gets cards.
 
     `spread_over`: the node label over which the pool spreads. `added_affinity`: what the pool adds to the pod's own.
+    `person`: on whose groups or rights its access rests, None where on its own.
     """
     spec = raw.get("spec") or {}
     wanted: dict[str, Any] = {"affinity": affinity.merged(spec, pool=pool, node=node, added=added_affinity or {})}
@@ -50,15 +58,23 @@ def admitted(
         "labels": {names.LABEL_POOL: pool},
         "annotations": {names.REQUEST_ID: request_id, names.DEVICES: devices},
     }
-    return overlay(raw, {"metadata": marks, "spec": wanted})
+    if person is not None:
+        marks["annotations"][names.REQUESTED_BY] = orjson.dumps(to_json(person)).decode()
+    set_here = {(field, key) for field, entries in marks.items() for key in entries}
+    return (*_without(raw, set(MARKS) - set_here), *overlay(raw, {"metadata": marks, "spec": wanted}))
 
 
 def unmarked(raw: Mapping[str, Any]) -> Patch:
     """The patch for a pod that reserves nothing: it must not carry the marks of one that does."""
+    return _without(raw, MARKS)
+
+
+def _without(raw: Mapping[str, Any], marks: Iterable[tuple[str, str]]) -> Patch:
+    """Operations after which the pod has none of these labels and annotations."""
     metadata = raw.get("metadata") or {}
     return tuple(
         {"op": "remove", "path": pointer("metadata", field, key)}
-        for field, key in MARKS
+        for field, key in marks
         if key in (metadata.get(field) or {})
     )
 

@@ -27,6 +27,7 @@ _MEANING: Final[dict[str, tuple[int, str]]] = {
     names.MIXED_POOL_REQUEST: (UNPROCESSABLE, "Invalid"),
     INVALID: (UNPROCESSABLE, "Invalid"),
     names.ACCESS_DENIED: (FORBIDDEN, "Forbidden"),
+    names.NOT_RESERVED: (FORBIDDEN, "Forbidden"),
     names.POOL_IN_MAINTENANCE: (FORBIDDEN, "Forbidden"),
     names.POOL_MISCONFIGURED: (FORBIDDEN, "Forbidden"),
     names.INSUFFICIENT_CAPACITY: (FORBIDDEN, "Forbidden"),

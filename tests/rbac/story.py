@@ -101,7 +101,7 @@ class Story:
     async def pools_and_pods(self) -> None:
         """A pool of one card; a pod in, one refused, one whose namespace is not listed; and the pool's end.
 
-        SubjectAccessReview; a taint; the finalizer; operands made and deleted; labels of nodes.
+        SubjectAccessReview; a tenant's Binding; a taint; the finalizer; operands made and deleted; labels of nodes.
         """
         people, card = self.people, self.cards(NODE)[0]
         await people.namespace(TEAM)
@@ -115,9 +115,21 @@ class Story:
         assert "InsufficientCapacity" in await people.refused("stranger", "default", "first")
         with suppress(ApiError):
             await people.annotate(self.cards(NODE)[1], "nowhere")  # refused, once the quorum has been asked
+        for namespace in (TEAM, "team-2"):
+            await self._binds(namespace)
         await people.remove(resources.POD, "runs", TEAM)
         await people.settled("first", (1, 0, 0, 1))
         await people.retire("first")
+
+    async def _binds(self, namespace: str) -> None:
+        """A tenant binds a pod, which is read then: does it ask for cards?"""
+        with suppress(ApiError):
+            await self.people.namespace(namespace)
+        async with self.people.tenant(namespace) as tenant:
+            await tenant.pod("plain", namespace, None, schedulerName="nobody")
+            binding = {"metadata": {"name": "plain"}, "target": {"kind": "Node", "name": NODE}}
+            await tenant.client.request("POST", resources.POD.path(namespace, "plain", "binding"), body=binding)
+            await tenant.remove(resources.POD, "plain", namespace)
 
     async def modes(self) -> None:
         """A card is shared, divided, and whole again; an annotation without a pool goes in the end."""

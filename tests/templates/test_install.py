@@ -126,8 +126,8 @@ def test_only_what_can_be_refused_waits_for_us(chart: list[dict[str, Any]]) -> N
     (validating,) = of_kind(chart, "ValidatingWebhookConfiguration")
     webhooks = {webhook["name"]: webhook for webhook in validating["webhooks"]}
     failing = {name for name, webhook in webhooks.items() if webhook["failurePolicy"] == "Fail"}
-    assert failing == {"gpudevices.gpu.deckhouse.io", "gpupools.gpu.deckhouse.io"}
-    assert len(webhooks) == 7
+    assert failing == {f"{what}.gpu.deckhouse.io" for what in ("gpudevices", "gpupools", "pod-gates", "bindings")}
+    assert len(webhooks) == 9
     for name, webhook in webhooks.items():
         assert (webhook["sideEffects"], webhook["timeoutSeconds"]) == ("None", 5), name
         assert "caBundle" not in webhook["clientConfig"], name

@@ -18,8 +18,10 @@ PODS = "/api/v1/namespaces/default/pods"
 REQUEST = "gpu.deckhouse.io/request-id"
 MARKS = {
     "labels": {"gpu.deckhouse.io/pool": "a"},
-    "annotations": {"gpu.deckhouse.io/request-id": "r", "gpu.deckhouse.io/devices": "d"},
-}
+    "annotations": {
+        "gpu.deckhouse.io/request-id": "r", "gpu.deckhouse.io/devices": "d", "gpu.deckhouse.io/requested-by": "{}",
+    },
+}  # fmt: skip
 
 
 def container(**parts: Any) -> dict[str, Any]:
@@ -93,6 +95,7 @@ MARKED = {
     "empty label": {"labels": {"gpu.deckhouse.io/pool": ""}},
     "request-id": {"annotations": {"gpu.deckhouse.io/request-id": "r"}},
     "devices": {"annotations": {"gpu.deckhouse.io/devices": "d"}},
+    "requested-by": {"annotations": {"gpu.deckhouse.io/requested-by": "{}"}},
 }
 
 
@@ -131,6 +134,7 @@ def marked(kube: harness.Kube) -> Iterator[harness.Kube]:
     """A pod `g` as the webhook leaves it; made while no webhook is configured."""
     with without_webhook(kube):
         body = pod("g", marks=True, containers=[container(resources=asking())])
+        body["metadata"] |= MARKS
         assert kube.create(PODS, body).code == 201
         yield kube
         kube.delete(f"{PODS}/g?gracePeriodSeconds=0")

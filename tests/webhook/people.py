@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from controllers.runtime.errors import AlreadyExists
+from controllers.runtime.errors import AlreadyExists, ApiError
+from tests.kit.waiting import until
 from tests.webhook.plane import Api, Plane
 
 if TYPE_CHECKING:
@@ -42,6 +43,31 @@ async def _may_edit(admin: Api) -> None:
         )
     except AlreadyExists:
         return
+
+
+@asynccontextmanager
+async def owning(plane: Plane, namespace: str) -> AsyncIterator[Api]:
+    """Requests of somebody who may do everything in one namespace, and nothing outside it."""
+    user, client = f"owner-{namespace}", await Client.connect(plane.control.kubeconfig, user_agent="test")
+    try:
+        rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"}
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+        bound = {"metadata": {"name": "owner"}, "roleRef": role, "subjects": [subject]}
+        for plural, body in (("roles", {"metadata": {"name": "owner"}, "rules": [rule]}), ("rolebindings", bound)):
+            await Api(client).create(f"{RBAC}/namespaces/{namespace}/{plural}", body)
+        client._session.headers["Impersonate-User"] = user
+        owner = Api(client)
+
+        async def heard() -> bool:
+            with suppress(ApiError):
+                return bool(await owner.get(f"/api/v1/namespaces/{namespace}/pods"))
+            return False
+
+        await until(heard, f"the rights of {user}")
+        yield owner
+    finally:
+        await client.close()
 
 
 async def may_use(admin: Api, name: str, pool: str, subject: dict[str, Any]) -> None:

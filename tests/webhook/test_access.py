@@ -71,12 +71,41 @@ def test_an_open_pool_is_open_whatever_rbac_says() -> None:
     assert judged({}, use=Use(asked=(RUNNER,))) == ""
 
 
-def test_rbac_is_asked_about_the_pods_account_and_its_creator() -> None:
+def test_rbac_is_asked_about_the_pods_account_and_a_person_who_creates_it() -> None:
     groups = ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated")
     assert access.subjects("team", "runner", JANE) == (Subject(RUNNER, groups), Subject("jane", JANE.groups))
     assert access.subjects("team", "", None) == (Subject("system:serviceaccount:team:default", groups),)
     itself = UserInfo(username=RUNNER, groups=groups)
     assert access.subjects("team", "runner", itself) == (Subject(RUNNER, groups),)
+    # With the rights of an administrator a controller would open every pool to whoever has it make pods.
+    for other in (REPLICA_SET, UserInfo(username="system:serviceaccount:argo:argocd", groups=("system:masters",))):
+        assert access.subjects("team", "runner", other) == (Subject(RUNNER, groups),)
+
+
+VOUCHING: dict[str, tuple[dict[str, Any], UserInfo | None, Use, UserInfo | None]] = {
+    "an open pool": ({}, JANE, NOT_ASKED, None),
+    "the namespace may": ({"namespaces": ["team"], "dexGroups": ["ml"]}, JANE, NOT_ASKED, None),
+    "the pod's account may": ({"namespaces": ["x"]}, JANE, Use(by=RUNNER), None),
+    "a group": ({"dexGroups": ["ml"]}, JANE, NOT_ASKED, UserInfo(username="jane", groups=("ml",))),
+    "RBAC": ({"namespaces": ["x"]}, JANE, Use(by="jane"), JANE),
+    "a controller": ({"dexGroups": ["ml"]}, REPLICA_SET, Use(by=RUNNER), None),
+    "nobody is known": ({"dexGroups": ["ml"]}, None, NOT_ASKED, None),
+}
+
+
+@pytest.mark.parametrize(("lists", "user", "use", "expected"), VOUCHING.values(), ids=VOUCHING.keys())
+def test_a_pods_access_rests_on_a_person_where_nothing_else_allows_it(
+    lists: dict[str, Any], user: UserInfo | None, use: Use, expected: UserInfo | None
+) -> None:
+    parts: dict[str, Any] = {"namespace": "team", "labels": namespace("team"), "account": "runner", "use": use}
+    assert access.vouching(world.pool(access=lists), user=user, **parts) == expected
+
+
+def test_of_a_person_whom_rbac_allows_some_groups_are_remembered() -> None:
+    many = UserInfo(username="jane", groups=tuple(f"group-{n}" for n in range(1000)))
+    parts: dict[str, Any] = {"namespace": "team", "labels": None, "account": "", "use": Use(by="jane")}
+    found = access.vouching(world.pool(access={"namespaces": ["x"]}), user=many, **parts)
+    assert found == UserInfo(username="jane", groups=many.groups[: access.GROUPS_KEPT])
 
 
 class Authorizer:

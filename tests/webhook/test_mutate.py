@@ -14,7 +14,7 @@ from controllers.domain.fits import Wants, fits
 from tests.webhook import world
 from webhook import mutate
 from webhook.affinity import PREFERRED, REQUIRED
-from webhook.records import AskingSpec
+from webhook.records import AskingSpec, UserInfo
 
 POOL_LABEL = {"key": names.pool_node_label("a"), "operator": "Exists"}
 HERE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
@@ -67,6 +67,16 @@ def test_keys_that_a_pod_brings_are_overwritten_and_others_kept() -> None:
     assert made["metadata"]["labels"] == {names.LABEL_POOL: "a", "app": "x"}
     assert made["metadata"]["annotations"] == {names.REQUEST_ID: "r1", names.DEVICES: "d1,d2", "a/b~c": "y"}
     assert made["spec"]["runtimeClassName"] == "own"
+
+
+def test_a_person_is_noted_where_the_access_rests_on_one_and_none_is_brought() -> None:
+    brought = {"metadata": {"annotations": {names.REQUESTED_BY: '{"username":"eve"}', "a": "b"}}, "spec": {}}
+    assert names.REQUESTED_BY not in patched(brought)["metadata"]["annotations"]
+    jane = UserInfo(username="jane", groups=("ml",))
+    for raw in (brought, {"metadata": {}, "spec": {}}):
+        made = patched(raw, person=jane)["metadata"]["annotations"]
+        assert made[names.REQUESTED_BY] == '{"username":"jane","groups":["ml"]}'
+    assert world.apply_patch(brought, mutate.unmarked(brought))["metadata"]["annotations"] == {"a": "b"}
 
 
 def test_the_pool_is_anded_into_every_term() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from controllers.api import names
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from controllers.runtime.errors import NotFound, Unreachable
-from tests.kit.objects import allocation
+from tests.kit.objects import allocation, reservation
 from tests.webhook import world
 from tests.webhook.test_review import NOT_REVIEWS, json_values
 from webhook.access import Use
+from webhook.grants import Grants
 from webhook.objects.answer import Objects
 from webhook.objects.read import KINDS, ObjectReview, parse
 from webhook.review import Foreign, NotAReview, Unreadable
@@ -30,7 +32,7 @@ RESOURCES = {
     "GPUDevice": ("gpu.deckhouse.io", "gpudevices"), "GPUPool": ("gpu.deckhouse.io", "gpupools"),
     "ModuleConfig": ("deckhouse.io", "moduleconfigs"), "Deployment": ("apps", "deployments"),
     "StatefulSet": ("apps", "statefulsets"), "DaemonSet": ("apps", "daemonsets"), "Job": ("batch", "jobs"),
-    "CronJob": ("batch", "cronjobs"),
+    "CronJob": ("batch", "cronjobs"), "Pod": ("", "pods"), "Binding": ("", "bindings"),
 }  # fmt: skip
 
 
@@ -49,8 +51,11 @@ class NoApi:
         raise self.error(404, "NotFound", path) if self.error is NotFound else self.error(path)
 
 
-class NoRbac:
+class NoRbac(Grants):
     """RBAC grants nothing."""
+
+    def __init__(self) -> None:
+        pass
 
     async def use(self, _pool: str, subjects: Any) -> Use:
         return Use("", tuple(subject.user for subject in subjects))
@@ -67,8 +72,7 @@ def objects(client: Any = None, *, synced: bool = True) -> Objects:
     caches.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, allocations=[serving]))
     caches.devices.saw(world.device("n1", 2, pool=None, hardware={"pci": PCI}))
     caches.devices.synced = synced
-    rbac: Any = NoRbac()
-    return Objects(client or NoApi(), caches, rbac, Settings)
+    return Objects(client or NoApi(), caches, NoRbac(), Settings)
 
 
 OBJECTS = objects()
@@ -167,7 +171,7 @@ def test_deleting_a_pool_says_who_keeps_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [k for k in KINDS if k in RESOURCES and k not in {"GPUDevice", "GPUPool", "ModuleConfig"}]
+    "kind", [k for k in KINDS if k not in {"GPUDevice", "GPUPool", "ModuleConfig", "Pod", "Binding"}]
 )
 def test_a_workload(kind: str) -> None:
     def told(pool: str, **spec: Any) -> list[str]:
@@ -182,16 +186,83 @@ def test_a_workload(kind: str) -> None:
     assert "MixedPoolRequest" in told("a", containers=both)[0]
 
 
+# --- pods that were admitted ------------------------------------------------------------------------
+
+GATED = {"schedulingGates": [{"name": "example.com/one"}, {"name": "example.com/two"}]}
+ONE_GATE = {"schedulingGates": GATED["schedulingGates"][:1]}
+
+
+@pytest.mark.parametrize(
+    ("pool", "left", "word"),
+    [
+        ("a", {}, ""),
+        ("closed", {}, names.ACCESS_DENIED),
+        ("closed", ONE_GATE, ""),
+        ("nowhere", {}, ""),
+    ],
+    ids=["allowed", "closed meanwhile", "not the last gate", "the pool is gone"],
+)
+def test_a_gate_that_goes(pool: str, left: dict[str, Any], word: str) -> None:
+    assert word_of(send(review("Pod", world.pod(pool=pool, **left), world.pod(pool=pool, **GATED)))) == word
+
+
+def test_what_a_person_brought_is_read_from_the_pod_and_nonsense_there_counts_for_nobody() -> None:
+    to = objects()
+    to._stores.pools.saw(world.pool("closed", access={"dexGroups": ["ml"]}))
+
+    def goes(noted: str) -> str:
+        meta = {"annotations": {names.REQUESTED_BY: noted}}
+        return word_of(send(review("Pod", world.pod(pool="closed", meta=meta), world.pod(pool="closed", **GATED)), to))
+
+    assert goes('{"username":"jane","groups":["ml"]}') == ""
+    for nobody in ('{"username":"jane","groups":["web"]}', '{"username":"system:node:n1","groups":["ml"]}', "[", "{}"):
+        assert goes(nobody) == names.ACCESS_DENIED, nobody
+
+
+def bound(to: Objects, node: str) -> dict[str, Any]:
+    return send(review("Binding", {"metadata": {"name": "p"}, "target": {"name": node}}), to)
+
+
+class OnePod(NoApi):
+    """An API server that has one pod."""
+
+    def __init__(self, pod: dict[str, Any]) -> None:
+        super().__init__()
+        self.pod = pod
+
+    async def request(self, method: str, path: str, **rest: Any) -> bytes:
+        return orjson.dumps(self.pod) if path.endswith("/pods/p") else await super().request(method, path, **rest)
+
+
+def test_a_pod_is_bound_where_something_is_reserved_for_it_now() -> None:
+    admitted = world.pod(meta={"annotations": {names.REQUEST_ID: "r1"}})
+    to = objects(OnePod(admitted))
+    promised = {"reservations": [reservation("r1", until=time.time() + 60)], "hardware": {"pci": PCI}}
+    to._stores.devices.saw(world.device("n1", 3, **promised))
+    assert word_of(bound(to, "n1")) == ""
+    assert "its cards are reserved on node n1." in bound(to, "n2")["status"]["message"]
+    promised["reservations"] = [reservation("r1", until=time.time() - 1)]
+    to._stores.devices.saw(world.device("n1", 3, **promised))
+    assert "no card is reserved for it now." in bound(to, "n1")["status"]["message"]
+    assert word_of(bound(objects(OnePod(world.pod(0))), "n2")) == ""
+
+
+def test_a_pod_that_cannot_be_read_is_not_bound_and_one_that_is_not_there_is_no_matter() -> None:
+    response = bound(objects(NoApi(Unreachable)), "n1")
+    assert (response["allowed"], response["status"]["code"]) == (False, 503)
+    assert bound(objects(), "n1")["allowed"]
+
+
 def test_every_word_and_every_webhook_has_its_row() -> None:
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs" / "validation.md").read_text()
     template = (root / "templates" / "gpu-admission-webhook" / "validating.yaml").read_text()
     words = {
         names.UNKNOWN_POOL, names.DEVICE_NOT_IN_SELECTOR, names.DEVICE_BUSY, names.DEVICE_NOT_READY,
-        names.IMMUTABLE_FIELD, names.NAME_TOO_LONG, names.INVALID_MIG_PROFILE,
+        names.IMMUTABLE_FIELD, names.NAME_TOO_LONG, names.INVALID_MIG_PROFILE, names.NOT_RESERVED,
     }  # fmt: skip
     webhooks = set(re.findall(r"^- name: (\S+\.gpu\.deckhouse\.io)$", template, re.MULTILINE))
-    assert len(webhooks) == 5
+    assert len(webhooks) == 7
     webhooks |= {"workloads.gpu.deckhouse.io", "cronjobs.gpu.deckhouse.io"}
     policies = {f"gpu-control-plane-{path.stem}" for path in (root / "templates" / "policies").glob("*.yaml")}
     for name in words | webhooks | policies:

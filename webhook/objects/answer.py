@@ -1,4 +1,4 @@
-"""One review of a card, pool, settings or workload from its bytes to its answer.
+"""One review of a card, pool, settings, workload or admitted pod from its bytes to its answer.
 
 Everything comes from the caches of this process but what would make a refusal wrong when it is old: before a refusal a
 pool is read anew, and whether a node is ReadyForPooling, which is in no cache here, is read from its inventory.
@@ -24,9 +24,10 @@ from controllers.api.settings import ModuleConfig
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import access, metrics, review
 from webhook.objects import device, pool, settings, workload
+from webhook.objects.admitted import AdmittedPods
 from webhook.objects.holders import holders
-from webhook.objects.judged import PASSED, Judged, warned
-from webhook.objects.read import CronJob, ObjectReview, Workload, parse
+from webhook.objects.judged import PASSED, READ_TIMEOUT, Judged, warned
+from webhook.objects.read import AdmittedPod, Binding, CronJob, ObjectReview, Workload, parse
 from webhook.verdict import FAULT, NOT_READY, Denied
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from webhook.snapshot import Stores
 
 log = structlog.get_logger()
-READ_TIMEOUT = 1.0
-"""Seconds for one read; the review has `server.DEADLINE`."""
 AT_ONCE = 4
 """Nodes whose cards are looked at before others have their turn: a millisecond."""
 EARLY: Final = Denied(NOT_READY, "the webhook has just started and does not know the pools yet. Try again.")
@@ -52,6 +51,7 @@ class Objects:
     def __init__(self, client: Client, stores: Stores, grants: Grants, settings: Callable[[], Settings]) -> None:
         """Prepare; `stores` have the indexes that the snapshot keeps."""
         self._client, self._stores, self._grants, self._settings = client, stores, grants, settings
+        self._admitted = AdmittedPods(client, stores, grants, self._read_pool)
 
     async def answer(self, body: bytes, deadline: float) -> bytes:
         """The answer to a review, within `deadline` seconds; raises NotAReview."""
@@ -80,6 +80,8 @@ class Objects:
             return settings.judge(seen.new)
         if not self._stores.synced:
             return Judged(EARLY)
+        if isinstance(seen.new, AdmittedPod | Binding):
+            return await self._admitted.judge(seen.namespace, seen.new)
         return await self._judge_by_caches(seen)
 
     async def _judge_by_caches(self, seen: ObjectReview) -> Judged:
@@ -190,10 +192,11 @@ class Objects:
         if named is not None and stores.pools.get(named) is None:
             await self._read_pool(named)
         found = stores.pools.get(named) if named is not None else None
-        labels, account = stores.namespaces.get(seen.namespace), spec.service_account_name
-        use = access.NOT_ASKED
-        if found is not None and not access.by_lists(found, namespace=seen.namespace, labels=labels, account=account):
-            use = await self._grants.use(found.name, access.subjects(seen.namespace, account))
+        labels, use = stores.namespaces.get(seen.namespace), access.NOT_ASKED
+        if found is not None:
+            use = await self._grants.beyond_lists(
+                found, namespace=seen.namespace, labels=labels, account=spec.service_account_name
+            )
         return workload.judge(
             seen.kind,
             spec,

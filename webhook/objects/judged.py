@@ -1,4 +1,4 @@
-"""What can be said about an object. Pure data."""
+"""What can be said about an object, and for how long may be asked. Pure data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from webhook.verdict import Denied
 
+READ_TIMEOUT = 1.0
+"""Seconds for one read; the review has `server.DEADLINE`."""
 WARNING_MAX = 1000
 """Characters of a warning; the API server cuts them when they are more than 4,096 together."""
 

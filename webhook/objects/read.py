@@ -1,4 +1,4 @@
-"""Reviews of objects other than pods: bytes in, a typed review out. Pure.
+"""Reviews of all but the creation of pods: bytes in, a typed review out. Pure.
 
 The same three outcomes as for pods: without a uid it is `NotAReview`, what makes no sense is
 `Unreadable`, a kind that nobody here judges is `Foreign`. So is what is only told and cannot be
@@ -8,16 +8,17 @@ read: an object that was stored under another version of the CRD can be mended a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
-from controllers.api.meta import KubeObject
+from controllers.api.kube import Pod, PodSpec
+from controllers.api.meta import KubeObject, ObjectMeta, keeping
 from controllers.api.record import adapter, record
-from controllers.api.resources import GPUDEVICE, GPUPOOL, MODULECONFIG
+from controllers.api.resources import GPUDEVICE, GPUPOOL, MODULECONFIG, POD
 from controllers.api.settings import ModuleConfig
 from webhook.records import AskingSpec, ReviewRequest
 from webhook.review import Foreign, Unreadable, envelope, unreadable
@@ -78,6 +79,35 @@ class CronJob(KubeObject):
         return self.spec.job_template.pods
 
 
+@record
+class AdmittedSpec(PodSpec):
+    """What a pod asks for, and under which account."""
+
+    service_account_name: str = ""
+
+
+@record
+class AdmittedPod(Pod):
+    """A pod that was admitted behind scheduling gates, of which the last one goes."""
+
+    metadata: Annotated[ObjectMeta, keeping(frozenset({names.REQUESTED_BY}))] = Field(default_factory=ObjectMeta)
+    spec: AdmittedSpec = Field(default_factory=AdmittedSpec)
+
+
+@record
+class BindingTarget:
+    """The node that a pod is bound to."""
+
+    name: str = ""
+
+
+@record
+class Binding(KubeObject):
+    """The word of a scheduler about where a pod runs; it has the pod's name."""
+
+    target: BindingTarget = Field(default_factory=BindingTarget)
+
+
 _KINDS: Final[dict[tuple[str, str], tuple[str, type[KubeObject]]]] = {
     (GPUDEVICE.group, GPUDEVICE.plural): (GPUDEVICE.kind, GPUDevice),
     (GPUPOOL.group, GPUPOOL.plural): (GPUPOOL.kind, GPUPool),
@@ -87,8 +117,12 @@ _KINDS: Final[dict[tuple[str, str], tuple[str, type[KubeObject]]]] = {
     ("apps", "daemonsets"): ("DaemonSet", Workload),
     ("batch", "jobs"): ("Job", Workload),
     ("batch", "cronjobs"): ("CronJob", CronJob),
+    ("", "pods"): (POD.kind, AdmittedPod),
+    ("", "pods/binding"): ("Binding", Binding),
+    ("", "bindings"): ("Binding", Binding),
 }
-KINDS: Final = tuple(kind for kind, _ in _KINDS.values())
+_ONLY: Final = {POD.kind: {"UPDATE"}, "Binding": {"CREATE"}}
+KINDS: Final = tuple(dict.fromkeys(kind for kind, _ in _KINDS.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +150,10 @@ def parse(body: bytes) -> ObjectReview | Unreadable | Foreign:
         request: ObjectRequest = adapter(ObjectRequest).validate_python(content)
     except ValidationError as error:
         return unreadable(uid, "the request", error)
-    found = _KINDS.get((request.resource.group, request.resource.resource))
-    if found is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE", DELETE}:
-        what = "/".join(filter(None, (request.resource.group, request.resource.resource, request.sub_resource)))
+    resource = "/".join(filter(None, (request.resource.resource, request.sub_resource)))
+    found = _KINDS.get((request.resource.group, resource))
+    if found is None or request.operation not in _ONLY.get(found[0], {"CREATE", "UPDATE", DELETE}):
+        what = "/".join(filter(None, (request.resource.group, resource)))
         return Foreign(uid, f"{request.operation or 'no operation'} of {what or 'nothing'}"[:200])
     kind, record_of = found
     if (request.object is None and request.operation != DELETE) or (
@@ -150,7 +185,9 @@ def _may_refuse(kind: str, new: Any, old: Any) -> bool:
     if kind == GPUPOOL.kind:
         allocation = _at(new, "spec", "allocation")
         return bool(_at(allocation, "mode") == "MIG" and allocation != _at(old, "spec", "allocation"))
-    return kind == MODULECONFIG.kind and new is not None
+    if kind == POD.kind:
+        return bool(_at(old, "spec", "schedulingGates")) and not _at(new, "spec", "schedulingGates")
+    return kind in {MODULECONFIG.kind, "Binding"} and new is not None
 
 
 def _at(obj: Any, *path: str) -> Any:

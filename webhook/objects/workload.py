@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Namespace
+    from controllers.api.kube import Namespace, PodSpec
     from webhook.access import Use
     from webhook.records import AskingSpec
 
 
-def asked_pool(spec: AskingSpec) -> str | None:
+def asked_pool(spec: PodSpec) -> str | None:
     """The pool that the pods ask for; None where they ask for none, or wrongly."""
     ask = validate.asked(spec)
     return ask.pool if isinstance(ask, Ask) else None

@@ -1,0 +1,86 @@
+"""Reviews of pods that were admitted: their last gate goes, or somebody who is no scheduler of the cluster binds them.
+
+Lives as long as the process, in its event loop. Access is judged by the caches, and before a refusal the pool is read
+anew. A pod that is bound is read by quorum: no cache here has those that ask for nothing, nor one from a moment ago.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.record import adapter
+from controllers.api.resources import POD
+from controllers.api.tenant import TenantPod
+from controllers.domain.lifecycle import live
+from controllers.domain.request import pools_of
+from controllers.runtime.errors import NotFound, RuntimeFault
+from webhook.objects import pods
+from webhook.objects.judged import PASSED, READ_TIMEOUT, Judged
+from webhook.objects.read import AdmittedPod
+from webhook.objects.workload import asked_pool
+from webhook.verdict import NOT_READY, Denied
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controllers.runtime.client import Client
+    from webhook.grants import Grants
+    from webhook.objects.read import Binding
+    from webhook.snapshot import Stores
+
+
+class AdmittedPods:
+    """Answers what becomes of a pod after its creation."""
+
+    def __init__(
+        self, client: Client, stores: Stores, grants: Grants, read_pool: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Prepare; `read_pool` brings the cache up to date about a pool."""
+        self._client, self._stores, self._grants, self._read_pool = client, stores, grants, read_pool
+
+    async def judge(self, namespace: str, new: AdmittedPod | Binding) -> Judged:
+        """Whether the pod may go on."""
+        if isinstance(new, AdmittedPod):
+            return await self._released(namespace, new)
+        return await self._bound(namespace, new)
+
+    async def _released(self, namespace: str, pod: AdmittedPod) -> Judged:
+        named = asked_pool(pod.spec)
+        if named is None:
+            return PASSED
+        judged = await self._may_use(named, namespace, pod)
+        if judged.denied is None:
+            return judged
+        await self._read_pool(named)
+        return await self._may_use(named, namespace, pod)
+
+    async def _may_use(self, named: str, namespace: str, pod: AdmittedPod) -> Judged:
+        pool = self._stores.pools.get(named)
+        if pool is None:
+            return PASSED  # there are no cards that it could get
+        labels, account = self._stores.namespaces.get(namespace), pod.spec.service_account_name
+        use = await self._grants.beyond_lists(
+            pool, namespace=namespace, labels=labels, account=account, user=pods.requested_by(pod)
+        )
+        return pods.judge_release(pod, pool, namespace=namespace, labels=labels, use=use)
+
+    async def _bound(self, namespace: str, binding: Binding) -> Judged:
+        try:
+            body = await self._client.request("GET", POD.path(namespace, binding.name), timeout=READ_TIMEOUT)
+            pod: TenantPod = adapter(TenantPod).validate_json(body)
+        except NotFound:
+            return PASSED  # the API server says so itself
+        except (RuntimeFault, ValueError) as error:
+            why = f"pod {namespace}/{binding.name} could not be read ({error}), and it may ask for cards. Try again."
+            return Judged(Denied(NOT_READY, why))
+        if namespace == names.NAMESPACE or not pools_of(pod):
+            return PASSED
+        request, now = pod.metadata.annotations.get(names.REQUEST_ID, ""), time.time()
+        promised = frozenset(
+            card.status.node_name or ""
+            for card in self._stores.devices.by("request", request)
+            if any(promise.request_id == request and live(promise, now) for promise in card.status.reservations)
+        )
+        return pods.judge_binding(pod, binding.target.name, promised)

@@ -1,0 +1,59 @@
+"""Whether a pod that was admitted may go on: to the scheduler when its last gate goes, to a node that binds it. Pure.
+
+Access is judged where a pod is created, and behind a scheduling gate it may wait there for weeks: it counts as it is
+when the gate goes. Who binds pods in one namespace alone is no scheduler of the cluster, and could take a slot that
+another pod was promised: such a pod is bound where its own cards are reserved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from controllers.api import names
+from controllers.api.record import adapter
+from controllers.domain.wording import listed
+from webhook import access
+from webhook.objects.judged import PASSED, Judged
+from webhook.records import UserInfo
+from webhook.verdict import Denied
+
+if TYPE_CHECKING:
+    from controllers.api.gpupool import GPUPool
+    from controllers.api.kube import Namespace, Pod
+    from webhook.objects.read import AdmittedPod
+
+
+def requested_by(pod: Pod) -> UserInfo | None:
+    """The person on whom the pod's access rests, as the webhook noted when the pod was created; else None."""
+    try:
+        found: UserInfo = adapter(UserInfo).validate_json(pod.metadata.annotations.get(names.REQUESTED_BY, ""))
+    except ValidationError:
+        return None
+    return found
+
+
+def judge_release(
+    pod: AdmittedPod, pool: GPUPool, *, namespace: str, labels: Namespace | None, use: access.Use
+) -> Judged:
+    """Whether a pod whose last gate goes may still use its pool, as if the same person created it now."""
+    account = pod.spec.service_account_name
+    denied = access.judge(pool, namespace=namespace, labels=labels, account=account, user=requested_by(pod), use=use)
+    return PASSED if denied is None else Judged(denied)
+
+
+def judge_binding(pod: Pod, node: str, promised: frozenset[str]) -> Judged:
+    """Whether a pod that asks for cards may be bound to a node. `promised`: nodes with cards reserved for it now."""
+    if node in promised:
+        return PASSED
+    where = (
+        f"its cards are reserved on node {listed(sorted(promised))}" if promised else "no card is reserved for it now"
+    )
+    return Judged(
+        Denied(
+            names.NOT_RESERVED,
+            f"pod {pod.key} cannot be bound to node {node}: {where}. Bind it where its cards are reserved, or leave it"
+            " to the cluster's scheduler; a pod that waits is reserved for anew when cards are free.",
+        )
+    )
