@@ -54,7 +54,7 @@ def decide(
 ) -> Verdict:
     """Judge a pod that asks for cards. `use`: what RBAC says. `avoid`: cards that turned out to be gone."""
     spec, pool = request.pod.spec, view.pool
-    refusal = validate.pool_gives(ask, pool, view.known_pools)
+    refusal = validate.placement(spec) or validate.pool_gives(ask, pool, view.known_pools)
     if refusal is not None or pool is None:
         return refusal or Untouched()
     refusal = access.judge(

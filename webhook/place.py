@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from webhook.verdict import Ask
 
 Strategy = Literal["Spread", "BinPack"]
+KEEP_WORK = 100_000
+"""Labels, expressions and tolerations of pods that wait which one review holds against nodes: some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +175,14 @@ def pick(node: str, entry: Shelf, units: int, rules: Rules, seed: str) -> Placem
 
 
 def keep(shelves: Iterable[Shelf], waiting: Iterable[Waiting]) -> list[Shelf]:
-    """The same nodes less what pods that wait longer can use."""
+    """The same nodes less what pods that wait longer can use, as far as `KEEP_WORK` lets them be looked at."""
     entries = {entry.slots.node: entry for entry in shelves}
-    rooms = queue.Rooms(
-        queue.Room(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None
-    )
-    hopeless: list[tuple[int, Wants]] = []
+    there = (queue.Room(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None)
+    rooms = queue.Rooms(there, KEEP_WORK)
     for pod in waiting:
         if not rooms:
             break
-        if (pod.units, pod.wants) in hopeless:  # pods of one owner want the same
-            continue
         if (room := rooms.take(pod)) is None:
-            hopeless.append((pod.units, pod.wants))
             continue
         entry, units = entries[room.node.name], min(pod.units, room.free)
         entries[room.node.name] = replace(entry, free=entry.free - units, kept=entry.kept + units)

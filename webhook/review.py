@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
+from controllers.api import bounds
 from controllers.api.record import adapter
 from webhook.records import AskingPod, ReviewRequest, UserInfo
 from webhook.verdict import INVALID, Denied
@@ -22,6 +23,8 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 BODY_MAX: Final = 8 << 20
 UID_MAX: Final = 1024
+_PLACEMENT: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
+_ABOUT_NODES: Final = f"{', '.join(_PLACEMENT[:-1])} and {_PLACEMENT[-1]}"
 _request, _pod = adapter(ReviewRequest), adapter(AskingPod)
 
 
@@ -76,12 +79,29 @@ def parse(body: bytes) -> Request | Unreadable | Foreign:
     if not isinstance(request.object, dict):
         found = f"request.object is {type(request.object).__name__}, expected the pod that is created"
         return Unreadable(uid, Denied(INVALID, f"{found}; send an AdmissionReview as the API server does"))
+    if (too_much := _too_much(request.object)) is not None:
+        return Unreadable(uid, Denied(INVALID, f"{too_much}; name fewer nodes, or select them by a label"))
     try:
         pod = _pod.validate_python(request.object)
     except ValidationError as error:
         return unreadable(uid, "the pod", error)
     namespace = request.namespace or pod.metadata.namespace or ""
     return Request(uid, namespace, bool(request.dry_run), request.user_info, request.object, pod)
+
+
+def _too_much(pod: dict[str, Any]) -> str | None:
+    """Why what the pod says about its nodes is not read, which takes ten times as long as this; None where it is."""
+    spec = pod.get("spec")
+    parts = [spec[part] for part in _PLACEMENT if part in spec] if isinstance(spec, dict) else []
+    try:
+        sent = sum(len(orjson.dumps(part)) for part in parts)
+    except orjson.JSONEncodeError as error:
+        return f"the pod's {_ABOUT_NODES} cannot be read: {error}"
+    if sent <= bounds.JSON_MAX:
+        return None
+    return (
+        f"the pod's {_ABOUT_NODES} have {sent} bytes of JSON; where cards are asked for {bounds.JSON_MAX} are allowed"
+    )
 
 
 def envelope(body: bytes) -> tuple[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.api import names
+from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.request import effective, whole
 from controllers.domain.wording import listed
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import PodSpec
+    from controllers.api.tenant import TenantSpec
 
 
 def asked(spec: PodSpec) -> Ask | Denied | None:
@@ -55,6 +56,15 @@ def _unlimited(spec: PodSpec) -> Denied | None:
                     " request out.",
                 )
     return None
+
+
+def placement(spec: TenantSpec) -> Denied | None:
+    """Why what the pod says about its nodes is more than each node of the pool is held against."""
+    if (found := bounds.excess(spec, bounds.ASKED)) is None:
+        return None
+    return Denied(
+        INVALID, f"a pod that asks for cards may not have {found}; name fewer nodes, or select them by a label"
+    )
 
 
 def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied | None:

@@ -1,12 +1,17 @@
-"""Pods that ask for cards, with what decides on which nodes they can run: records of the fields used."""
+"""Pods that ask for cards, with what decides on which nodes they can run: records of the fields used.
+
+Of a stored pod no more of that is kept than is needed: nothing where it is bound, and nothing where it is more than
+`bounds.KEPT`, which no pod has that was admitted by this version. Such a pod counts as one that fits no node.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from controllers.api import names
+from controllers.api import bounds, names
 from controllers.api.kube import Pod, PodSpec
 from controllers.api.meta import ObjectMeta, keeping
 from controllers.api.record import record
@@ -84,6 +89,20 @@ class TenantSpec(PodSpec):
         return required.node_selector_terms if required else None
 
 
+NOWHERE = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=RequiredNodes()))
+"""No term at all, of which one would have to hold."""
+
+
+def _kept(spec: TenantSpec) -> TenantSpec:
+    """What is kept of a stored pod. Tolerations count for pods that run, too: a taint must not evict them."""
+    if spec.node_name is None and bounds.excess(spec, bounds.KEPT):
+        return replace(spec, node_selector={}, affinity=NOWHERE, tolerations=())
+    if spec.node_name is None or not (spec.node_selector or spec.affinity or spec.scheduling_gates or spec.tolerations):
+        return spec
+    tolerations = spec.tolerations if len(spec.tolerations) <= bounds.KEPT.tolerations else ()
+    return replace(spec, node_selector={}, affinity=None, scheduling_gates=(), tolerations=tolerations)
+
+
 TenantMeta = Annotated[ObjectMeta, keeping(frozenset({names.REQUEST_ID, names.DEVICES}), frozenset({names.LABEL_POOL}))]
 """A pod's metadata; of what its author may write there, only what the webhook wrote."""
 
@@ -93,7 +112,7 @@ class TenantPod(Pod):
     """A pod that asks for cards."""
 
     metadata: TenantMeta = Field(default_factory=ObjectMeta)
-    spec: TenantSpec = Field(default_factory=TenantSpec)
+    spec: Annotated[TenantSpec, AfterValidator(_kept)] = Field(default_factory=TenantSpec)
 
 
 @record

@@ -31,7 +31,8 @@ class Wants:
     """What a pod demands of its node."""
 
     node_name: str | None
-    labels: Mapping[str, str]
+    labels: tuple[tuple[str, str], ...]
+    """Keys and values of nodeSelector."""
     terms: tuple[NodeTerm, ...] | None
     tolerations: tuple[PodToleration | Toleration, ...]
     pool_terms: tuple[NodeTerm, ...] | None = None
@@ -42,7 +43,15 @@ class Wants:
         cls, spec: TenantSpec, added: Iterable[Toleration] = (), pool_terms: tuple[NodeTerm, ...] | None = None
     ) -> Wants:
         """What the pod demands, with the tolerations and the node affinity that the pool adds."""
-        return cls(spec.node_name, spec.node_selector, spec.required_terms, (*spec.tolerations, *added), pool_terms)
+        labels = tuple(sorted(spec.node_selector.items()))
+        return cls(spec.node_name, labels, spec.required_terms, (*spec.tolerations, *added), pool_terms)
+
+    @property
+    def size(self) -> int:
+        """How much is looked at for one node, at most: labels, expressions and tolerations."""
+        terms = (*(self.terms or ()), *(self.pool_terms or ()))
+        expressions = sum(1 + len(term.match_expressions) + len(term.match_fields) for term in terms)
+        return 1 + len(self.labels) + expressions + len(self.tolerations)
 
 
 def fits(wants: Wants, node: Node) -> bool:
@@ -50,7 +59,7 @@ def fits(wants: Wants, node: Node) -> bool:
     labels = node.metadata.labels
     return (
         (wants.node_name is None or wants.node_name == node.name)
-        and all(labels.get(key) == value for key, value in wants.labels.items())
+        and all(labels.get(key) == value for key, value in wants.labels)
         and (wants.terms is None or any(_term(term, node) for term in wants.terms))
         and (wants.pool_terms is None or any(_term(term, node) for term in wants.pool_terms))
         and all(

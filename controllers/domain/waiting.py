@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -97,14 +98,16 @@ def waits_from(pod: Waiting, reservations: Iterable[Reservation], now: float, un
 class Rooms:
     """What is free on a pool's nodes, less what pods that wait take of it one after another."""
 
-    def __init__(self, rooms: Iterable[Room]) -> None:
-        """Sort the nodes: the emptiest first."""
+    def __init__(self, rooms: Iterable[Room], work: float = inf) -> None:
+        """Sort the nodes: the emptiest first. `work`: how much of what pods want is held against nodes, at most."""
         self._rooms = {room.node.name: room for room in rooms if room.free > 0}
         self._order = sorted((-room.free, name) for name, room in self._rooms.items())
+        self._hopeless = set[tuple[int, Wants]]()
+        self._work = work
 
     def __bool__(self) -> bool:
-        """Whether anything is left."""
-        return bool(self._order)
+        """Whether anything is left, of rooms and of work."""
+        return bool(self._order) and self._work > 0
 
     def take(self, pod: Waiting) -> Room | None:
         """The node on which the pod's demand counts, as it was before; None where the pod can go to none.
@@ -113,13 +116,26 @@ class Rooms:
         prefers, else the emptiest. Where none has enough, what is free on the emptiest is taken, or
         small pods would keep one that needs many cards waiting for ever.
         """
+        if (pod.units, pod.wants) in self._hopeless:  # pods of one owner want the same, and rooms only shrink
+            return None
+        if (room := self._room_for(pod)) is None:
+            self._hopeless.add((pod.units, pod.wants))
+            return None
+        return self._take(room, pod.units)
+
+    def _room_for(self, pod: Waiting) -> Room | None:
+        size = pod.wants.size
         home = self._rooms.get(pod.home)
         if home is not None and home.free >= pod.units and fits(pod.wants, home.node):
-            return self._take(home, pod.units)
+            return home
         for _, name in self._order:
             room = self._rooms[name]
-            if room.total >= pod.units and fits(pod.wants, room.node):
-                return self._take(room, pod.units)
+            if room.total >= pod.units:
+                self._work -= size
+                if self._work < 0:
+                    return None
+                if fits(pod.wants, room.node):
+                    return room
         return None
 
     def _take(self, room: Room, units: int) -> Room:
