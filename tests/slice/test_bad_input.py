@@ -37,16 +37,8 @@ def feature(node: str, elements: list[dict[str, str]], **attributes: dict[str, s
 
 @pytest.fixture
 async def bare(people: People) -> AsyncIterator[People]:
-    """A node `bad` without a shape, whose report is written by hand."""
+    """A node `bad` without a shape, which comes with its report; nothing of it is left afterwards."""
     before = people.restarts()
-    node = {
-        "metadata": {
-            "name": "bad",
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
-            "labels": {names.LABEL_PRESENT: "true"},
-        }
-    }
-    await people.client.create(resources.NODE, node, manager="test")
     yield people
     await people.remove(resources.NODEFEATURE, names.agent_feature("bad"), names.NAMESPACE)
     await people.remove(resources.NODE, "bad")
@@ -62,8 +54,12 @@ async def bare(people: People) -> AsyncIterator[People]:
 
 
 async def report(people: People, elements: list[dict[str, str]], **attributes: dict[str, str]) -> None:
+    """Write a report by hand, and make its node: the agent there would write its own where it found none."""
     body = feature("bad", elements, **attributes)
     await people.client.create(resources.NODEFEATURE, body, names.NAMESPACE, manager="kubectl-create")
+    fake, present = {"kwok.x-k8s.io/node": "fake"}, {names.LABEL_PRESENT: "true"}
+    node = {"metadata": {"name": "bad", "annotations": fake, "labels": present}}
+    await people.client.create(resources.NODE, node, manager="test")
 
 
 async def incomplete(people: People, *words: str) -> str:
