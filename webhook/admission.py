@@ -136,13 +136,13 @@ class Admission:
     async def _reserve(self, request: Request, granted: Granted) -> bool:
         """Write the reservations; False on a conflict."""
         before = time.perf_counter()
-        self._snapshot.hold(granted.request_id, granted.placement)
+        self._snapshot.hold(granted.request_id, granted.placement, request.namespace, granted.ask.pool)
         try:
             await self._reserver.reserve(request, granted, self._settings().admission.unseen_ttl)
         except Conflict:
             return False  # counted where the write was refused
         finally:
-            self._snapshot.release(granted.request_id, granted.placement)
+            self._snapshot.release(granted.request_id, granted.placement, request.namespace)
         metrics.WRITE_SECONDS.observe(time.perf_counter() - before)
         return True
 

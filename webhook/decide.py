@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webhook.place import Placement, Shelf
     from webhook.records import AskingSpec
     from webhook.review import Request
+    from webhook.unseen import Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class View:
     """Reservations of the namespace whose pods should have appeared by now."""
     shelves: tuple[Shelf, ...]
     settings: Settings
+    doubt: Doubt | None = None
+    """What counts against the namespace, where a reservation of it ended unseen lately."""
     waiting: tuple[Waiting, ...] = ()
     """Pods that have been admitted, lost their reservations, and come before newcomers."""
 
@@ -64,7 +67,12 @@ def decide(
         account=spec.service_account_name,
         user=request.user,
         use=use,
-    ) or shortage.over_cap(request.namespace, view.unseen, view.settings.admission.max_unseen)
+    )
+    refusal = (
+        refusal
+        or shortage.over_cap(request.namespace, view.unseen, view.settings.admission.max_unseen)
+        or shortage.over_share(ask, request.namespace, view.shelves, view.doubt)
+    )
     if refusal is not None:
         return refusal
     scheduling, defaults = pool.spec.scheduling, view.settings.scheduling

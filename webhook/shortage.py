@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from webhook.validate import short
@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import GPUPool
     from webhook.place import Shelf
+    from webhook.unseen import Doubt
     from webhook.verdict import Ask
+
+SOMETHING: Final = "something after this webhook, such as a ResourceQuota (exceeded quota), refuses its pods."
+SHARE: Final = 4
+"""A namespace with a record has one part in so many of a pool for pods that have not appeared."""
+PAUSE: Final = 60.0
+"""Seconds for which a pod of such a namespace waits that is larger than that share; four times `unseenTTL`."""
 
 
 def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
@@ -22,9 +29,24 @@ def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
         return None
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"namespace {namespace} has {unseen} reservations whose pods never appeared, and"
-        f" admission.maxUnseen allows {cap}: something after this webhook, such as a ResourceQuota, refuses its pods."
-        " Mend that; the reservations end by themselves in seconds.",
+        f"namespace {namespace} has {unseen} reservations whose pods never appeared, and admission.maxUnseen allows"
+        f" {cap}: {SOMETHING} Mend that; the reservations end by themselves in seconds.",
+    )
+
+
+def over_share(ask: Ask, namespace: str, shelves: Collection[Shelf], doubt: Doubt | None) -> Denied | None:
+    """Refuse a namespace with a record more than a share of the pool for pods that have not appeared.
+
+    One that is larger than the share by itself comes through now and then.
+    """
+    share = max(1, sum(shelf.total for shelf in shelves) // SHARE)
+    if doubt is None or doubt.slots + ask.units <= share or (doubt.slots == 0 and doubt.age >= PAUSE):
+        return None
+    return Denied(
+        names.INSUFFICIENT_CAPACITY,
+        f"namespace {namespace} had a reservation {doubt.age:.0f} s ago whose pod never appeared, and now has"
+        f" {doubt.slots} of GPUPool {ask.pool} for such pods; {share} may be so at once: {SOMETHING} Mend that; what"
+        f" asks for more than {share} comes through {PAUSE:g} s after the last such end.",
     )
 
 
@@ -39,7 +61,7 @@ def lacking(ask: Ask, pool: GPUPool, shelves: Collection[Shelf], node_name: str 
         names.INSUFFICIENT_CAPACITY,
         f"GPUPool {pool.name} cannot give {ask.units} now: {_why(ask, pool, shelves, node_name)}"
         f" (total {total}, used {used}, reserved {reserved}, unavailable {unavailable}, free {free})."
-        " A controller such as ReplicaSet or Job tries again by itself;"
+        " A controller such as ReplicaSet or Job tries again by itself, and so do Argo and Tekton (exceeded quota);"
         " a pod created by hand has to be created again when cards are free.",
     )
 

@@ -24,6 +24,7 @@ from controllers.domain.slots import account
 from webhook import metrics
 from webhook.decide import View
 from webhook.place import shelf
+from webhook.unseen import UnseenReservations
 from webhook.waiting import WaitingPods
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.runtime.store import Store
     from webhook.place import Placement, Shelf
-
-UNSEEN_GRACE = 3.0
-"""Seconds that a pod may take to appear before its reservation counts against its namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +55,6 @@ class Stores:
         return all(s.synced for s in (self.pools, self.devices, self.nodes, self.namespaces, self.pods))
 
 
-@dataclass(frozen=True, slots=True)
-class _Unseen:
-    """A reservation whose pod has not been reported."""
-
-    request_id: str
-    since: float
-    until: float
-
-
 class Snapshot:
     """Views of pools, cheap enough to take one for each review."""
 
@@ -76,13 +65,13 @@ class Snapshot:
         self._until: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
         self._held: dict[str, dict[str, int]] = defaultdict(dict)
-        self._unseen: dict[str, dict[str, tuple[_Unseen, ...]]] = defaultdict(dict)
         stores.devices.index("spot", _spot_of_device)
         stores.devices.index("node", lambda device: [device.status.node_name] if device.status.node_name else [])
         stores.devices.index("pool", lambda d: [d.status.pool_ref.name] if d.status.pool_ref else [])
         stores.devices.index("request", lambda device: [r.request_id for r in device.status.reservations])
         stores.pods.index("spot", _spot_of_pod)
         stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
+        self._unseen = UnseenReservations(stores.devices, stores.pods)
         self._waiting = WaitingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
         stores.devices.subscribe(self._device_changed)
         stores.pods.subscribe(self._pod_changed)
@@ -96,20 +85,23 @@ class Snapshot:
             pool=found,
             known_pools=() if found else tuple(item.name for item in self._stores.pools),
             namespace=self._stores.namespaces.get(namespace),
-            unseen=self._count_unseen(namespace, now),
+            unseen=self._unseen.count(namespace, now),
+            doubt=self._unseen.doubt(namespace, pool, now),
             shelves=self._current(found, now) if found else (),
             settings=self._settings(),
             waiting=self._waiting.of(pool, now),
         )
 
-    def hold(self, request_id: str, placement: Placement) -> None:
-        """Take slots off the shelf until `release`."""
+    def hold(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:
+        """Take slots off the shelf until `release`; they are for a pod of that namespace."""
+        self._unseen.flies(namespace, request_id, pool, sum(share.slots for share in placement.shares))
         for share in placement.shares:
             self._held[share.device.name][request_id] = share.slots
             self._mark(share.device)
 
-    def release(self, request_id: str, placement: Placement) -> None:
+    def release(self, request_id: str, placement: Placement, namespace: str) -> None:
         """Put held slots back; what was reserved meanwhile shows in the card itself."""
+        self._unseen.landed(namespace, request_id)
         for share in placement.shares:
             name = share.device.name
             self._held[name].pop(request_id, None)
@@ -202,7 +194,6 @@ class Snapshot:
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         self._mark(old)
         self._mark(new)
-        self._follow_unseen(old, new)
 
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
@@ -228,40 +219,6 @@ class Snapshot:
             metrics.forget(pool.name)
         for device in self._stores.devices.by("pool", pool.name):
             self._mark(device)
-
-    # --- reservations whose pods have not appeared ----------------------------------------------
-
-    def _follow_unseen(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
-        if old is not None:
-            for namespace in {reservation.namespace for reservation in old.status.reservations}:
-                self._unseen[namespace].pop(old.name, ())
-                if not self._unseen[namespace]:
-                    del self._unseen[namespace]
-        if new is not None:
-            found: dict[str, list[_Unseen]] = defaultdict(list)
-            for reservation in new.status.reservations:
-                if not reservation.seen and (times := _times(reservation.since, reservation.expires_at)):
-                    found[reservation.namespace].append(_Unseen(reservation.request_id, *times))
-            for namespace, entries in found.items():
-                self._unseen[namespace][new.name] = tuple(entries)
-
-    def _count_unseen(self, namespace: str, now: float) -> int:
-        pods = self._stores.pods
-        return len(
-            {
-                entry.request_id
-                for entries in self._unseen.get(namespace, {}).values()
-                for entry in entries
-                if entry.since <= now - UNSEEN_GRACE and entry.until > now and not pods.by("request", entry.request_id)
-            }
-        )
-
-
-def _times(since: str, until: str) -> tuple[float, float] | None:
-    try:
-        return seconds(since), seconds(until)
-    except ValueError:
-        return None
 
 
 def _spot_of_device(device: GPUDevice) -> list[str]:

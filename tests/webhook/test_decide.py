@@ -13,9 +13,10 @@ from controllers.api.settings import Settings, parse_settings
 from controllers.domain import fits
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
-from webhook import access, validate
+from webhook import access, shortage, validate
 from webhook.decide import View, decide
 from webhook.records import AskingSpec
+from webhook.unseen import Doubt
 from webhook.verdict import Ask, Denied, Granted
 
 if TYPE_CHECKING:
@@ -25,10 +26,15 @@ if TYPE_CHECKING:
 
 
 def view(
-    pool: GPUPool | None, *shelves: Shelf, unseen: int = 0, settings: Settings | None = None, **labels: str
+    pool: GPUPool | None,
+    *shelves: Shelf,
+    unseen: int = 0,
+    settings: Settings | None = None,
+    doubt: Doubt | None = None,
+    **labels: str,
 ) -> View:
     found = namespace("team", **labels)
-    return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings())
+    return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings(), doubt)
 
 
 def free_node(name: str = "n1", cards: int = 2, **labels: str) -> Shelf:
@@ -302,6 +308,50 @@ def test_the_pools_strategy_spreads_softly_and_packing_does_not() -> None:
         verdict = judged(world.pod(), view(pool, free_node()))
         assert isinstance(verdict, Granted)
         assert sum(op["path"] == "/spec/topologySpreadConstraints" for op in verdict.patch) == constraints
+
+
+@pytest.mark.parametrize(
+    ("doubt", "units", "allowed"),
+    [
+        (None, 8, True),
+        (Doubt(0, 1.0), 2, True),
+        (Doubt(0, 1.0), 3, False),
+        (Doubt(1, 1.0), 1, True),
+        (Doubt(2, 500.0), 1, False),
+        (Doubt(0, shortage.PAUSE), 8, True),
+        (Doubt(1, shortage.PAUSE), 8, False),
+    ],
+)
+def test_of_a_namespace_with_a_record_a_share_of_the_pool_is_reserved(
+    doubt: Doubt | None, units: int, allowed: bool
+) -> None:
+    """A quarter of eight; what is larger by itself comes through where nothing was lost for a while."""
+    verdict = judged(world.pod(units), view(world.pool(), free_node(cards=8), doubt=doubt))
+    assert isinstance(verdict, Granted) == allowed
+    if isinstance(verdict, Denied):
+        assert "now has" in verdict.message
+        assert "2 may be so at once" in verdict.message
+
+
+def test_a_pool_of_one_card_is_shared_by_turns() -> None:
+    for doubt, allowed in ((Doubt(0, 1.0), True), (Doubt(1, 1.0), False)):
+        verdict = judged(world.pod(), view(world.pool(), free_node(cards=1), doubt=doubt))
+        assert isinstance(verdict, Granted) == allowed
+
+
+def test_every_refusal_for_shortage_says_to_pipelines_that_it_passes() -> None:
+    """Argo and Tekton try again where a refusal with 403 has these words, and fail their step elsewhere."""
+    full, seen = view(world.pool()), view(world.pool(), free_node())
+    refusals = [
+        judged(world.pod(), full),
+        judged(world.pod(9), seen),
+        judged(world.pod(), replace(seen, unseen=99)),
+        judged(world.pod(2), replace(seen, doubt=Doubt(2, 1.0))),
+    ]
+    for verdict in refusals:
+        assert isinstance(verdict, Denied)
+        assert (verdict.word, verdict.code) == (names.INSUFFICIENT_CAPACITY, 403)
+        assert "exceeded quota" in verdict.message
 
 
 def test_the_cap_on_unseen_reservations() -> None:

@@ -16,6 +16,7 @@ from tests.webhook import world
 from webhook import access, admission, decide, shortage, validate
 from webhook.access import Use
 from webhook.records import UserInfo
+from webhook.unseen import Doubt
 from webhook.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Ask, Denied
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "admission.md").read_text()
@@ -82,10 +83,14 @@ def test_an_example_is_what_is_said(word: str) -> None:
     assert f"`{refusal.sentence}`" in row
 
 
-def test_the_sentence_about_the_cap_is_what_is_said() -> None:
-    refusal = shortage.over_cap("team", 32, 32)
-    assert refusal is not None
-    assert f"`{refusal.sentence}`" in " ".join(TEXT.split())
+def test_the_sentences_about_pods_that_never_appeared_are_what_is_said() -> None:
+    shelves = [world.shelf_of(world.node("n1"), [world.device("n1", number) for number in range(8)])]
+    for refusal in (
+        shortage.over_cap("team", 32, 32),
+        shortage.over_share(Ask("training", 1), "team", shelves, Doubt(2, 3.0)),
+    ):
+        assert refusal is not None
+        assert f"`{refusal.sentence}`" in " ".join(TEXT.split())
 
 
 def test_every_word_has_its_row() -> None:

@@ -124,9 +124,9 @@ def free(snapshot: Snapshot, now: float = world.NOW) -> int:
 def test_what_is_held_is_not_free_until_released() -> None:
     stores, snapshot = ready()
     placement = Placement("n0", (Share(next(iter(stores.devices)), 1),))
-    snapshot.hold("r1", placement)
+    snapshot.hold("r1", placement, "team", "a")
     assert free(snapshot) == 0
-    snapshot.release("r1", placement)
+    snapshot.release("r1", placement, "team")
     assert free(snapshot) == 1
 
 

@@ -1,0 +1,129 @@
+"""Reservations whose pods nobody has seen, by the namespace that asked for them, and who has a record of such.
+
+Something after the webhook may refuse a pod for which cards were reserved: a ResourceQuota, a webhook, validation. Its
+reservation ends by itself, and whoever creates on and on could so hold a pool. Of a namespace whose reservation
+ended unseen a moment ago less is believed for a while, and at once: without such a record a burst of good pods, which
+take their time to appear, looks the same.
+
+Lives as long as the process, in its event loop; each replica has its own record, of the same reservations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controllers.domain.clock import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from controllers.api.gpudevice import GPUDevice, Reservation
+    from controllers.api.tenant import TenantPod
+    from controllers.runtime.store import Store
+
+GRACE: Final = 3.0
+"""Seconds that a pod may take to appear before its reservation counts against its namespace."""
+FORGET: Final = 600.0
+"""Seconds for which a reservation that ended unseen is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What counts against a namespace that has a record."""
+
+    slots: int
+    """Of the pool, that are reserved now for pods of the namespace which have not appeared."""
+    age: float
+    """Seconds since the last reservation ended unseen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """A reservation whose pod has not been reported."""
+
+    request_id: str
+    pool: str
+    slots: int
+    since: float
+    until: float
+
+
+class UnseenReservations:
+    """Follows the cards; both stores have an index `request`."""
+
+    def __init__(
+        self, devices: Store[GPUDevice], pods: Store[TenantPod], clock: Callable[[], float] = time.time
+    ) -> None:
+        """Follow the stores."""
+        self._pods, self._clock = pods, clock
+        self._entries: dict[str, dict[str, tuple[_Unseen, ...]]] = defaultdict(dict)
+        self._flying: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
+        self._ended: dict[str, float] = {}
+        devices.subscribe(self._device_changed)
+
+    def count(self, namespace: str, now: float) -> int:
+        """Requests of a namespace whose pods should have appeared by now."""
+        return len({entry.request_id for entry in self._live(namespace, now) if entry.since <= now - GRACE})
+
+    def doubt(self, namespace: str, pool: str, now: float) -> Doubt | None:
+        """What counts against a namespace; None where it has no record."""
+        ended = self._ended.get(namespace)
+        if ended is None or ended <= now - FORGET:
+            return None
+        found = [entry for entry in self._live(namespace, now) if entry.pool == pool]
+        flying = self._flying.get(namespace, {})
+        slots = sum(entry.slots for entry in found if entry.request_id not in flying)
+        slots += sum(units for home, units in flying.values() if home == pool)
+        return Doubt(slots, max(0.0, now - ended))
+
+    def flies(self, namespace: str, request_id: str, pool: str, units: int) -> None:
+        """A reservation is on its way to the API server, until `landed`."""
+        self._flying[namespace][request_id] = (pool, units)
+
+    def landed(self, namespace: str, request_id: str) -> None:
+        """It is there, or is not to be."""
+        self._flying[namespace].pop(request_id, None)
+        if not self._flying[namespace]:
+            del self._flying[namespace]
+
+    def _live(self, namespace: str, now: float) -> Iterator[_Unseen]:
+        for entries in self._entries.get(namespace, {}).values():
+            for entry in entries:
+                if entry.until > now and not self._pods.by("request", entry.request_id):
+                    yield entry
+
+    def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        kept = {reservation.request_id for reservation in new.status.reservations} if new is not None else set()
+        if old is not None:
+            for namespace in {reservation.namespace for reservation in old.status.reservations}:
+                for entry in self._entries[namespace].pop(old.name, ()):
+                    if entry.request_id not in kept:
+                        self._remember(namespace, entry)
+                if not self._entries[namespace]:
+                    del self._entries[namespace]
+        if new is not None and new.status.pool_ref is not None:
+            found: dict[str, list[_Unseen]] = defaultdict(list)
+            for reservation in new.status.reservations:
+                if not reservation.seen and (made := _entry(reservation, new.status.pool_ref.name)) is not None:
+                    found[reservation.namespace].append(made)
+            for namespace, entries in found.items():
+                self._entries[namespace][new.name] = tuple(entries)
+
+    def _remember(self, namespace: str, entry: _Unseen) -> None:
+        """One that was taken back before its time says nothing about the namespace."""
+        now = self._clock()
+        if entry.until > now or self._pods.by("request", entry.request_id):
+            return
+        self._ended = {name: at for name, at in self._ended.items() if at > now - FORGET}
+        self._ended[namespace] = now
+
+
+def _entry(reservation: Reservation, pool: str) -> _Unseen | None:
+    try:
+        since, until = seconds(reservation.since), seconds(reservation.expires_at)
+    except ValueError:
+        return None
+    return _Unseen(reservation.request_id, pool, reservation.slots, since, until)
