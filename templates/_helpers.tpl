@@ -22,10 +22,11 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller'
 {{- end -}}
 
-{{- /* CEL: the pod asks for a resource of ours. It must never end in an error, since an error refuses the
-       pod: each field is asked for with has(), and a pod without the (required) list of containers, which
-       validation refuses later with a better message, has null there. dyn() because the type checker of
-       policies does not know what a quantity is. */ -}}
+{{- /* CEL: the pod asks for a resource of ours, or a container of it names so many resources (more than 64) that nobody
+       looks whether ours is among them: the API server's time for that grows with their square. Whoever is asked because
+       of it looks. It must never end in an error, since an error refuses the pod: each field is asked for with has(),
+       and a pod without the (required) list of containers, which validation refuses later with a better message, has
+       null there. dyn() because the type checker of policies does not know what a quantity is. */ -}}
 {{- define "gpu-control-plane.podAsks" -}}
 {{- include "gpu-control-plane.specAsks" "object.spec" -}}
 {{- end -}}
@@ -33,17 +34,20 @@ system:serviceaccount:{{ include "gpu-control-plane.namespace" . }}:
 {{- /* The same of the spec of pods that stands elsewhere, such as object.spec.template.spec; what is on the way there
        has been looked for before. */ -}}
 {{- define "gpu-control-plane.specAsks" -}}
-{{- include "gpu-control-plane.listsAsk" (dict "spec" . "lists" (list "containers" "initContainers")) -}}
+{{- include "gpu-control-plane.listsAsk" (dict "spec" . "lists" (list "containers" "initContainers") "many" "true") -}}
 {{- end -}}
 
-{{- /* The same of some lists of containers. Usage: (dict "spec" "object.spec" "lists" (list "containers")) */ -}}
+{{- /* The same of some lists of containers; many: what is said of one with so many resources.
+       Usage: (dict "spec" "object.spec" "lists" (list "containers") "many" "true") */ -}}
 {{- define "gpu-control-plane.listsAsk" -}}
 {{- $spec := .spec -}}
+{{- $many := .many -}}
 {{- range $at, $list := .lists }}
 {{ if $at }}|| {{ end }}(has({{ $spec }}.{{ $list }}) && dyn({{ $spec }}.{{ $list }}) != null
 && dyn({{ $spec }}.{{ $list }}).exists(c, has(c.resources) && (
 {{- range $at, $kind := list "limits" "requests" }}{{ if $at }} || {{ end -}}
-(has(c.resources.{{ $kind }}) && c.resources.{{ $kind }}.exists(k, k.startsWith('gpu.deckhouse.io/')))
+(has(c.resources.{{ $kind }}) && (size(c.resources.{{ $kind }}) > 64 ? {{ $many }}
+: c.resources.{{ $kind }}.exists(k, k.startsWith('gpu.deckhouse.io/'))))
 {{- end }})))
 {{- end }}
 {{- end -}}

@@ -184,6 +184,8 @@ def shape(**spec: Any) -> dict[str, Any]:
 
 ONE = shape(containers=[container(**asking())])
 INIT = {"name": "init", "image": "none"}
+SEVENTY = {"limits": {f"example.com/k{n}": "1" for n in range(70)}}
+KEPT = "a container that names more than 64 resources keeps all of them as they are"
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("a card more", ONE, shape(containers=[container(**asking("2"))]), "container main limits gpu.deckhouse.io/a=2"),
     ("none any more", ONE, shape(containers=[container(**asking("0"))]), "container main limits gpu.deckhouse.io/a=0"),
@@ -195,6 +197,13 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("moved", shape(containers=[container(**asking()), EMPTY]),
      shape(containers=[container(), {**EMPTY, "resources": asking()}]), "container empty limits"),
     ("an init container", shape(), shape(initContainers=[{**INIT, "resources": asking()}]), "container init limits"),
+    ("a card among many", shape(containers=[container(**SEVENTY)]),
+     shape(containers=[container(**both(SEVENTY, asking()))]), KEPT),
+    ("many with a card", shape(), shape(containers=[container(**both(SEVENTY, asking()))]), "64 resources was not"),
+    ("another pool among many", shape(containers=[container(**both(SEVENTY, asking()))]),
+     shape(containers=[container(**both(SEVENTY, asking(pool="b")))]), KEPT),
+    ("few of many", shape(containers=[container(**both(SEVENTY, asking()))]), shape(), "of more than 64 resources"),
+    ("many for debugging", shape(), shape(ephemeralContainers=[{**INIT, "resources": SEVENTY}]), "64 resources was"),
     ("for debugging", shape(), shape(ephemeralContainers=[{**INIT, "resources": asking()}]), "container init limits"),
 ]  # fmt: skip
 
@@ -213,6 +222,15 @@ def test_whatever_a_container_asks_for_stays(
         assert told in answer.message
     finally:
         shapes.delete(f"{GROUP}/x")
+
+
+def test_a_pod_that_names_many_resources_changes_in_all_else(shapes: harness.Kube) -> None:
+    assert shapes.create(GROUP, shape(containers=[container(**SEVENTY), EMPTY])).code == 201
+    version = shapes.get(f"{GROUP}/x").body["metadata"]["resourceVersion"]
+    now = shape(containers=[{**container(**SEVENTY), "image": "other"}, {**EMPTY, "resources": CPU}])
+    answer = shapes.call("PUT", f"{GROUP}/x", {**now, "metadata": {"name": "x", "resourceVersion": version}})
+    assert answer.code == 200, answer.message
+    shapes.delete(f"{GROUP}/x")
 
 
 def test_what_is_no_card_may_change(shapes: harness.Kube) -> None:
