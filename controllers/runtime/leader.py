@@ -173,12 +173,13 @@ class Leader:
         }
 
     async def _release(self) -> None:
-        """Give the lease back, so that a successor need not wait."""
+        """Give the lease back, so that a successor need not wait; with the patience of a renewal."""
         if not self.leads:
             return
+        patience = min(self._settings.renew_deadline / 2, self._left)
         self._renewed = float("-inf")
         try:
-            async with asyncio.timeout(self._settings.retry_period):
+            async with asyncio.timeout(patience):
                 while not await self._give_back():
                     pass
         except (RuntimeFault, TimeoutError) as error:
