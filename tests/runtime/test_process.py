@@ -278,6 +278,20 @@ async def test_sigterm_finishes_what_is_in_hand_and_hands_over_at_once(
     assert first.err == second.err == ""
 
 
+async def test_a_lease_is_given_back_though_the_api_server_takes_its_time(
+    start: Any, proxy: FaultProxy, admin: Client, space: Space
+) -> None:
+    one = await start("one", "--beat")
+    await leading(one, proxy)
+    gate = proxy.gate(reads_of("leases", "get"))
+    one.process.terminate()
+    await one.saying("stopping")
+    await asyncio.sleep(3 * RETRY)  # longer than it waits between two renewals, and shorter than for one
+    gate.set()
+    assert await one.ended() == 0
+    assert await holder(admin, space) == ""
+
+
 @pytest.mark.parametrize("by", [600, -600])
 async def test_a_wall_clock_that_jumps_ends_the_process_in_order(
     start: Any, proxy: FaultProxy, admin: Client, space: Space, tmp_path: Path, by: int
