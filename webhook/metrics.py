@@ -42,12 +42,6 @@ ACCESS_REVIEW_SECONDS = Histogram(
     "Time to ask the API server who may use a pool, in seconds.",
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1),
 )
-CONNECTIONS_ENDED = Counter(
-    "gpu_webhook_connections_ended_total",
-    "Connections ended by us, by why: handshake (none within 3 s), silent (no head of a request within 3 s, or an"
-    " answer that is not read), crowded (the longest quiet of too many).",
-    ["why"],
-)
 CERTIFICATE_EXPIRES = Gauge(
     "gpu_webhook_certificate_expires_timestamp_seconds", "When the serving certificate expires."
 )

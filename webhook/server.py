@@ -9,22 +9,17 @@ would be closed just as the API server sends over it), then the end of what is i
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
 from webhook import metrics
-from webhook.listener import Listener
 from webhook.review import BODY_MAX, NotAReview
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
-
-    from aiohttp.typedefs import Handler
 
     from controllers.runtime.health import Health
     from webhook.admission import Admission
@@ -37,9 +32,6 @@ DEADLINE: Final = 3.0
 """Seconds for a review from its first line on. The API server waits for 5, the handshake of a new connection included,
 and among hundreds of them that takes its time; "come again" must reach it before it gives up."""
 READ_DEADLINE: Final = 2.0
-LARGE: Final = 256 << 10
-"""Bytes of a body from which on few are in hand at once: as JSON 8 MiB of it can take 90 MB."""
-LARGE_MAX: Final = 2
 KEEPALIVE: Final = 180.0
 """Longer than the 90 s for which Go keeps an idle connection: the side that asks has to close it."""
 
@@ -52,30 +44,22 @@ class Server:
         self._answers = {MUTATE_PODS: admission.answer, VALIDATE: objects.answer}
         self._health, self._host, self.port = health, host, port
         self._runner: web.AppRunner | None = None
-        self._listener: Listener | None = None
-        self._large = asyncio.Semaphore(LARGE_MAX)
         self._draining = self._away = False
 
     async def start(self, tls: ssl.SSLContext) -> None:
         """Listen."""
-        app = web.Application(client_max_size=BODY_MAX, middlewares=[self._known])
+        app = web.Application(client_max_size=BODY_MAX)
         for path in self._answers:
             app.router.add_post(path, self._serve)
         app.router.add_get("/readyz", self._ready)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            keepalive_timeout=KEEPALIVE,
-            lingering_time=READ_DEADLINE,  # for the rest of a body whose sender has its answer
-            shutdown_timeout=DEADLINE + 1,
-        )
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE, shutdown_timeout=DEADLINE + 1)
         await self._runner.setup()
-        self._listener = Listener(cast("Callable[[], asyncio.Protocol]", self._runner.server))
         try:
-            self.port = await self._listener.start(self._host, self.port, tls)
+            await web.TCPSite(self._runner, self._host, self.port, ssl_context=tls, backlog=1024).start()
         except OSError as error:
             msg = f"cannot listen on {self._host}:{self.port}: {error.strerror}. Give --port another port."
             raise ConfigurationError(msg) from error
+        self.port = self._runner.addresses[0][1]
         log.info("serving", host=self._host, port=self.port)
 
     @property
@@ -99,22 +83,9 @@ class Server:
 
     async def stop(self) -> None:
         """Answer what is in hand and close."""
-        if self._listener is not None:
-            await self._listener.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
-
-    @web.middleware
-    async def _known(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """While a request is answered its connection may be silent; who is refused needs no connection any more."""
-        with self._listener.answering(request.transport) if self._listener is not None else nullcontext():
-            try:
-                response = await handler(request)
-            except web.HTTPException as error:
-                error.force_close()
-                raise
-        return response
 
     async def _serve(self, request: web.Request) -> web.Response:
         response = await self._review(request)
@@ -125,19 +96,19 @@ class Server:
     async def _review(self, request: web.Request) -> web.Response:
         clock = asyncio.get_running_loop().time
         began = clock()
-        is_large = request.content_length is None or request.content_length > LARGE
         try:
-            async with asyncio.timeout(READ_DEADLINE) as reading, self._large if is_large else nullcontext():
+            async with asyncio.timeout(READ_DEADLINE):
                 body = await request.read()
-                reading.reschedule(None)
-                answer = await self._answers[request.path](body, DEADLINE - (clock() - began))
+            answer = await self._answers[request.path](body, DEADLINE - (clock() - began))
         except web.HTTPRequestEntityTooLarge:
             return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
         except TimeoutError:
-            return _refused(408, f"the body was not there, or larger ones were before it, for {READ_DEADLINE:g} s")
+            return _refused(408, f"the body did not arrive within {READ_DEADLINE:g} s")
         except web.RequestPayloadError:
             request.content.feed_eof()  # nothing of it can be read: the server would try, and fail once more
-            return _refused(400, "the body is not packed as its header Content-Encoding says; send it as it is")
+            response = _refused(400, "the body is not packed as its header Content-Encoding says; send it as it is")
+            response.force_close()
+            return response
         except NotAReview as error:
             return _refused(400, str(error))
         return web.Response(body=answer, content_type="application/json")
@@ -149,9 +120,7 @@ class Server:
 
 
 def _refused(status: int, sentence: str) -> web.Response:
-    """An answer to what is no review: nobody's uid to answer under, but a sentence, and the connection's last."""
+    """An answer to what is no review: nobody's uid to answer under, but a sentence."""
     metrics.REVIEWS.labels("refused", str(status)).inc()
     log.warning("not a review", status=status, why=sentence)
-    response = web.Response(status=status, text=f"gpu-admission-webhook: {sentence}\n")
-    response.force_close()
-    return response
+    return web.Response(status=status, text=f"gpu-admission-webhook: {sentence}\n")

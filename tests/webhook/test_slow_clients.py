@@ -7,7 +7,6 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import aiohttp
-import psutil
 import pytest
 
 from controllers.runtime.connections import ENDING
@@ -125,24 +124,4 @@ async def test_one_that_reads_no_answer_holds_up_nobody(
     assert set(load.outcomes) == {"Granted"}
     for _, writer in peers:
         writer.transport.abort()
-    machine.judge("the slowest review", max(load.seconds), NOTICED)
-
-
-async def test_a_thousand_connections_that_say_nothing_take_little_memory(
-    api: Api, session: aiohttp.ClientSession, pair: list[Replica], pool: str
-) -> None:
-    """Each costs a quarter of a megabyte while it is open; 1,200 took 330 MB, and a replica has 512."""
-    port, tls, process = pair[0].port, await direct.trust(api), psutil.Process(pair[0].process.pid)
-    await Load.run(session, port, CLIENTS, REVIEWS, lambda: review(pool, dry_run=True))
-    before = process.memory_info().rss
-    peers: list[Peer] = []
-    for _ in range(20):
-        peers += await asyncio.gather(*(idle(port, tls) for _ in range(50)))
-    with Stretch() as machine:
-        load = await Load.run(session, port, CLIENTS, REVIEWS, lambda: review(pool, dry_run=True))
-    assert set(load.outcomes) == {"Granted"}
-    grown = (process.memory_info().rss - before) / 1e6
-    for _, writer in peers:
-        writer.transport.abort()
-    assert grown < 150, f"{grown:.0f} MB"
     machine.judge("the slowest review", max(load.seconds), NOTICED)
