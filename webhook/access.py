@@ -123,7 +123,8 @@ def vouching(
         return UserInfo(username=user.username, groups=tuple(sorted(member)))
     if use.by != user.username:
         return None
-    return UserInfo(username=user.username, groups=user.groups[:GROUPS_KEPT])
+    everybody = tuple(group for group in user.groups if group.startswith(SYSTEM))
+    return UserInfo(username=user.username, groups=tuple(dict.fromkeys((*everybody, *user.groups)))[:GROUPS_KEPT])
 
 
 def is_person(user: UserInfo | None) -> bool:

@@ -23,8 +23,6 @@ TERMS: Final = "nodeSelectorTerms"
 ENTRIES: Final = ("matchExpressions", "matchFields")
 PODS: Final = ("podAffinity", "podAntiAffinity")
 WEIGHT_MAX = 100
-TERMS_MAX = 512
-"""Terms that a pod may end up with; beyond that its object would grow out of what the API server stores."""
 _pool_affinity = adapter(PoolAffinity)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controllers.api import names
+from controllers.api import bounds, names
 from controllers.domain.fits import Wants
 from webhook import access, affinity, mutate, place, shortage, validate
 from webhook.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
@@ -126,11 +126,10 @@ def _pool_terms(
             f"GPUPool {pool.name} gives no cards now: {error}."
             f" Its administrator has to mend it there: kubectl edit gpupool {pool.name}.",
         )
-    if terms is not None and len(terms) * len(own := spec.required_terms or ()) > affinity.TERMS_MAX:
+    if terms is not None and (found := bounds.joined_excess(spec.required_terms or (), terms)) is not None:
         return Denied(
             INVALID,
-            f"the pod's node affinity has {len(own)} terms and that of GPUPool {pool.name} {len(terms)}; joined they"
-            f" would be more than {affinity.TERMS_MAX}. Use fewer terms.",
+            f"the pod's node affinity, joined with that of GPUPool {pool.name}, would have {found}. Use fewer terms.",
         )
     return terms
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Strategy = Literal["Spread", "BinPack"]
 KEEP_WORK = 100_000
-"""Labels, expressions and tolerations of pods that wait which one review holds against nodes: some 20 ms."""
+"""Labels, expressions, values and tolerations of pods that wait which one review holds against nodes: tens of ms."""
 
 
 @dataclass(frozen=True, slots=True)

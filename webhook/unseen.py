@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 GRACE: Final = 3.0
 """Seconds that a pod may take to appear before its reservation counts against its namespace."""
+SKEW: Final = 2.0
+"""Seconds by which the clock of who takes an ended reservation off its card may be ahead of ours; what is taken back is
+so within a second of being made, long before its end."""
 FORGET: Final = 600.0
 """Seconds for which a reservation that ended unseen is remembered."""
 
@@ -115,7 +118,7 @@ class UnseenReservations:
     def _remember(self, namespace: str, entry: _Unseen) -> None:
         """One that was taken back before its time says nothing about the namespace."""
         now = self._clock()
-        if entry.until > now or self._pods.by("request", entry.request_id):
+        if entry.until > now + SKEW or self._pods.by("request", entry.request_id):
             return
         self._ended = {name: at for name, at in self._ended.items() if at > now - FORGET}
         self._ended[namespace] = now

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from controllers.api.tenant import TenantSpec
+    from collections.abc import Sequence
+
+    from controllers.api.tenant import NodeTerm, TenantSpec
 
 JSON_MAX: Final = 64 << 10
 """Bytes of nodeSelector, affinity, tolerations and topologySpreadConstraints together, as they are sent."""
@@ -33,15 +35,38 @@ KEPT: Final = Bounds(labels=64, terms=512, expressions=4096, values=8192, tolera
 """What is kept of a stored pod: the pool's own affinity is joined to each term, and its tolerations are added."""
 
 
+def joined_excess(own: Sequence[NodeTerm], pool: Sequence[NodeTerm]) -> str | None:
+    """What there would be too much of where each of a pod's terms is joined with each of its pool's; else None."""
+    count = max(1, len(own)) * len(pool)
+    expressions, values = (
+        sum(map(size, own)) * len(pool) + sum(map(size, pool)) * max(1, len(own)) for size in (_expressions, _values)
+    )
+    for found, allowed, what in (
+        (count, KEPT.terms, "terms"),
+        (expressions + count, KEPT.expressions, "expressions"),  # one more in each is ours: the pool's label
+        (values, KEPT.values, "values"),
+    ):
+        if found > allowed:
+            return f"{found} {what} (at most {allowed})"
+    return None
+
+
+def _expressions(term: NodeTerm) -> int:
+    return len(term.match_expressions) + len(term.match_fields)
+
+
+def _values(term: NodeTerm) -> int:
+    return sum(len(each.values) for each in (*term.match_expressions, *term.match_fields))
+
+
 def excess(spec: TenantSpec, most: Bounds) -> str | None:
     """What there is too much of, such as `70 terms of required node affinity (at most 64)`; else None."""
     terms = spec.required_terms or ()
-    expressions = [each for term in terms for each in (*term.match_expressions, *term.match_fields)]
     for found, allowed, what in (
         (len(spec.node_selector), most.labels, "labels of nodeSelector"),
         (len(terms), most.terms, "terms of required node affinity"),
-        (len(expressions), most.expressions, "expressions of required node affinity"),
-        (sum(len(each.values) for each in expressions), most.values, "values of required node affinity"),
+        (sum(map(_expressions, terms)), most.expressions, "expressions of required node affinity"),
+        (sum(map(_values, terms)), most.values, "values of required node affinity"),
         (len(spec.tolerations), most.tolerations, "tolerations"),
     ):
         if found > allowed:

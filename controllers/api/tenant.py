@@ -1,18 +1,19 @@
 """Pods that ask for cards, with what decides on which nodes they can run: records of the fields used.
 
-Of a stored pod no more of that is kept than is needed: nothing where it is bound, and nothing where it is more than
-`bounds.KEPT`, which no pod has that was admitted by this version. Such a pod counts as one that fits no node.
+Of a stored pod no more is kept than is needed: of its containers those that ask for cards, and what they ask for; of
+what it says about nodes nothing but its tolerations where it is bound, and nothing at all where it is more than
+`bounds.KEPT`, which is refused at its creation. Such a pod counts as one that fits no node.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
 from controllers.api import bounds, names
-from controllers.api.kube import Pod, PodSpec
+from controllers.api.kube import Container, Pod, PodSpec, ResourceRequirements
 from controllers.api.meta import ObjectMeta, keeping
 from controllers.api.record import record
 
@@ -89,18 +90,38 @@ class TenantSpec(PodSpec):
         return required.node_selector_terms if required else None
 
 
+GATES_KEPT: Final = 8
+"""Names of scheduling gates, for whoever asks what a pod waits for."""
 NOWHERE = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=RequiredNodes()))
 """No term at all, of which one would have to hold."""
 
 
 def _kept(spec: TenantSpec) -> TenantSpec:
     """What is kept of a stored pod. Tolerations count for pods that run, too: a taint must not evict them."""
-    if spec.node_name is None and bounds.excess(spec, bounds.KEPT):
-        return replace(spec, node_selector={}, affinity=NOWHERE, tolerations=())
-    if spec.node_name is None or not (spec.node_selector or spec.affinity or spec.scheduling_gates or spec.tolerations):
-        return spec
-    tolerations = spec.tolerations if len(spec.tolerations) <= bounds.KEPT.tolerations else ()
-    return replace(spec, node_selector={}, affinity=None, scheduling_gates=(), tolerations=tolerations)
+    is_bound, is_much = spec.node_name is not None, bounds.excess(spec, bounds.KEPT) is not None
+    return replace(
+        spec,
+        containers=_asking(spec.containers),
+        init_containers=_asking(spec.init_containers),
+        node_selector={} if is_bound or is_much else spec.node_selector,
+        affinity=None if is_bound else NOWHERE if is_much else spec.affinity,
+        tolerations=() if is_much else spec.tolerations,
+        scheduling_gates=() if is_bound else spec.scheduling_gates[:GATES_KEPT],
+    )
+
+
+def _asking(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    """Those of the containers that ask for cards, with that alone."""
+    kept: list[Container] = []
+    for each in containers:
+        requests, limits = _ours(each.resources.requests), _ours(each.resources.limits)
+        if requests or limits:
+            kept.append(replace(each, resources=ResourceRequirements(requests=requests, limits=limits)))
+    return tuple(kept)
+
+
+def _ours(quantities: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in quantities.items() if key.startswith(names.PREFIX)}
 
 
 TenantMeta = Annotated[ObjectMeta, keeping(frozenset({names.REQUEST_ID, names.DEVICES}), frozenset({names.LABEL_POOL}))]

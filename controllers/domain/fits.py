@@ -48,10 +48,11 @@ class Wants:
 
     @property
     def size(self) -> int:
-        """How much is looked at for one node, at most: labels, expressions and tolerations."""
+        """How much is looked at for one node, at most: labels, terms, expressions, their values, and tolerations."""
         terms = (*(self.terms or ()), *(self.pool_terms or ()))
-        expressions = sum(1 + len(term.match_expressions) + len(term.match_fields) for term in terms)
-        return 1 + len(self.labels) + expressions + len(self.tolerations)
+        parts = [each for term in terms for each in (*term.match_expressions, *term.match_fields)]
+        values = sum(len(each.values) for each in parts)
+        return 1 + len(self.labels) + len(terms) + len(parts) + values + len(self.tolerations)
 
 
 def fits(wants: Wants, node: Node) -> bool:

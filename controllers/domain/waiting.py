@@ -99,11 +99,15 @@ class Rooms:
     """What is free on a pool's nodes, less what pods that wait take of it one after another."""
 
     def __init__(self, rooms: Iterable[Room], work: float = inf) -> None:
-        """Sort the nodes: the emptiest first. `work`: how much of what pods want is held against nodes, at most."""
+        """Sort the nodes: the emptiest first.
+
+        `work`: how much of what pods want is held against nodes, at most; no pod has more than a tenth of it, or a few
+        that fit nowhere would leave nothing for those behind them.
+        """
         self._rooms = {room.node.name: room for room in rooms if room.free > 0}
         self._order = sorted((-room.free, name) for name, room in self._rooms.items())
         self._hopeless = set[tuple[int, Wants]]()
-        self._work = work
+        self._work, self._each = work, work / 10
 
     def __bool__(self) -> bool:
         """Whether anything is left, of rooms and of work."""
@@ -124,7 +128,7 @@ class Rooms:
         return self._take(room, pod.units)
 
     def _room_for(self, pod: Waiting) -> Room | None:
-        size = pod.wants.size
+        size, least = pod.wants.size, self._work - self._each
         home = self._rooms.get(pod.home)
         if home is not None and home.free >= pod.units and fits(pod.wants, home.node):
             return home
@@ -132,7 +136,7 @@ class Rooms:
             room = self._rooms[name]
             if room.total >= pod.units:
                 self._work -= size
-                if self._work < 0:
+                if self._work < max(0.0, least):
                     return None
                 if fits(pod.wants, room.node):
                     return room

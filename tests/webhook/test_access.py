@@ -87,7 +87,12 @@ VOUCHING: dict[str, tuple[dict[str, Any], UserInfo | None, Use, UserInfo | None]
     "the namespace may": ({"namespaces": ["team"], "dexGroups": ["ml"]}, JANE, NOT_ASKED, None),
     "the pod's account may": ({"namespaces": ["x"]}, JANE, Use(by=RUNNER), None),
     "a group": ({"dexGroups": ["ml"]}, JANE, NOT_ASKED, UserInfo(username="jane", groups=("ml",))),
-    "RBAC": ({"namespaces": ["x"]}, JANE, Use(by="jane"), JANE),
+    "RBAC": (
+        {"namespaces": ["x"]},
+        JANE,
+        Use(by="jane"),
+        UserInfo(username="jane", groups=("system:authenticated", "ml")),
+    ),
     "a controller": ({"dexGroups": ["ml"]}, REPLICA_SET, Use(by=RUNNER), None),
     "nobody is known": ({"dexGroups": ["ml"]}, None, NOT_ASKED, None),
 }
@@ -102,10 +107,11 @@ def test_a_pods_access_rests_on_a_person_where_nothing_else_allows_it(
 
 
 def test_of_a_person_whom_rbac_allows_some_groups_are_remembered() -> None:
-    many = UserInfo(username="jane", groups=tuple(f"group-{n}" for n in range(1000)))
+    many = UserInfo(username="jane", groups=(*(f"group-{n}" for n in range(1000)), "system:authenticated"))
     parts: dict[str, Any] = {"namespace": "team", "labels": None, "account": "", "use": Use(by="jane")}
     found = access.vouching(world.pool(access={"namespaces": ["x"]}), user=many, **parts)
-    assert found == UserInfo(username="jane", groups=many.groups[: access.GROUPS_KEPT])
+    expected = ("system:authenticated", *many.groups[: access.GROUPS_KEPT - 1])
+    assert found == UserInfo(username="jane", groups=expected)
 
 
 class Authorizer:

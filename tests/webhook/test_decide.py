@@ -10,6 +10,7 @@ import pytest
 from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
+from controllers.api.tenant import TenantPod
 from controllers.domain import fits
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
@@ -293,13 +294,34 @@ def test_a_pools_affinity_that_makes_no_sense_is_its_administrators(affinity: di
     assert message.endswith("Its administrator has to mend it there: kubectl edit gpupool a.")
 
 
-def test_terms_that_would_grow_without_end_are_refused() -> None:
-    pool = pool_with(required(*(term("k", "NotIn", str(n)) for n in range(10))))
-    many = [term("k", "NotIn", str(n)) for n in range(52)]
-    assert isinstance(judged(world.pod(affinity=required(*many[:51])), view(pool, free_node())), Granted)
-    assert refused(world.pod(affinity=required(*many)), view(pool, free_node())).startswith(
-        "Invalid: the pod's node affinity has 52 terms and that of GPUPool a 10; joined"
-    )
+def one(values: int) -> dict[str, Any]:
+    """A term of one expression."""
+    return {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [str(n) for n in range(values)]}]}
+
+
+@pytest.mark.parametrize(
+    ("own", "pools", "told"),
+    [
+        ([one(1)] * 51, [one(1)] * 10, ""),
+        ([one(1)] * 52, [one(1)] * 10, "would have 520 terms (at most 512)"),
+        ([one(1000)], [one(1)] * 8, ""),
+        ([one(1000)], [one(1)] * 9, "would have 9009 values (at most 8192)"),
+        ([{"matchExpressions": one(1)["matchExpressions"] * 256}], [one(1)] * 16, "4128 expressions (at most 4096)"),
+        ([], [one(1)] * 513, "would have 513 terms (at most 512)"),
+    ],
+)
+def test_what_would_grow_without_end_is_refused(own: list[Any], pools: list[Any], told: str) -> None:
+    """More than is kept of a stored pod: it would never be reserved for anew."""
+    pod = world.pod(affinity=required(*own)) if own else world.pod()
+    verdict = judged(pod, view(pool_with(required(*pools)), free_node()))
+    if told:
+        assert isinstance(verdict, Denied)
+        assert verdict.message.startswith("Invalid: the pod's node affinity, joined with that of GPUPool a, would have")
+        assert told in verdict.message
+    else:
+        assert isinstance(verdict, Granted)
+        stored = adapter(TenantPod).validate_python(world.apply_patch(pod, verdict.patch))
+        assert stored.spec.required_terms, "nothing is kept of what it says"
 
 
 def test_the_pools_strategy_spreads_softly_and_packing_does_not() -> None:

@@ -251,6 +251,10 @@ def test_a_pod_that_cannot_be_read_is_not_bound_and_one_that_is_not_there_is_no_
     response = bound(objects(NoApi(Unreachable)), "n1")
     assert (response["allowed"], response["status"]["code"]) == (False, 503)
     assert bound(objects(), "n1")["allowed"]
+    api = NoApi()
+    for odd in ("../secrets/x", "p?watch=1", "p%2f", ""):
+        assert send(review("Binding", {"metadata": {"name": odd}, "target": {"name": "n1"}}), objects(api))["allowed"]
+    assert api.asked == []
 
 
 def test_every_word_and_every_webhook_has_its_row() -> None:

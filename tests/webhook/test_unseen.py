@@ -54,6 +54,14 @@ def test_what_ended_unseen_is_remembered_for_a_while_and_counts_against_its_name
     assert seen.doubt() is None
 
 
+def test_clocks_may_differ_a_little() -> None:
+    seen = Seen()
+    seen.card("gone")
+    seen.now += TTL - 1
+    seen.card()
+    assert seen.doubt() == Doubt(0, 0.0)
+
+
 @pytest.mark.parametrize("how", ["its pod is there", "taken back", "seen before"])
 def test_what_ended_otherwise_is_no_record(how: str) -> None:
     seen = Seen()

@@ -6,8 +6,9 @@ anew. A pod that is bound is read by quorum: no cache here has those that ask fo
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.api.record import adapter
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from webhook.grants import Grants
     from webhook.objects.read import Binding
     from webhook.snapshot import Stores
+
+_NAME: Final = re.compile("[a-z0-9.-]{1,253}")
+"""What may stand in a path; stricter rules are the API server's."""
 
 
 class AdmittedPods:
@@ -67,6 +71,8 @@ class AdmittedPods:
         return pods.judge_release(pod, pool, namespace=namespace, labels=labels, use=use)
 
     async def _bound(self, namespace: str, binding: Binding) -> Judged:
+        if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(binding.name)):
+            return PASSED  # no pod is called so
         try:
             body = await self._client.request("GET", POD.path(namespace, binding.name), timeout=READ_TIMEOUT)
             pod: TenantPod = adapter(TenantPod).validate_json(body)
