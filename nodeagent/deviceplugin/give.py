@@ -20,7 +20,7 @@ STRATEGIES: Final = (AUTO, CDI, DEVICE_SPECS)
 KIND = "nvidia.com/gpu"
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 NOTHING = "void"
-"""Of VISIBLE: NVIDIA's runtime adds nothing, whatever the image asks for."""
+"""Of VISIBLE: NVIDIA's runtime adds nothing, whatever the image asks for. What the pod's own env says wins over it."""
 SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 CAPABILITIES: Final = "nvidia-caps"
 
