@@ -20,7 +20,7 @@ SOMETHING: Final = "something after this webhook, such as a ResourceQuota (excee
 SHARE: Final = 4
 """A namespace with a record has one part in so many of a pool for pods that have not appeared."""
 PAUSE: Final = 60.0
-"""Seconds for which a pod of such a namespace waits that is larger than that share; four times `unseenTTL`."""
+"""Seconds for which a large request that ended unseen counts against others as large; four times `unseenTTL`."""
 
 
 def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
@@ -37,16 +37,16 @@ def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
 def over_share(ask: Ask, namespace: str, shelves: Collection[Shelf], doubt: Doubt | None) -> Denied | None:
     """Refuse a namespace with a record more than a share of the pool for pods that have not appeared.
 
-    One that is larger than the share by itself comes through now and then.
+    One that is larger than the share by itself comes through alone, unless one so large was lost a moment ago.
     """
     share = max(1, sum(shelf.total for shelf in shelves) // SHARE)
-    if doubt is None or doubt.slots + ask.units <= share or (doubt.slots == 0 and doubt.age >= PAUSE):
+    if doubt is None or doubt.slots + ask.units <= share or (doubt.slots == 0 and doubt.largest <= share):
         return None
     return Denied(
         names.INSUFFICIENT_CAPACITY,
         f"namespace {namespace} had a reservation {doubt.age:.0f} s ago whose pod never appeared, and now has"
         f" {doubt.slots} of GPUPool {ask.pool} for such pods; {share} may be so at once: {SOMETHING} Mend that; what"
-        f" asks for more than {share} comes through {PAUSE:g} s after the last such end.",
+        f" asks for more than {share} comes through alone, {PAUSE:g} s after the last that was lost so.",
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import seconds
+from webhook.shortage import PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,8 @@ class Doubt:
     """Of the pool, that are reserved now for pods of the namespace which have not appeared."""
     age: float
     """Seconds since the last reservation ended unseen."""
+    largest: int = 0
+    """Slots of the largest request for the pool that ended unseen in the last `PAUSE` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class UnseenReservations:
         self._entries: dict[str, dict[str, tuple[_Unseen, ...]]] = defaultdict(dict)
         self._flying: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
         self._ended: dict[str, float] = {}
+        self._large: dict[tuple[str, str], dict[str, tuple[float, int]]] = defaultdict(dict)
         devices.subscribe(self._device_changed)
 
     def count(self, namespace: str, now: float) -> int:
@@ -80,7 +84,8 @@ class UnseenReservations:
         flying = self._flying.get(namespace, {})
         slots = sum(entry.slots for entry in found if entry.request_id not in flying)
         slots += sum(units for home, units in flying.values() if home == pool)
-        return Doubt(slots, max(0.0, now - ended))
+        large = self._large.get((namespace, pool), {}).values()
+        return Doubt(slots, max(0.0, now - ended), max((units for at, units in large if at > now - PAUSE), default=0))
 
     def flies(self, namespace: str, request_id: str, pool: str, units: int) -> None:
         """A reservation is on its way to the API server, until `landed`."""
@@ -122,6 +127,14 @@ class UnseenReservations:
             return
         self._ended = {name: at for name, at in self._ended.items() if at > now - FORGET}
         self._ended[namespace] = now
+        for place, requests in list(self._large.items()):
+            if kept := {key: found for key, found in requests.items() if found[0] > now - PAUSE}:
+                self._large[place] = kept
+            else:
+                del self._large[place]
+        requests = self._large[namespace, entry.pool]
+        _, units = requests.get(entry.request_id, (now, 0))
+        requests[entry.request_id] = (now, units + entry.slots)  # of a request for several cards each ends by itself
 
 
 def _entry(reservation: Reservation, pool: str) -> _Unseen | None:

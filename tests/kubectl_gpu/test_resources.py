@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from controllers.api import resources
-from tests.kit.waiting import PATIENCE
+from tests.kit.waiting import PATIENCE, until
 from tests.kubectl_gpu.conftest import Kubectl
 from tests.slice.people import People
 
@@ -25,7 +25,8 @@ BY_THE_SERVER = {".apiVersion", ".kind", ".metadata"}
 REPORTERS = {"gpu-inventory", "gpu-bootstrap", "gpupool", "gpu-admission"}
 DOES = re.compile(
     r"kubectl |\b(Add|Annotate|Create|Give|Install|Look|Make|Mend|Name|Put|Raise|Remove|See"
-    r"|Tell|Wait|Waiting|Confirm|keeps waiting|is free again)\b"
+    r"|Tell|Wait|Waiting|Confirm|keeps waiting|is free again)\b",
+    re.IGNORECASE,
 )
 """Words of a warning that say what to do, or who does it."""
 
@@ -111,11 +112,15 @@ async def test_short_names_the_category_and_explain(people: People, kubectl: Kub
 @pytest.mark.cluster
 async def test_events_read_as_sentences(people: People) -> None:
     """All that the module has said in this cluster until now."""
-    items = orjson.loads(await people.client.request("GET", resources.EVENT.path()))["items"]
-    # Kubernetes' own "(combined from similar events)", which a busy DaemonSet controller writes, names no reporter.
-    ours = {(e["reason"], e["type"], e["note"]) for e in items if e.get("reportingController") in REPORTERS}
+    wanted = {"GPUDeviceDetected", "GPUNodeReadyForPooling", "GPUNodeWithoutPool"}
 
-    assert {"GPUDeviceDetected", "GPUNodeReadyForPooling", "GPUNodeWithoutPool"} <= {reason for reason, _, _ in ours}
+    async def told() -> set[tuple[str, str, str]]:
+        items = orjson.loads(await people.client.request("GET", resources.EVENT.path()))["items"]
+        # Kubernetes' own "(combined from similar events)", which a busy DaemonSet controller writes, names no reporter.
+        found = {(e["reason"], e["type"], e["note"]) for e in items if e.get("reportingController") in REPORTERS}
+        return found if wanted <= {reason for reason, _, _ in found} else set()
+
+    ours = await until(told, f"events of {sorted(wanted)}")
     for reason, kind, text in ours:
         assert text[0].isupper() or not text.split()[0].isalpha(), (reason, text)
         assert re.search(r"[.!?…]$|(^|[:;,] )kubectl [^,;:]*$", text) or len(text.encode()) >= 1020, (reason, text)

@@ -14,7 +14,7 @@ from controllers.api.tenant import TenantPod
 from controllers.domain import fits
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
-from webhook import access, shortage, validate
+from webhook import access, validate
 from webhook.decide import View, decide
 from webhook.records import AskingSpec
 from webhook.unseen import Doubt
@@ -337,17 +337,20 @@ def test_the_pools_strategy_spreads_softly_and_packing_does_not() -> None:
     [
         (None, 8, True),
         (Doubt(0, 1.0), 2, True),
-        (Doubt(0, 1.0), 3, False),
+        (Doubt(0, 1.0), 3, True),
+        (Doubt(0, 1.0, 2), 8, True),
+        (Doubt(0, 1.0, 3), 3, False),
+        (Doubt(0, 1.0, 8), 2, True),
         (Doubt(1, 1.0), 1, True),
+        (Doubt(1, 1.0), 2, False),
         (Doubt(2, 500.0), 1, False),
-        (Doubt(0, shortage.PAUSE), 8, True),
-        (Doubt(1, shortage.PAUSE), 8, False),
+        (Doubt(1, 500.0), 8, False),
     ],
 )
 def test_of_a_namespace_with_a_record_a_share_of_the_pool_is_reserved(
     doubt: Doubt | None, units: int, allowed: bool
 ) -> None:
-    """A quarter of eight; what is larger by itself comes through where nothing was lost for a while."""
+    """A quarter of eight; what is larger by itself comes through alone where nothing so large was lost."""
     verdict = judged(world.pod(units), view(world.pool(), free_node(cards=8), doubt=doubt))
     assert isinstance(verdict, Granted) == allowed
     if isinstance(verdict, Denied):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.objects import NOW, reservation
 from tests.webhook import world
-from webhook import unseen
+from webhook import shortage, unseen
 from webhook.snapshot import Snapshot, Stores
 from webhook.unseen import Doubt, UnseenReservations
 
@@ -46,7 +46,7 @@ def test_a_namespace_without_a_record_is_believed() -> None:
 def test_what_ended_unseen_is_remembered_for_a_while_and_counts_against_its_namespace_alone() -> None:
     seen = Seen()
     seen.ended_unseen()
-    assert seen.doubt() == Doubt(0, 0.0)
+    assert seen.doubt() == Doubt(0, 0.0, 1)
     assert seen.record.doubt("other", "a", seen.now) is None
     seen.now += unseen.FORGET - 1
     assert seen.doubt() == Doubt(0, unseen.FORGET - 1)
@@ -59,7 +59,21 @@ def test_clocks_may_differ_a_little() -> None:
     seen.card("gone")
     seen.now += TTL - 1
     seen.card()
-    assert seen.doubt() == Doubt(0, 0.0)
+    assert seen.doubt() == Doubt(0, 0.0, 1)
+
+
+def test_a_large_request_is_remembered_as_a_whole_and_for_a_shorter_while() -> None:
+    seen = Seen()
+    for number in (1, 2, 3):
+        held = [reservation("r1", slots=2, since=NOW, until=NOW + TTL)]
+        seen.stores.devices.saw(world.device("n1", number, reservations=held))
+    seen.now += TTL + 1
+    for number in (1, 2, 3):
+        seen.stores.devices.saw(world.device("n1", number))
+    assert seen.doubt() == Doubt(0, 0.0, 6)
+    assert seen.doubt("b") == Doubt(0, 0.0, 0)
+    seen.now += shortage.PAUSE
+    assert seen.doubt() == Doubt(0, shortage.PAUSE, 0)
 
 
 @pytest.mark.parametrize("how", ["its pod is there", "taken back", "seen before"])
@@ -80,18 +94,18 @@ def test_slots_count_at_once_where_there_is_a_record_and_those_on_their_way_too(
     seen = Seen()
     seen.ended_unseen()
     seen.card("r1", slots=2, until=seen.now + TTL)
-    assert seen.doubt() == Doubt(2, 0.0)
+    assert seen.doubt() == Doubt(2, 0.0, 1)
     assert seen.doubt("b") == Doubt(0, 0.0)
     seen.record.flies("team", "r1", "a", 2)  # it shows already, and its answer has not come
     seen.record.flies("team", "r2", "a", 3)
-    assert seen.doubt() == Doubt(5, 0.0)
+    assert seen.doubt() == Doubt(5, 0.0, 1)
     seen.record.landed("team", "r2")
     seen.record.landed("team", "r1")
     seen.stores.pods.saw(world.stored_pod("p", None, request="r1"))
-    assert seen.doubt() == Doubt(0, 0.0)
+    assert seen.doubt() == Doubt(0, 0.0, 1)
     seen.card("r3", slots=2, until=seen.now + 1)
     seen.now += 1
-    assert seen.doubt() == Doubt(0, 1.0), "its time is over, though nobody has taken it off the card"
+    assert seen.doubt() == Doubt(0, 1.0, 1), "its time is over, though nobody has taken it off the card"
 
 
 def test_records_do_not_grow_with_every_namespace_there_ever_was() -> None:
@@ -102,4 +116,5 @@ def test_records_do_not_grow_with_every_namespace_there_ever_was() -> None:
         seen.now += unseen.FORGET
         seen.card()
     assert len(seen.record._ended) <= 1
+    assert len(seen.record._large) <= 1
     assert not seen.record._entries
