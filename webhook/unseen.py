@@ -68,7 +68,7 @@ class UnseenReservations:
         self._entries: dict[str, dict[str, tuple[_Unseen, ...]]] = defaultdict(dict)
         self._flying: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
         self._ended: dict[str, float] = {}
-        self._large: dict[tuple[str, str], dict[str, tuple[float, int]]] = defaultdict(dict)
+        self._large: dict[tuple[str, str], dict[str, tuple[float, int]]] = {}
         devices.subscribe(self._device_changed)
 
     def count(self, namespace: str, now: float) -> int:
@@ -125,16 +125,22 @@ class UnseenReservations:
         now = self._clock()
         if entry.until > now + SKEW or self._pods.by("request", entry.request_id):
             return
-        self._ended = {name: at for name, at in self._ended.items() if at > now - FORGET}
+        # Both are in the order of their times: to look through all of them each time would cost a stranger's many
+        # forged namespaces the square of their number.
+        self._ended.pop(namespace, None)
         self._ended[namespace] = now
-        for place, requests in list(self._large.items()):
-            if kept := {key: found for key, found in requests.items() if found[0] > now - PAUSE}:
-                self._large[place] = kept
-            else:
-                del self._large[place]
-        requests = self._large[namespace, entry.pool]
-        _, units = requests.get(entry.request_id, (now, 0))
-        requests[entry.request_id] = (now, units + entry.slots)  # of a request for several cards each ends by itself
+        while self._ended[first := next(iter(self._ended))] <= now - FORGET:
+            del self._ended[first]
+        place = (namespace, entry.pool)
+        known = {key: found for key, found in self._large.pop(place, {}).items() if found[0] > now - PAUSE}
+        _, units = known.get(entry.request_id, (now, 0))
+        known[entry.request_id] = (now, units + entry.slots)  # of a request for several cards each ends by itself
+        self._large[place] = known
+        while True:
+            oldest, requests = next(iter(self._large.items()))
+            if max(at for at, _ in requests.values()) > now - PAUSE:
+                return
+            del self._large[oldest]
 
 
 def _entry(reservation: Reservation, pool: str) -> _Unseen | None:

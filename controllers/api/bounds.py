@@ -39,7 +39,8 @@ def joined_excess(own: Sequence[NodeTerm], pool: Sequence[NodeTerm]) -> str | No
     """What there would be too much of where each of a pod's terms is joined with each of its pool's; else None."""
     count = max(1, len(own)) * len(pool)
     expressions, values = (
-        sum(map(size, own)) * len(pool) + sum(map(size, pool)) * max(1, len(own)) for size in (_expressions, _values)
+        sum(map(size, own)) * len(pool) + sum(map(size, pool)) * max(1, len(own))
+        for size in (expressions_of, values_of)
     )
     for found, allowed, what in (
         (count, KEPT.terms, "terms"),
@@ -51,11 +52,13 @@ def joined_excess(own: Sequence[NodeTerm], pool: Sequence[NodeTerm]) -> str | No
     return None
 
 
-def _expressions(term: NodeTerm) -> int:
+def expressions_of(term: NodeTerm) -> int:
+    """Expressions of one term, about labels and fields."""
     return len(term.match_expressions) + len(term.match_fields)
 
 
-def _values(term: NodeTerm) -> int:
+def values_of(term: NodeTerm) -> int:
+    """Values of all expressions of one term."""
     return sum(len(each.values) for each in (*term.match_expressions, *term.match_fields))
 
 
@@ -65,8 +68,8 @@ def excess(spec: TenantSpec, most: Bounds) -> str | None:
     for found, allowed, what in (
         (len(spec.node_selector), most.labels, "labels of nodeSelector"),
         (len(terms), most.terms, "terms of required node affinity"),
-        (sum(map(_expressions, terms)), most.expressions, "expressions of required node affinity"),
-        (sum(map(_values, terms)), most.values, "values of required node affinity"),
+        (sum(map(expressions_of, terms)), most.expressions, "expressions of required node affinity"),
+        (sum(map(values_of, terms)), most.values, "values of required node affinity"),
         (len(spec.tolerations), most.tolerations, "tolerations"),
     ):
         if found > allowed:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controllers.api import names
+from controllers.api import bounds, names
 from controllers.domain.selectors import holds
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ class Wants:
     def size(self) -> int:
         """How much is looked at for one node, at most: labels, terms, expressions, their values, and tolerations."""
         terms = (*(self.terms or ()), *(self.pool_terms or ()))
-        parts = [each for term in terms for each in (*term.match_expressions, *term.match_fields)]
-        values = sum(len(each.values) for each in parts)
-        return 1 + len(self.labels) + len(terms) + len(parts) + values + len(self.tolerations)
+        within = sum(1 + bounds.expressions_of(term) + bounds.values_of(term) for term in terms)
+        return 1 + len(self.labels) + within + len(self.tolerations)
 
 
 def fits(wants: Wants, node: Node) -> bool:
