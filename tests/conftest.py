@@ -21,7 +21,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("whatever the machine")
 
-pytest_plugins = ("tests.kit.rooms", "tests.kit.record", "tests.kit.side_by_side")
+pytest_plugins = ("tests.kit.rooms", "tests.kit.sockets", "tests.kit.record", "tests.kit.side_by_side")
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, Busy, NotFound
 from tests.kit.objects import BOOT
 from tests.kit.reports import nfd_report, report
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Running:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
         text = (await reader.read()).decode().partition("\r\n\r\n")[2]
-        writer.close()
+        await ended(writer)
         lines = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
         return {name: float(value) for name, value in lines}
 

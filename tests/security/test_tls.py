@@ -15,6 +15,7 @@ from controllers.api.kube import Secret
 from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
+from tests.kit.sockets import ended
 from webhook import rotation
 from webhook.certificates import Caches, Tls, secret_data
 from webhook.rotation import DAY, Policy
@@ -62,7 +63,7 @@ async def spoken(port: int, context: ssl.SSLContext) -> tuple[str, str]:
     del reader
     found = writer.get_extra_info("ssl_object")
     answer = found.version(), found.cipher()[0]
-    writer.close()
+    await ended(writer)
     return answer
 
 

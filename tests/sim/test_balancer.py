@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from sim.module.balancer import HOST, Backend, Balancer, Probing
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def connect(balancer: tuple[Balancer, int]) -> AsyncIterator[Connect]:
 
         async def connected() -> Peer:
             peer = await Peer.connect(balancer[1])
-            ends.callback(peer.writer.close)
+            ends.push_async_callback(ended, peer.writer)
             return peer
 
         yield connected
@@ -120,7 +121,7 @@ async def asked(port: int, times: int) -> list[str]:
     for _ in range(times):
         peer = await Peer.connect(port)
         found.append(await peer.ask())
-        peer.writer.close()
+        await ended(peer.writer)
     return found
 
 
@@ -199,6 +200,6 @@ async def test_much_passes_whole(two: tuple[Replica, Replica]) -> None:
     sent = bytes(range(256)) * 40_000
     writer.write(sent)
     assert await asyncio.wait_for(reader.readexactly(len(sent)), PATIENCE) == sent
-    writer.close()
+    await ended(writer)
     await made.stop()
     server.close()

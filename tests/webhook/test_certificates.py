@@ -12,6 +12,7 @@ import pytest
 from controllers.api import names
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET
 from controllers.runtime.errors import ApiError
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
 from tests.webhook import plane as planes
 from tests.webhook.plane import Api, Plane, pod
@@ -47,7 +48,7 @@ async def served(port: int, trusted: str) -> str:
     context = ssl.create_default_context(cadata=trusted)
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.close()
+    await ended(writer)
     return ssl.DER_cert_to_PEM_cert(der)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from controllers.api.resources import GPUDEVICE
 from controllers.runtime.connections import ENDING
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
 from tests.webhook import direct, world
 from tests.webhook.direct import Load, review, send, word
@@ -102,8 +103,7 @@ async def test_slow_clients_delay_nobody(
     assert set(load.outcomes) == {"Granted"}
     answers = await asyncio.gather(*(reader.readline() for reader, _ in slow))
     assert {answer.split()[1] for answer in answers} == {b"408"}
-    for _, writer in slow:
-        writer.close()
+    await ended(*(writer for _, writer in slow))
 
 
 async def test_only_current_tls_is_spoken(api: Api, pair: list[Replica]) -> None:

@@ -19,6 +19,7 @@ from controllers.api.kube import Secret
 from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE
 from webhook import metrics, pki, rotation
 from webhook.certificates import Caches, Keeper, Tls, keyring_of, secret_data
@@ -77,7 +78,7 @@ class Port:
             "127.0.0.1", self.server.port, ssl=context, server_hostname="localhost"
         )
         der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        writer.close()
+        await ended(writer)
         return ssl.DER_cert_to_PEM_cert(der).strip()
 
 
@@ -155,7 +156,7 @@ async def sent(port: Port, packed: str, body: bytes) -> tuple[bytes, bytes]:
     head = f"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Encoding: {packed}\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     first, _, rest = (await asyncio.wait_for(reader.read(), PATIENCE)).partition(b"\r\n")
-    writer.close()
+    await ended(writer)
     return first, rest
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from controllers.runtime.connections import ENDING
 from tests.kit.pace import Stretch
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
 from tests.webhook import direct
 from tests.webhook.direct import Load, review, send, word
@@ -95,8 +96,7 @@ async def test_who_is_slow_delays_nobody(
         assert {answer.split()[1] for answer in answers} == {b"408"}
     if dripping is not None:
         dripping.cancel()
-    for _, writer in peers:
-        writer.close()
+    await ended(*(writer for _, writer in peers))
     machine.judge("the slowest review", max(load.seconds), NOTICED)
 
 
@@ -122,6 +122,5 @@ async def test_one_that_reads_no_answer_holds_up_nobody(
     with Stretch() as machine:
         load = await Load.run(session, port, CLIENTS, REVIEWS, lambda: review(pool, dry_run=True))
     assert set(load.outcomes) == {"Granted"}
-    for _, writer in peers:
-        writer.transport.abort()
+    await ended(*(writer for _, writer in peers))
     machine.judge("the slowest review", max(load.seconds), NOTICED)

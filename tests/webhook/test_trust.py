@@ -16,6 +16,7 @@ from controllers.api.kube import Secret
 from controllers.api.record import adapter
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
 from controllers.runtime.errors import ApiError
+from tests.kit.sockets import ended
 from tests.kit.waiting import until
 from tests.webhook import plane as planes
 from tests.webhook.plane import Api, Plane, pod
@@ -64,7 +65,7 @@ async def handshake(port: int, trusted: str) -> None:
     """A new connection, verified; raises OSError where it is not trusted."""
     context = ssl.create_default_context(cadata=trusted)
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
-    writer.close()
+    await ended(writer)
 
 
 async def keyring(api: Api) -> Keyring:

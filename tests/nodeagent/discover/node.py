@@ -18,6 +18,7 @@ import orjson
 
 from controllers.api import names, resources
 from controllers.runtime.errors import NotFound
+from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Agent:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(found[1]))
         writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
         answer = (await reader.read()).decode()
-        writer.close()
+        await ended(writer)
         return answer
 
     def kill(self) -> None:
