@@ -42,6 +42,12 @@ ACCESS_REVIEW_SECONDS = Histogram(
     "Time to ask the API server who may use a pool, in seconds.",
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1),
 )
+CONNECTIONS_ENDED = Counter(
+    "gpu_webhook_connections_ended_total",
+    "Connections ended by us, by why: handshake (none within 3 s, or a broken one), silent (no head of a request, or no"
+    " end after the answer, within 3 s), crowded (the oldest of too many strangers).",
+    ["why"],
+)
 CERTIFICATE_EXPIRES = Gauge(
     "gpu_webhook_certificate_expires_timestamp_seconds", "When the serving certificate expires."
 )

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -74,13 +75,13 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         async with shown(progress, "starting the webhook, and a server that decides nothing"):
             subjects.append(await asyncio.to_thread(_webhook, ground))
             subjects.append(await asyncio.to_thread(_echo, ground))
-            trust = await _trust(admin)
+            trust, path = await _told(admin)
         webhook, floor = subjects
         async with (
             _session(trust) as to_webhook,
             _session(ssl.create_default_context(cafile=ground.plane.ca)) as to_floor,
         ):
-            url = f"https://127.0.0.1:{ground.webhook_port}/mutate-pods"
+            url = f"https://127.0.0.1:{ground.webhook_port}{path}"
             return await _load(
                 Target(webhook, to_webhook, url, sizes.reviews_a_second),
                 Target(floor, to_floor, f"https://127.0.0.1:{floor.port}/", sizes.reviews_a_second),
@@ -218,8 +219,9 @@ def _echo(ground: Bed) -> Subject:
     return Subject.start(ground.plane.dir, echo.spec(Layout.of(ground.plane.dir), port), wait=True)
 
 
-async def _trust(admin: Client) -> ssl.SSLContext:
-    """TLS that trusts what the API server was told to trust."""
+async def _told(admin: Client) -> tuple[ssl.SSLContext, str]:
+    """What the API server was told: whom to trust, and the path."""
     found = orjson.loads(await admin.get(MUTATING_WEBHOOK, names.WEBHOOK_CONFIGURATION))
-    bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).decode()
-    return ssl.create_default_context(cadata=bundle)
+    told = found["webhooks"][0]["clientConfig"]
+    trust = ssl.create_default_context(cadata=base64.b64decode(told["caBundle"]).decode())
+    return trust, urlsplit(told["url"]).path

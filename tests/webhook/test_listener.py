@@ -1,0 +1,237 @@
+"""Strangers' connections over real TLS, and those of who knows the path: which are ended, and which are not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from controllers.runtime.health import Health
+from tests.kit.sockets import ended
+from tests.kit.waiting import PATIENCE, until
+from tests.webhook.direct import OneWord
+from webhook import listener, metrics, pki, server
+from webhook.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+WORD = "0123abcd"
+POST = b"POST /mutate-pods/0123abcd HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+STRANGE = POST.replace(b"/0123abcd", b"")
+QUICK = 0.3
+
+
+class Asked:
+    """Answers when it is told to; knows how many wait."""
+
+    def __init__(self) -> None:
+        self.go, self.waiting, self.most = asyncio.Event(), 0, 0
+        self.go.set()
+
+    async def answer(self, _body: bytes, _deadline: float) -> bytes:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await self.go.wait()
+        self.waiting -= 1
+        return b"{}"
+
+
+class Port:
+    """A server with a certificate, and clients that trust it."""
+
+    def __init__(self, folder: Path, *, others: bool = True) -> None:
+        now = time.time()
+        authority, key = pki.make_authority(now, 86400.0)
+        certificate, serving = pki.issue(authority, key, now, 3600.0)
+        (file := folder / "server.pem").write_text(certificate + serving)
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(file)
+        self.trust = ssl.create_default_context(cadata=authority)
+        self.asked = Asked()
+        to, callers = cast("Any", self.asked), cast("Any", OneWord(WORD, others=others))
+        self.server = Server(to, to, callers, Health("127.0.0.1", 0), host="127.0.0.1", port=0)
+
+    async def plain(self) -> Peer:
+        """Connects, and shakes no hands."""
+        return await asyncio.open_connection("127.0.0.1", self.server.port)
+
+    async def peer(self, says: bytes = b"") -> Peer:
+        """Shakes hands, and says something."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.server.port, ssl=self.trust, server_hostname="localhost"
+        )
+        writer.write(says)
+        return reader, writer
+
+
+@pytest.fixture
+async def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
+    monkeypatch.setattr(listener, "SILENCE", QUICK)
+    monkeypatch.setattr(listener, "SWEEP", QUICK / 10)
+    made = Port(tmp_path)
+    await made.server.start(made.tls)
+    yield made
+    made.asked.go.set()
+    await made.server.stop()
+
+
+async def over(peer: Peer) -> bool:
+    """Wait until the server ends a connection; whatever it says first is read."""
+    reader, writer = peer
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while await reader.read(65536):
+                pass
+    except ConnectionError:
+        pass
+    await ended(writer)
+    return True
+
+
+async def answered(peer: Peer, body: bytes = b"{}", post: bytes = POST) -> int:
+    """The status of a request."""
+    reader, writer = peer
+    writer.write(post % (len(body), body))
+    status = int((await reader.readline()).split()[1])
+    length = 0
+    while (line := await reader.readline()) != b"\r\n":
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    await reader.readexactly(length)
+    return status
+
+
+def count(why: str) -> float:
+    return metrics.CONNECTIONS_ENDED.labels(why)._value.get()
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [(None, "handshake"), (b"", "silent"), (b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\n", "silent")],
+    ids=["no handshake", "nothing", "half a head"],
+)
+async def test_who_does_not_ask_is_ended(port: Port, says: bytes | None, why: str) -> None:
+    before = count(why)
+    assert await over(await port.plain() if says is None else await port.peer(says))
+    assert count(why) == before + 1
+
+
+async def test_a_stranger_asks_once_and_who_knows_the_path_again_and_again(port: Port) -> None:
+    strange, wrong, known = await port.peer(), await port.peer(), await port.peer()
+    assert await answered(strange, post=STRANGE) == 200
+    assert await answered(wrong, post=POST.replace(b"0123", b"ffff")) == 200
+    assert await answered(known) == 200
+    assert await over(strange)
+    assert await over(wrong)
+    assert await answered(known) == 200
+    await ended(known[1])
+
+
+async def test_a_stranger_who_reads_no_answer_is_ended(port: Port) -> None:
+    peer = await port.peer()
+    peer[1].transport.pause_reading()  # type: ignore[attr-defined]
+    before = count("silent")
+    peer[1].write(STRANGE % (2, b"{}") * 1000)
+    await until(lambda: count("silent") > before, "the connection to be ended")
+    await ended(peer[1])
+
+
+async def test_who_waits_for_an_answer_or_is_between_two_requests_is_not_ended(port: Port) -> None:
+    kept, waits = await port.peer(), await port.peer()
+    assert await answered(kept) == 200
+    port.asked.go.clear()
+    answer = asyncio.create_task(answered(waits))
+    await until(lambda: port.asked.waiting == 1, "the request to wait")
+    assert await over(await port.peer()), "one that came later and says nothing: the time has passed for all"
+    port.asked.go.set()
+    assert await answer == 200
+    assert await answered(kept) == 200
+    assert await answered(waits) == 200
+    await ended(kept[1], waits[1])
+
+
+async def test_of_too_many_strangers_the_oldest_gives_way_and_never_who_is_known_or_being_answered_or_new(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
+    monkeypatch.setattr(listener, "STRANGERS_MAX", 4)
+    known, asks = await port.peer(), await port.peer()
+    assert await answered(known) == 200
+    port.asked.go.clear()
+    answer = asyncio.create_task(answered(asks, post=STRANGE))
+    await until(lambda: port.asked.waiting == 1, "the request to wait")
+    before = count("crowded")
+    peers = [await port.peer() for _ in range(10)]
+    for first in peers[:7]:
+        assert await over(first)
+    assert count("crowded") == before + 7
+    port.asked.go.set()
+    assert await answer == 200
+    assert await answered(peers[9]) == 200
+    assert await answered(known) == 200
+    await ended(known[1], asks[1], *(writer for _, writer in peers[7:]))
+
+
+async def test_many_who_never_shake_hands_keep_nobody_out(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
+    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 4)
+    monkeypatch.setattr(listener, "GRACE", 0.01)
+    silent = [await port.plain() for _ in range(40)]
+    peer = await port.peer()
+    assert await answered(peer) == 200
+    for first in silent[:36]:
+        assert await over(first)
+    await ended(peer[1], *(writer for _, writer in silent[36:]))
+
+
+async def test_a_handshake_has_its_time_however_many_come(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
+    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 4)
+    before, began = count("crowded"), time.monotonic()
+    silent = [await port.plain() for _ in range(12)]
+    for first in silent[:8]:
+        assert await over(first)
+    assert time.monotonic() - began >= 2 * listener.GRACE, "two rounds of four"
+    assert count("crowded") == before + 8
+    await ended(*(writer for _, writer in silent[8:]))
+
+
+async def test_who_can_be_no_api_server_is_refused_before_its_body_is_read(tmp_path: Path) -> None:
+    made = Port(tmp_path, others=False)
+    await made.server.start(made.tls)
+    stranger, known = await made.peer(STRANGE % (1 << 20, b"{")), await made.peer()
+    assert int((await stranger[0].readline()).split()[1]) == 403
+    assert await answered(known) == 200
+    await ended(stranger[1], known[1])
+    await made.server.stop()
+
+
+async def test_who_is_refused_needs_the_connection_no_more(port: Port) -> None:
+    for request, status in (
+        (b"GET /mutate-pods HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+        (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", 408),
+    ):
+        reader, writer = await port.peer(request)
+        assert int((await reader.readline()).split()[1]) == status
+        assert await over((reader, writer))
+
+
+async def test_few_large_bodies_are_in_hand_at_once_and_small_ones_pass_them(port: Port) -> None:
+    port.asked.go.clear()
+    large, small = b"x" * (server.LARGE + 1), b"{}"
+    peers = [await port.peer() for _ in range(6)]
+    tasks = [asyncio.create_task(answered(peer, large)) for peer in peers[:5]]
+    await until(lambda: port.asked.waiting == server.LARGE_MAX, "so many large ones to be in hand")
+    tasks.append(asyncio.create_task(answered(peers[5], small)))
+    await until(lambda: port.asked.waiting == server.LARGE_MAX + 1, "the small one to be in hand")
+    port.asked.go.set()
+    assert set(await asyncio.gather(*tasks)) == {200}
+    assert port.asked.most == server.LARGE_MAX + 1
+    await ended(*(writer for _, writer in peers))

@@ -1,0 +1,209 @@
+"""Takes TLS connections in: the API server's are kept, a stranger's is for one question.
+
+The port is open to the pods' network, and a connection costs a quarter of a megabyte. Who asks by the path that only
+the webhook configurations tell (`webhook.address`) is known from then on. Everybody else is a stranger: a handshake,
+the head of a request and the end after its answer have `SILENCE` each, and of more strangers than may be open at once
+the oldest that owes something gives way, never the one that has just come. A handshake has `GRACE` at least: who floods
+the port makes newcomers wait in the system's queue, and does not end those that are about to ask.
+
+Lives as long as the port is open, in the process's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+
+from webhook import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+log = structlog.get_logger()
+SILENCE: Final = 3.0
+"""Seconds."""
+GRACE: Final = 0.1
+"""Seconds."""
+HANDSHAKES_MAX: Final = 128
+STRANGERS_MAX: Final = 256
+BACKLOG: Final = 1024
+SWEEP: Final = 0.5
+"""Seconds between two looks at all connections; each is ended so much later at most."""
+OUT_OF_FILES: Final = 0.1
+"""Seconds until it is tried again to take one in where the system would not have it."""
+
+
+class Listener:
+    """The port, and the connections that have come by it."""
+
+    def __init__(self, serve: Callable[[], asyncio.Protocol]) -> None:
+        """Prepare; `serve` makes the protocol that answers on a connection."""
+        self._serve = serve
+        self._loop = asyncio.get_running_loop()
+        self._handshakes: dict[Connection, asyncio.Task[None]] = {}
+        self._open: dict[asyncio.BaseTransport, Connection] = {}
+        self._strangers: dict[Connection, None] = {}
+        self._sockets: list[socket.socket] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
+        """Listen; returns the port. Raises OSError where it cannot be had."""
+        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                self._sockets.append(made := socket.socket(family, kind, protocol))
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                made.bind(address)
+                made.listen(BACKLOG)
+                made.setblocking(False)
+        except OSError:
+            self._close_sockets()
+            raise
+        self._tasks = [asyncio.create_task(self._take_in(each, tls)) for each in self._sockets]
+        self._tasks.append(asyncio.create_task(self._look()))
+        return int(self._sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Take nobody in any more; connections that are open stay."""
+        for task in (going := [*self._tasks, *self._handshakes.values()]):
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+        self._close_sockets()
+
+    @contextmanager
+    def answering(self, transport: asyncio.BaseTransport | None, *, known: bool) -> Iterator[None]:
+        """While a request of that connection is answered; `known`: it came by the path that strangers do not know."""
+        connection = self._open.get(transport) if transport is not None else None
+        if connection is None:
+            yield
+            return
+        if known:
+            self._strangers.pop(connection, None)
+        connection.owes_since = None
+        try:
+            yield
+        finally:
+            # A stranger's answer is its last: from now on it owes the end.
+            connection.owes_since = self._loop.time() if connection in self._strangers else None
+
+    def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """A handshake is over."""
+        self._handshakes.pop(connection, None)
+        if len(self._strangers) >= STRANGERS_MAX:
+            oldest = next(iter(self._strangers))
+            next((each for each in self._strangers if each.owes_since is not None), oldest).end("crowded")
+        connection.owes_since = self._loop.time()
+        self._open[transport] = connection
+        self._strangers[connection] = None
+
+    def lost(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
+        """A connection is over."""
+        self._open.pop(transport, None)
+        self._strangers.pop(connection, None)
+
+    async def _take_in(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
+        while True:
+            try:
+                peer, _ = await self._loop.sock_accept(listening)
+            except OSError as error:
+                log.warning("cannot take a connection in", error=str(error))
+                await asyncio.sleep(OUT_OF_FILES)
+                continue
+            try:
+                await self._make_room()
+            except BaseException:
+                peer.close()
+                raise
+            connection = Connection(self._serve(), self, self._loop.time())
+            task = asyncio.create_task(self._shake_hands(connection, peer, tls))
+            self._handshakes[connection] = task
+            await asyncio.sleep(0)  # let it begin: a task that is cancelled before never closes its socket
+
+    async def _make_room(self) -> None:
+        """Wait until one more may shake hands; the oldest gives way when it has had its time."""
+        while len(self._handshakes) >= HANDSHAKES_MAX:
+            oldest = next(iter(self._handshakes))
+            if (rest := oldest.since + GRACE - self._loop.time()) > 0:
+                await asyncio.sleep(rest)
+            elif (task := self._handshakes.pop(oldest, None)) is not None:
+                task.cancel()
+                metrics.CONNECTIONS_ENDED.labels("crowded").inc()
+
+    async def _shake_hands(self, connection: Connection, peer: socket.socket, tls: ssl.SSLContext) -> None:
+        peer.setblocking(False)
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection, peer, ssl=tls, ssl_handshake_timeout=SILENCE, ssl_shutdown_timeout=2 * SILENCE
+            )
+        except OSError as error:  # also a TimeoutError, and what OpenSSL says
+            metrics.CONNECTIONS_ENDED.labels("handshake").inc()
+            log.debug("no handshake", error=str(error))
+        finally:
+            self._handshakes.pop(connection, None)
+
+    async def _look(self) -> None:
+        """End those that owe something for too long."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            since = self._loop.time() - SILENCE
+            for each in [c for c in self._open.values() if c.owes_since is not None and c.owes_since < since]:
+                each.end("silent")
+
+    def _close_sockets(self) -> None:
+        for each in self._sockets:
+            each.close()
+        self._sockets.clear()
+
+
+class Connection(asyncio.Protocol):
+    """One connection: passes everything on, and remembers since when its peer owes something."""
+
+    def __init__(self, inner: asyncio.Protocol, listener: Listener, since: float) -> None:
+        """Prepare; `inner` serves it. `since`: when it was taken in, in the event loop's time, as all times here."""
+        self._inner, self._listener = inner, listener
+        self._transport: asyncio.Transport | None = None
+        self.since = since
+        self.owes_since: float | None = None
+        """From when on its peer owes a request's head, or the end of a connection that is over; None: nothing."""
+
+    def end(self, why: str) -> None:
+        """End it without a farewell, which would have to be waited for."""
+        if self._transport is not None:
+            self._listener.lost(self, self._transport)
+            self._transport.abort()
+        metrics.CONNECTIONS_ENDED.labels(why).inc()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is over; who asks does so now."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._listener.opened(self, self._transport)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request."""
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """The peer has nothing more to say."""
+        return self._inner.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        if self._transport is not None:
+            self._listener.lost(self, self._transport)
+        self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The peer does not read what it asked for; a stranger's time for that runs since its answer."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self._inner.resume_writing()
