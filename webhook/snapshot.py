@@ -21,6 +21,7 @@ from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.request import pools_of
 from controllers.domain.slots import account
+from controllers.domain.waiting import passed_over
 from webhook import metrics
 from webhook.decide import View
 from webhook.place import shelf
@@ -89,7 +90,7 @@ class Snapshot:
             doubt=self._unseen.doubt(namespace, pool, now),
             shelves=self._current(found, now) if found else (),
             settings=self._settings(),
-            waiting=self._waiting.of(pool, now),
+            waiting=self._waiting.of(pool, now, passed_over(found, now) if found else ()),
         )
 
     def hold(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:

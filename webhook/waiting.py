@@ -14,7 +14,7 @@ from controllers.api import names
 from controllers.domain.waiting import Waiting, waiting, waits_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.tenant import TenantPod
@@ -36,8 +36,8 @@ class WaitingPods:
         pods.subscribe(self._pod_changed)
         devices.subscribe(self._device_changed)
 
-    def of(self, pool: str, now: float) -> tuple[Waiting, ...]:
-        """Who waits now, the oldest first; no more than `LOOKED_AT`."""
+    def of(self, pool: str, now: float, passed: Container[str] = ()) -> tuple[Waiting, ...]:
+        """Who waits now, the oldest first, without these requests; no more than `LOOKED_AT`."""
         known = self._known.get(pool)
         if not known:
             return ()
@@ -47,7 +47,8 @@ class WaitingPods:
                 cards = self._devices.by("request", pod.request_id)
                 held = [reservation for card in cards for reservation in card.status.reservations]
                 since[key] = waits_from(pod, held, now, self._unseen_ttl())
-        return tuple(nsmallest(LOOKED_AT, (known[key] for key, at in since.items() if at <= now), key=_age))
+        waits = (known[key] for key, at in since.items() if at <= now)
+        return tuple(nsmallest(LOOKED_AT, (pod for pod in waits if pod.request_id not in passed), key=_age))
 
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         if old is not None:

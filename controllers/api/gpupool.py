@@ -292,6 +292,18 @@ class Candidate:
 
 
 @record
+class PassedOver:
+    """A pod whose reservations ran out again and again: others come first for a while."""
+
+    request_id: Annotated[str, Field(alias="requestID", max_length=63)]
+    """Of the pod's annotation gpu.deckhouse.io/request-id."""
+    turns: Annotated[int, Field(ge=2)]
+    """Reservations that ran out before the pod was bound."""
+    until: Timestamp
+    """When it comes before newcomers again, and is reserved for anew."""
+
+
+@record
 class GPUPoolStatus:
     """Observed state of a pool."""
 
@@ -307,6 +319,8 @@ class GPUPoolStatus:
     """Cards that the pool could take."""
     truncated: bool | None = None
     """Whether a list above was cut at 500 entries."""
+    passed_over: Annotated[tuple[PassedOver, ...] | None, Field(max_length=names.LIST_MAX), Atomic] = None
+    """Pods that the scheduler did not place while cards were reserved for them, twice or more."""
     last_reconfigured: Timestamp | None = None
     """When the nodes were last configured anew; a change that was taken back does not count."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()

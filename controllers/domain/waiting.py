@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpudevice import Reservation
+    from controllers.api.gpupool import GPUPool, PassedOver
     from controllers.api.kube import Node
     from controllers.api.tenant import TenantPod
 
@@ -81,6 +82,19 @@ def waiting(pod: TenantPod, pool: str) -> Waiting | None:
         devices=frozenset(named_devices(pod)),
         wants=Wants.of(pod.spec),
     )
+
+
+def passed_over(pool: GPUPool, now: float) -> frozenset[str]:
+    """Requests of the pool's pods that others come before now."""
+    return frozenset(each.request_id for each in pool.status.passed_over or () if until(each, now) > now)
+
+
+def until(passed: PassedOver, now: float) -> float:
+    """When its time is over, in seconds since the epoch; a time that cannot be read is over."""
+    try:
+        return seconds(passed.until)
+    except ValueError:
+        return now
 
 
 def waits_from(pod: Waiting, reservations: Iterable[Reservation], now: float, unseen_ttl: float) -> float:

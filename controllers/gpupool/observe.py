@@ -159,7 +159,7 @@ class ObservedCard:
     """One card with the pods that its reservations name."""
 
     device: GPUDevice
-    pods: Mapping[str, Pod]
+    pods: Mapping[str, TenantPod]
     """By request id."""
     known: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Keys of all pods that hold or await cards, by the namespaces that the reservations name."""

@@ -1,7 +1,7 @@
 """The life of a reservation after the webhook made it (design §6), and the state people see. Pure.
 
 made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
-  │ 15 s without it     │ 2 min unbound, or the pod is gone
+  │ 15 s without it     │ 2 min unbound, or the pod is gone, or waits for scheduling gates
   ▼                     ▼
 ended                 ended (GPUReservationExpired where the time ran out)
 
@@ -26,8 +26,8 @@ from controllers.runtime.plan import Draft, Expect, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Reservation
-    from controllers.api.kube import Pod
     from controllers.api.settings import Settings
+    from controllers.api.tenant import TenantPod
     from controllers.gpupool.observe import ObservedCard
 
 GRACE = 0.05
@@ -68,11 +68,14 @@ def plan(seen: ObservedCard, now: float) -> Plan:
     return draft.done()
 
 
-def _has_ended(reservation: Reservation, pod: Pod | None) -> bool:
-    """Whether its pod is bound, finished, or was there and is gone."""
+def _has_ended(reservation: Reservation, pod: TenantPod | None) -> bool:
+    """Whether its pod is bound, finished, or was there and is gone, or waits for what others have to do first.
+
+    Kueue's webhook, among others, adds its gate after ours was asked; the pod is reserved for when its gates are gone.
+    """
     if pod is None:
         return reservation.seen
-    return pod.node is not None or pod.finished
+    return pod.node is not None or pod.finished or bool(pod.spec.scheduling_gates)
 
 
 def _is_gone(seen: ObservedCard, reservation: Reservation) -> Expect:
@@ -117,5 +120,5 @@ def _sentence(reservation: Reservation) -> str:
         )
     return (
         f"The card was held for pod {pod}, which was not bound in time: see `kubectl describe pod` there."
-        " The pod keeps waiting, before newcomers, and gets another reservation in its turn."
+        " The pod keeps waiting, and gets another reservation in its turn; after two, others come first for a while."
     )

@@ -2,10 +2,12 @@
 
 Turns: each waiting pod is reserved for once, oldest first, before any is a second time; then
 the one whose turn is longest ago comes first. A turn lasts the reservation's TTL, and nobody
-has another before it is over. So a pod that the scheduler cannot place, for a reason that is
-not ours, holds cards for one TTL in each round and keeps none of the others waiting for ever;
-nor can it make us write more often. Turns live in the process: after a restart the round
-begins anew, which costs the others one TTL at most.
+has another before it is over. Where the scheduler does not place a pod in two turns, the one
+that the webhook gave it and one of ours, the reason is not ours: others come first for a TTL,
+after each further turn for twice as long as before (`status.passedOver`, which the webhook
+reads). Then it has its place again, by its age. So such a pod holds cards for ever shorter
+shares of the time. When a turn began lives in the process: after a restart a pod that is not
+in that list has one turn more.
 
 A pod of several cards is reserved for card by card; where that ends half-way, the next plan
 takes back what is there and begins again.
@@ -16,18 +18,19 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
 from controllers.api.gpudevice import Reservation
+from controllers.api.gpupool import PassedOver
 from controllers.api.record import to_json
-from controllers.api.resources import GPUDEVICE
+from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import applied, is_applied
 from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
 from controllers.domain.slots import account, slots_of
-from controllers.domain.waiting import Room, Rooms, Waiting, waiting, waits_from
+from controllers.domain.waiting import Room, Rooms, Waiting, until, waiting, waits_from
 from controllers.gpupool.observe import BY_POOL, UNBOUND
 from controllers.runtime.plan import Draft, Merge, Plan, ref
 
@@ -43,6 +46,10 @@ if TYPE_CHECKING:
 
 GRACE = 0.05
 """Seconds added to a deadline, so that it has passed when the key comes back."""
+PASSED_AFTER: Final = 2
+"""Turns that ran out."""
+DOUBLED_MAX: Final = 10
+"""Times that the time for which others come first is doubled: with a TTL of two minutes to a day and a half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class ObservedQueue:
 def observe(world: World, name: str, turns: Mapping[str, float]) -> ObservedQueue | None:
     """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
     pool, unbound = world.pools.get(name), world.pods.by(UNBOUND, name)
-    if pool is None or not unbound:
+    if pool is None or not (unbound or pool.status.passed_over):
         return None
     members = world.devices.by(BY_POOL, name)
     found = {node: world.nodes.get(node) for node in {device.status.node_name or "" for device in members}}
@@ -94,7 +101,11 @@ def plan(seen: ObservedQueue, now: float) -> Turns:
     draft = Draft()
     if not _gives(seen.pool):
         return Turns(draft.done())
-    queue = _queue(seen, draft, now)
+    passed = _passed_over(seen, now)
+    if passed != (seen.pool.status.passed_over or ()):
+        status = {"passedOver": [to_json(each) for each in passed] or None}
+        draft.add(Merge(ref(GPUPOOL, seen.pool), seen.pool.metadata.resource_version, {"status": status}, "status"))
+    queue = _queue(seen, passed, draft, now)
     if not queue:
         return Turns(draft.done())
     if remains := _remains(seen, queue, now):
@@ -112,11 +123,29 @@ def _gives(pool: GPUPool) -> bool:
     return pool.metadata.deletion_timestamp is None and not closed
 
 
-def _queue(seen: ObservedQueue, draft: Draft, now: float) -> list[Waiting]:
-    """The pods that wait without a reservation, in the order of their turns."""
+def _passed_over(seen: ObservedQueue, now: float) -> tuple[PassedOver, ...]:
+    """Whom others come before, with those whose turn has run out by now; the longest are kept where they are many."""
+    unbound = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.unbound}
+    found = {each.request_id: each for each in seen.pool.status.passed_over or () if each.request_id in unbound}
+    for pod in seen.unbound:
+        request = pod.metadata.annotations.get(names.REQUEST_ID, "")
+        began, before = seen.turns.get(request), found.get(request)
+        if began is None or began + seen.reservation_ttl > now or waiting(pod, seen.pool.name) is None:
+            continue  # no turn, or it runs, or the pod waits for something else
+        if before is not None and until(before, now) > began:
+            continue  # is counted
+        turns = before.turns + 1 if before is not None else PASSED_AFTER
+        passed = seen.reservation_ttl * 2 ** min(turns - PASSED_AFTER, DOUBLED_MAX)
+        found[request] = PassedOver(request_id=request, turns=turns, until=stamp_exact(now + passed))
+    return tuple(sorted(found.values(), key=lambda each: (each.until, each.request_id))[-names.LIST_MAX :])
+
+
+def _queue(seen: ObservedQueue, passed: tuple[PassedOver, ...], draft: Draft, now: float) -> list[Waiting]:
+    """The pods that wait without a reservation and are not passed over, in the order of their turns."""
     held: dict[str, list[Reservation]] = {}
     for reservation in chain.from_iterable(device.status.reservations for device in seen.members):
         held.setdefault(reservation.request_id, []).append(reservation)
+    last = {each.request_id: until(each, now) for each in passed}
     queue: list[Waiting] = []
     for pod in seen.unbound:
         if (found := waiting(pod, seen.pool.name)) is None:
@@ -124,11 +153,12 @@ def _queue(seen: ObservedQueue, draft: Draft, now: float) -> list[Waiting]:
         since = waits_from(found, held.get(found.request_id, ()), now, seen.unseen_ttl)
         if found.request_id in seen.turns:
             since = max(since, seen.turns[found.request_id] + seen.reservation_ttl)
+        since = max(since, last.get(found.request_id, 0.0))
         if since <= now:
             queue.append(found)
         else:
             draft.look_again(since - now + GRACE)
-    return sorted(queue, key=lambda pod: (seen.turns.get(pod.request_id, 0.0), pod.age))
+    return sorted(queue, key=lambda pod: (seen.turns.get(pod.request_id, last.get(pod.request_id, 0.0)), pod.age))
 
 
 def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:

@@ -8,6 +8,7 @@ from controllers.api import names
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import named_devices
+from controllers.domain.waiting import until
 from controllers.domain.wording import listed
 from kubectl_gpu.say import pool as pools
 from kubectl_gpu.say.explanation import Finding
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice, Reservation
-    from controllers.api.gpupool import GPUPool
+    from controllers.api.gpupool import GPUPool, PassedOver
     from kubectl_gpu.say.pod import PodSeen
 
 UNSCHEDULABLE: Final = "PodScheduled"
@@ -92,12 +93,31 @@ def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], unit
     promised = named_devices(seen.pod)
     if not promised:
         return
+    passed = _passed_over(seen)
     yield Finding(
         "warning",
         f"Its reservation of {listed(promised)} has ended, since it was not bound in time"
         f" (it was made {since(seen.pod.metadata.creation_timestamp, seen.now)} ago)",
-        "Nothing for the card: it keeps its place before newcomers, and gets another reservation in its turn",
+        ""
+        if passed
+        else "Nothing for the card: it keeps its place before newcomers, and gets another reservation in its turn",
     )
+    if passed is not None:
+        left = span(until(passed, seen.now) - seen.now)
+        yield Finding(
+            "bad",
+            f"The scheduler placed it in none of {passed.turns} turns in which its cards were reserved: others come"
+            f" first for {left} more",
+            "Mend what the scheduler says of it (kubectl describe pod), or delete it: the reason is not the cards",
+        )
+
+
+def _passed_over(seen: PodSeen) -> PassedOver | None:
+    if seen.pool is None or isinstance(seen.pool, Unread):
+        return None
+    request = seen.pod.metadata.annotations.get(names.REQUEST_ID)
+    entries = (each for each in seen.pool.status.passed_over or () if each.request_id == request)
+    return next((each for each in entries if until(each, seen.now) > seen.now), None)
 
 
 def _capacity(seen: PodSeen, pool: GPUPool | None, units: int) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verb = Literal[
-    "pod", "gate", "unpod", "assign", "break", "pool", "resize", "unpool", "leave", "join", "settings"
+    "pod", "strand", "unpod", "assign", "break", "pool", "resize", "unpool", "leave", "join", "settings"
 ]  # fmt: skip
 BENCHMARK_GAP = 1.1
 """Seconds between two cards, and two pods, of the benchmark's theme `pod` (`Sizes.gap` in sim/bench/rows.py)."""
@@ -154,5 +154,5 @@ def _rest(pace: Pace) -> list[Act]:
 
 def _expiry(number: int, pace: Pace) -> list[Act]:
     """A pod that nobody binds, whose reservation ends before it does."""
-    name = f"gated-{number}"
-    return [Act(0.10 * pace.busy, "gate", name, STEADY), Act(0.85 * pace.busy, "unpod", name)]
+    name = f"stranded-{number}"
+    return [Act(0.10 * pace.busy, "strand", name, STEADY), Act(0.85 * pace.busy, "unpod", name)]

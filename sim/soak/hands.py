@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PATIENCE, LONG_PATIENCE = 8.0, 60.0
 """Seconds for which a pod's creation is tried, and any other act, which a later one builds on, or which undoes one."""
-PODS = ("pod", "gate")
+PODS = ("pod", "strand")
 AGAIN = 0.25
 DENIED = re.compile(r"denied the request: (\w+)")
 
@@ -83,7 +83,7 @@ class Hands:
     def _verbs(self) -> dict[str, Callable[[Act], Awaitable[None]]]:
         return {
             "pod": self._pod,
-            "gate": self._pod,
+            "strand": self._pod,
             "unpod": self._unpod,
             "assign": self._assign,
             "break": self._break,
@@ -96,7 +96,7 @@ class Hands:
         }
 
     async def _pod(self, act: Act) -> None:
-        spec: dict[str, Any] = {"schedulingGates": [{"name": "soak/never"}]} if act.verb == "gate" else {}
+        spec: dict[str, Any] = {"schedulerName": "nobody"} if act.verb == "strand" else {}
         body = gpu_pod(act.subject, act.value, **spec)
         with suppress(AlreadyExists):
             await self._client.create(resources.POD, body, TEAM, manager=MANAGER)

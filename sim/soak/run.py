@@ -139,7 +139,7 @@ def _shortfall(seen: Course, hands: Hands) -> list[str]:
 
 def _facts(seen: Course, hands: Hands, planned: int, told: dict[str, list[str]], warm_up: float) -> dict[str, Any]:
     seconds = max(1.0, seen.ends[-1].at - seen.ends[0].at)
-    pods = hands.done["pod"] + hands.done["gate"]
+    pods = hands.done["pod"] + hands.done["strand"]
     last = {name: one.own for name, one in seen.ends[-1].readings.items() if one.own is not None}
     requests = {name: dict(own.requests) for name, own in last.items()}
     return {

@@ -29,7 +29,7 @@ gpunodeinventories:
     conditions: [UnassignedDevice]
 gpupools:
   gpupool-controller:
-    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, lastReconfigured]
+    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, passedOver, lastReconfigured]
     conditions: [Available, Maintenance, Misconfigured, CapacityLow]
 {{- end -}}
 

@@ -5,6 +5,7 @@ taken: people and Deployments come again, whatever an API server or a webhook sa
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import orjson
 
 from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find
-from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
+from controllers.runtime.errors import AlreadyExists, Invalid, NotFound, RuntimeFault
 from sim.nodes.names import FAULT
 from sim.workload import gpu_pod
 from tests.faults.ground import MANAGER, PACE, SETTINGS, TEAM
@@ -127,6 +128,16 @@ class Hands:
         """Create a pod that asks for cards."""
         body = gpu_pod(name, pool, units, **spec)
         await self._act(lambda: self._once(self._client.create(resources.POD, body, TEAM, manager=MANAGER)))
+
+    async def ghost(self, name: str, pool: str) -> None:
+        """A card is reserved for a pod that the API server then refuses, as a quota does: nobody ever sees it."""
+        body = gpu_pod(name, pool, 1, restartPolicy="Sometimes")
+
+        async def refused() -> None:
+            with suppress(Invalid):
+                await self._client.create(resources.POD, body, TEAM, manager=MANAGER)
+
+        await self._act(refused)
 
     async def delete_pods(self, *pods: str) -> None:
         """Delete pods."""

@@ -130,15 +130,14 @@ async def pairs(hands: Hands) -> None:
 
 
 async def expiry(hands: Hands) -> None:
-    """A pod holds a card and is not bound in time; the card is for others then."""
+    """A card is reserved for a pod that never comes; the card is for others then."""
     card = hands.cards(FIRST)[0]
     await hands.pool("wait")
     await hands.assign(card, "wait")
     await hands.offered("wait", 1)
-    await hands.pod("gated", "wait", **GATE)
+    await hands.ghost("never", "wait")
     await hands.released(card)
     await hands.capacity("wait", 1, 0, 0)
-    await hands.delete_pods("gated")
     await hands.pod("next", "wait")
     await hands.runs("next")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice, Reservation
+from controllers.api.gpupool import GPUPool
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp, stamp_exact
 from controllers.domain.lifecycle import live
@@ -191,7 +193,55 @@ def test_nobody_has_two_turns_within_one_ttl() -> None:
     assert held(pool) == {}
     pool.now += TTL + 1
     pool.rest()
+    assert held(pool) == {}, "a turn that ran out: others come first for a TTL"
+    pool.now += TTL + 1
+    pool.rest()
     assert held(pool) == {"p": 1}
+
+
+def passed(pool: Pool) -> dict[str, int]:
+    (found,) = pool.all(resources.GPUPOOL, GPUPool)
+    return {each.request_id: each.turns for each in found.status.passed_over or ()}
+
+
+def test_who_is_not_placed_in_two_turns_holds_a_card_for_an_ever_shorter_share() -> None:
+    pool = Pool({"n1": 1})
+    pool.waits("stuck")
+    turns, held_before = [], False
+    for second in range(0, int(40 * TTL), 10):
+        pool.now = NOW + second
+        pool.expire()
+        pool.rest()
+        if (holds := bool(held(pool))) and not held_before:
+            turns.append(second / TTL)
+        held_before = holds
+    pauses = [round(after - before - 1) for before, after in pairwise(turns)]
+    assert pauses == [1, 2, 4, 8, 16], turns
+    assert passed(pool) == {"r-stuck": 7}
+    pool.drop(resources.POD, "default/stuck")
+    pool.rest()
+    assert passed(pool) == {}
+
+
+def test_a_restart_gives_no_turn_to_who_is_passed_over() -> None:
+    pool = Pool({"n1": 1})
+    pool.waits("stuck")
+    pool.rest()
+    pool.now += TTL + 1
+    pool.expire()
+    pool.rest()
+    assert passed(pool) == {"r-stuck": 2}
+    pool.turns.clear()
+    pool.rest()
+    assert held(pool) == {}
+    pool.now += TTL + 1
+    pool.rest()
+    assert held(pool) == {"stuck": 1}
+    pool.turns.clear()  # in the midst of its turn: that one is not counted
+    pool.now += TTL + 1
+    pool.expire()
+    pool.rest()
+    assert held(pool) == {"stuck": 1}
 
 
 def test_a_pod_of_many_cards_is_not_overtaken_for_ever_by_small_ones() -> None:

@@ -162,17 +162,21 @@ class Cluster(cluster.Cluster):
                 pool["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
             self._collect()
 
-    def pod(self, name: str, pool: str, request: str, node: str | None = None, phase: str = "Pending") -> None:
+    def pod(
+        self, name: str, pool: str, request: str, node: str | None = None, phase: str = "Pending", **spec: Any
+    ) -> None:
         meta = {"name": name, "labels": {names.LABEL_POOL: pool}, "annotations": {names.REQUEST_ID: request}}
-        self._pod(meta, (pool,), node, phase)
+        self._pod(meta, (pool,), node, phase, spec)
 
     def unadmitted(self, name: str, *pools: str, node: str | None = None, label: str | None = None) -> None:
         """A pod that came to ask for these pools after its creation: without our marks, or admitted to another pool."""
         marks = {"labels": {names.LABEL_POOL: label}, "annotations": {names.REQUEST_ID: name}} if label else {}
-        self._pod({"name": name, **marks}, pools, node, "Pending")
+        self._pod({"name": name, **marks}, pools, node, "Pending", {})
 
-    def _pod(self, meta: dict[str, Any], pools: tuple[str, ...], node: str | None, phase: str) -> None:
-        spec = {"containers": [asking(*pools)]} | ({"nodeName": node} if node else {})
+    def _pod(
+        self, meta: dict[str, Any], pools: tuple[str, ...], node: str | None, phase: str, more: dict[str, Any]
+    ) -> None:
+        spec = {"containers": [asking(*pools)], **more} | ({"nodeName": node} if node else {})
         self.put(resources.POD, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
     def pools(self) -> set[str]:

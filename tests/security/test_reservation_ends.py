@@ -12,6 +12,7 @@ from controllers.domain.clock import seconds, stamp_exact
 from controllers.gpupool import reservations
 from controllers.gpupool.reservations import FAR as AHEAD
 from tests.gpupool.world import Cluster
+from tests.kit.objects import NOW
 
 CARD = "n1-0000-00-00-0"
 FAR = "9999-12-31T23:59:59Z"
@@ -96,3 +97,12 @@ def test_sixty_four_forged_promises_hold_a_card_no_longer_than_one() -> None:
     made.execute(reservations.plan(card, made.now).actions, names.MANAGER_POOL)
     longest = made.settings.admission.reservation_ttl
     assert all(seconds(entry.expires_at) <= made.now + longest for entry in device(made).status.reservations)
+
+
+def test_what_is_reserved_for_a_pod_behind_a_gate_is_given_back() -> None:
+    """Kueue's webhook adds its gate after ours has reserved."""
+    made = cluster(expiresAt=stamp_exact(NOW + 15))
+    made.pod("p", "a", "r", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    made.settle()
+    assert device(made).status.reservations == ()
+    assert device(made).status.state == "Assigned"

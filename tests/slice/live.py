@@ -132,7 +132,7 @@ class Live:
         return ""
 
     @asynccontextmanager
-    async def gated(self, name: str) -> AsyncIterator[list[Reservation]]:
+    async def stranded(self, name: str) -> AsyncIterator[list[Reservation]]:
         """A pod that no scheduler takes; gives every version of its reservation that is seen."""
         seen: list[Reservation] = []
 
@@ -140,7 +140,7 @@ class Live:
             seen.extend(r for r in (new.status.reservations if new else ()) if r.pod == name)
 
         self.view.devices.subscribe(follow)
-        await self.people.pod(name, TEAM, POOL, schedulingGates=[{"name": "example.com/never"}])
+        await self.people.pod(name, TEAM, POOL, schedulerName="nobody")
         try:
             yield seen
         finally:

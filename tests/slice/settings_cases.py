@@ -223,7 +223,7 @@ async def lives_of_reservations(live: Live) -> None:
     await live.set(admission={"reservationTTL": "7m", "unseenTTL": "33s"})
 
     async def both() -> bool:
-        async with live.gated("gated") as versions:
+        async with live.stranded("stranded") as versions:
             await live.until(lambda: any(r.seen for r in versions), lambda: str(versions))
             lives = {round(seconds(r.expires_at) - seconds(r.since)) for r in versions}
         return {33, 420} <= lives  # a replica may not have read the settings yet

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.api import names
+from controllers.api import names, resources
 from controllers.runtime.errors import ApiError, Forbidden
 from tests.slice.people import People
 
@@ -49,15 +49,31 @@ async def test_a_pod_refused_after_us_frees_its_card(two_cards: People) -> None:
 
 async def test_a_pod_that_is_not_bound_in_time_loses_its_card_and_waits(two_cards: People) -> None:
     people = two_cards
-    await people.pod("gated", TEAM, POOL, schedulingGates=[{"name": "test/hold"}])
+    await people.pod("stuck", TEAM, POOL, schedulerName="nobody")
     await people.settled(POOL, (2, 0, 1, 1))
     assert people.cards(POOL)[0].status.state == "Reserved" or people.cards(POOL)[1].status.state == "Reserved"
 
-    await people.settled(POOL, (2, 0, 0, 2))
+    await people.settled(POOL, (2, 0, 0, 2))  # after two turns, if not between them
 
     assert any("not bound in time" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
-    assert {card.status.state for card in people.cards(POOL)} == {"Assigned"}
-    await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/gated", body={"gracePeriodSeconds": 0})
+    await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/stuck", body={"gracePeriodSeconds": 0})
+
+
+async def test_a_pod_behind_a_gate_holds_no_card(two_cards: People) -> None:
+    """Whose gate it is does not matter: Kueue's webhook adds its own after ours was asked."""
+    people = two_cards
+    await people.pod("gated", TEAM, POOL, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    await people.settled(POOL, (2, 0, 0, 2))
+    await people.pod("two", TEAM, POOL, 2)
+    await people.running(TEAM, 1)
+    await people.client.merge(
+        resources.POD, "gated", {"spec": {"schedulingGates": None}}, manager="test", namespace=TEAM
+    )
+    await people.remove(resources.POD, "two", TEAM)
+    await people.running(TEAM, 1)
+    await people.settled(POOL, (2, 1, 0, 1))
+    await people.remove(resources.POD, "gated", TEAM)
+    await people.settled(POOL, (2, 0, 0, 2))
 
 
 async def test_a_pod_of_two_cards_gets_both_or_none(two_cards: People) -> None:

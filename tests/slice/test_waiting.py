@@ -10,7 +10,8 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.domain.clock import seconds
-from tests.kit.waiting import PATIENCE
+from controllers.runtime.errors import ApiError
+from tests.kit.waiting import PATIENCE, until
 from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
@@ -55,10 +56,10 @@ async def test_it_gets_its_card_before_a_newcomer(one_card: People) -> None:
     await people.pod("old", TEAM, POOL, **beside("friend"))
     first = reservation(people) or ("old", time.time())
 
-    # It outlives two reservations; whenever somebody else asks, the card is promised or kept for it.
+    # It outlives its reservation; whenever somebody else asks, the card is promised or kept for it.
     def again() -> bool:
         found = reservation(people)
-        return found is not None and found[0] == "old" and found[1] > first[1] + 2 * TTL
+        return found is not None and found[0] == "old" and found[1] > first[1]
 
     deadline = time.monotonic() + PATIENCE
     while not again():
@@ -82,6 +83,41 @@ async def test_it_gets_its_card_before_a_newcomer(one_card: People) -> None:
     await people.running(TEAM, 1)
     await people.remove(resources.POD, "newcomer", TEAM)
     await people.settled(POOL, (1, 0, 0, 1))
+
+
+async def test_others_come_first_when_it_was_not_placed_in_two_turns(one_card: People) -> None:
+    """As with a volume, or CPU, that is nowhere, or a scheduler that nobody runs."""
+    people = one_card
+    began = time.time()
+    await people.pod("stuck", TEAM, POOL, schedulerName="nobody")
+    refused = 0
+
+    async def gets_it() -> bool:
+        nonlocal refused
+        try:
+            await people.pod("newcomer", TEAM, POOL)
+        except ApiError as error:
+            refused += names.INSUFFICIENT_CAPACITY in error.message
+            return False
+        return True
+
+    await until(gets_it, "a newcomer to get the card")
+    assert refused
+    assert time.time() - began > 1.5 * TTL, "it had two turns"
+    (pool,) = [each for each in people.view.pools if each.name == POOL]
+    assert [each.turns for each in pool.status.passed_over or ()] == [2]
+    await people.running(TEAM, 1)
+
+    # It keeps its place: when the card is free, and others have come first for long enough, it has it again.
+    await people.remove(resources.POD, "newcomer", TEAM)
+    await people.view.until(
+        lambda: (reservation(people) or ("", 0))[0] == "stuck", PATIENCE, lambda: str(reservation(people))
+    )
+    await people.remove(resources.POD, "stuck", TEAM)
+    await people.settled(POOL, (1, 0, 0, 1))
+    await people.view.until(
+        lambda: not any(each.status.passed_over for each in people.view.pools), PATIENCE, lambda: "who is gone is named"
+    )
 
 
 async def test_two_pods_that_cannot_be_placed_take_turns(one_card: People) -> None:

@@ -50,7 +50,7 @@ def test_everything_is_undone(number: int) -> None:
     for subject, acts in by_subject(cycle(1, number, PACE)).items():
         verbs, values = [act.verb for act in acts], [act.value for act in acts]
         match verbs[0]:
-            case "pod" | "gate":
+            case "pod" | "strand":
                 assert verbs == [verbs[0], "unpod"]
             case "assign":
                 assert values[-1] == churn.home_of(int(subject.partition("/")[2]))
@@ -82,7 +82,8 @@ def test_a_card_never_goes_where_it_is() -> None:
 
 def test_names_of_what_lives_within_a_cycle_do_not_come_again() -> None:
     made = [
-        {act.subject for act in cycle(1, number, PACE) if act.verb in ("pod", "gate", "pool")} | {churn.visitor(number)}
+        {act.subject for act in cycle(1, number, PACE) if act.verb in ("pod", "strand", "pool")}
+        | {churn.visitor(number)}
         for number in NUMBERS
     ]
     assert sum(map(len, made)) == len(set().union(*made))

@@ -95,6 +95,7 @@ GPUPOOL = Kind(
         "devices": ([{"inventoryID": "x", "node": "n", "state": "Assigned", "autoAttach": False}], (POOL,)),
         "candidates": ([{"name": "c", "pools": []}], (POOL,)),
         "truncated": (True, (POOL,)),
+        "passedOver": ([{"requestID": "r", "turns": 2, "until": NOW}], (POOL,)),
         "lastReconfigured": (NOW, (POOL,)),
     },
     {"Available": POOL, "Maintenance": POOL, "Misconfigured": POOL, "CapacityLow": POOL},

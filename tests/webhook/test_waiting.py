@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
+from controllers.api.gpupool import PassedOver
 from controllers.api.record import adapter, to_json
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp
@@ -66,6 +67,15 @@ def test_what_is_left_beside_it_a_newcomer_gets() -> None:
     stores.pods.saw(pod("old"))
     assert isinstance(newcomer(made), Granted)
     assert isinstance(newcomer(made, units=2), Denied)
+
+
+def test_others_come_first_while_a_pod_that_had_its_turns_is_passed_over() -> None:
+    stores, made = caches(1)
+    stores.pods.saw(pod("old"))
+    entry = PassedOver(request_id="r-old", turns=2, until=stamp(world.NOW + 60))
+    stores.pools.saw(world.pool(status={"passed_over": (entry,)}, meta={"resource_version": "2"}))
+    assert isinstance(newcomer(made), Granted)
+    assert isinstance(newcomer(made, now=world.NOW + 61), Denied), "it has its place again"
 
 
 HELD_BACK: dict[str, dict[str, Any]] = {
