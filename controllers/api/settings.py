@@ -191,7 +191,7 @@ class HealthSettings:
     """When cards and nodes are taken out of service."""
 
     max_unavailable_percent: Annotated[int, Field(ge=1, le=100)] = 20
-    """Most of a pool's cards, or of all nodes, that are taken out by the module at once."""
+    """Share of the nodes, in percent, that may be out when one is taken out for its silence; a fault is no silence."""
     temperature_fault_c: Annotated[int, Field(ge=30, le=150)] = 95
     """Temperature of a card, in degrees Celsius, from which it is faulted."""
     temperature_clear_c: Annotated[int, Field(ge=20, le=150)] = 85

@@ -16,7 +16,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
 from controllers.bootstrap import components, plan
-from controllers.bootstrap.fuses import Fuses
+from controllers.bootstrap.fuse import Fuse
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
@@ -54,7 +54,7 @@ class Reconciler:
         self.components = Controller("components", self._components, workers=1)
         self._note = process.recorder.note
         self.ward = Ward(world, lambda: settings.current, self.nodes.add, self._blind)
-        self._fuses = Fuses(world, lambda: settings.current.health.max_unavailable_percent)
+        self._fuse = Fuse(world, lambda: settings.current.health.max_unavailable_percent)
         self.scraper = Scraper(self._targets, self.ward.receive, eager=self.ward.waits)
 
     async def _node(self, name: str) -> float | None:
@@ -62,7 +62,7 @@ class Reconciler:
         heard = self.ward.observe(name, now)
         seen = self._world.node(name, heard)
         found = plan.assess(seen, settings, now, enabled=self._settings.enabled)
-        held = self._fuses.ask(seen, found)
+        held = self._fuse.ask(name, found)
         made = plan.plan(seen, found, held, self.ward.limits, now)
         await self._execute(made.actions)
         self.ward.told(heard)

@@ -1,7 +1,7 @@
 """From what is known of a node's cards to their condition Faulted, their health and what people are told. Pure.
 
 A card is faulted because it is gone, because its telemetry says so, or because a validator finds fault with it
-alone, in this order. A fuse may keep it in service, except where it is gone.
+alone, in this order. Each is shown of that card, so no fuse keeps it in service (ADR 0026).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from controllers.domain.wording import sentence
 from controllers.runtime.plan import Apply, Merge, Note, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from controllers.api.gpudevice import DeviceHealth
     from controllers.api.meta import Condition
@@ -37,32 +37,17 @@ BACK: Final = "Returned"
 """Of a card that was gone."""
 VALIDATION_FAILED: Final = "ValidationFailed"
 VALIDATED: Final = "Validated"
-REASONS: Final = (*judge.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATION_FAILED + judge.HELD, VALIDATED)
+REASONS: Final = (*judge.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATED)
 """Every reason of the condition Faulted."""
 _AWAY: Final = "No new pod gets the card until it is healthy again; pods that have it keep it"
-_KEPT: Final = "See why so many fail at once, or raise health.maxUnavailablePercent"
 
 
-def wanting(seen: ObservedNode, roles: Sequence[str]) -> dict[str, str]:
-    """Cards that are in service and should not be, with their pools; a card that is gone asks nobody."""
-    found = {}
-    for card in seen.devices:
-        wanted = _wanted(seen, card, roles)
-        if wanted is not None and wanted.status and wanted.reason != LOST and card.status.pool_ref is not None:
-            found[card.name] = card.status.pool_ref.name
-    return found
-
-
-def plan(
-    seen: ObservedNode, roles: Sequence[str], held: Mapping[str, str], limits: Limits, now: float
-) -> Iterator[Action]:
-    """Tell of every card what has changed; `held` says of cards that stay in service why."""
+def plan(seen: ObservedNode, roles: Sequence[str], limits: Limits, now: float) -> Iterator[Action]:
+    """Tell of every card what has changed."""
     for card in seen.devices:
         news = _news(seen, card)
         recorded = kinds.find(card.status.conditions, kinds.FAULTED)
         found = _wanted(seen, card, roles)
-        if found is not None and card.name in held and found.status:
-            found = judge.held(found, held[card.name])
         made = _condition(card, found, now) or recorded
         health = _health(card, news.memory if news else None, limits, now)
         if made != recorded or health != card.status.health:
@@ -79,7 +64,7 @@ def _news(seen: ObservedNode, card: Card) -> CardNews | None:
 
 
 def _wanted(seen: ObservedNode, card: Card, roles: Sequence[str]) -> Finding | None:
-    """What the condition should say if no fuse held it; None where nothing can be said."""
+    """What the condition should say; None where nothing can be said."""
     if (found := _gone(seen, card)) is not None:
         return found
     news = _news(seen, card)
@@ -91,8 +76,8 @@ def _wanted(seen: ObservedNode, card: Card, roles: Sequence[str]) -> Finding | N
         if told is not None and fails(told, card):
             message = f"the {role} check of node {seen.name} finds fault with the card alone: {told.message}"
             return Finding(True, VALIDATION_FAILED, message)
-    if _unheard(seen, card, roles):
-        return None
+    if (found := _unheard(seen, card, roles)) is not None:
+        return found
     if heard is not None and heard.finding is not None:
         return heard.finding
     return _over(card)
@@ -107,22 +92,22 @@ def _gone(seen: ObservedNode, card: Card) -> Finding | None:
     return Finding(True, LOST, message)
 
 
-def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> bool:
-    """Whether a validator found fault with the card, and none has looked since the node started or its report went."""
-    recorded = kinds.find(card.status.conditions, kinds.FAULTED)
-    if recorded is None or recorded.status == "False" or recorded.reason.removesuffix(judge.HELD) != VALIDATION_FAILED:
-        return False
-    return bool(roles) and all(verdict(seen, role) is None for role in roles)
+def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> Finding | None:
+    """What a validator found with the card, where none has looked since the node started or its report went."""
+    recorded = judge.recorded(kinds.find(card.status.conditions, kinds.FAULTED))
+    if recorded is None or recorded.reason != VALIDATION_FAILED or not roles:
+        return None
+    return recorded if all(verdict(seen, role) is None for role in roles) else None
 
 
 def _over(card: Card) -> Finding | None:
     """Nothing is said of the card any more, and something was: then that is over."""
-    recorded = kinds.find(card.status.conditions, kinds.FAULTED)
-    if recorded is None or recorded.status == "False":
+    recorded = judge.recorded(kinds.find(card.status.conditions, kinds.FAULTED))
+    if recorded is None:
         return None
     if recorded.reason == LOST:
         return Finding(False, BACK, f"card {card.status.inventory_id} is back in node {card.status.node_name}")
-    if recorded.reason.removesuffix(judge.HELD) == VALIDATION_FAILED:
+    if recorded.reason == VALIDATION_FAILED:
         return Finding(False, VALIDATED, "no validator finds fault with the card any more")
     return None
 
@@ -146,15 +131,13 @@ def _status(made: Condition | None, health: DeviceHealth | None) -> dict[str, An
 
 
 def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Iterator[Action]:
-    """Events for people when a card goes, is kept, or comes back."""
+    """Events for people when a card goes, or comes back."""
     was, now = (one.status if one else "False" for one in (recorded, made))
     if made is None or (was, recorded.reason if recorded else "") == (now, made.reason):
         return
     text, see = sentence(f"{made.reason}: {made.message}"), f"kubectl describe gpudevice {card.name}"
     if now == "True" and was != "True":
         yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
-    elif now == "Unknown" and made.reason.endswith(judge.HELD):
-        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_FUSE_HELD, f"{text} {_KEPT}: {see}")
     elif now == "False" and was == "True":
         yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, READY_FOR_POOLING, is_true
+from controllers.api.conditions import READY_FOR_POOLING, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
     from controllers.runtime.store import Store
 
-BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
+BY_NODE, BY_COMPONENT, OUT = "node", "component", "out"
 RUNS_UNDER = "runtimeClassName"
 """What runs under a RuntimeClass, by its name."""
 EXPORTER = "dcgm-exporter"
@@ -71,7 +71,6 @@ class World:
     def __post_init__(self) -> None:
         """Index what the views ask for."""
         self.devices.index(BY_NODE, lambda device: (device.status.node_name or "",))
-        self.devices.index(BY_POOL, _pool)
         self.inventories.index(OUT, lambda one: ("" if is_true(one.status.conditions, READY_FOR_POOLING) else OUT,))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
         self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.spec.get("template", {}).get("spec", {})))
@@ -103,11 +102,6 @@ class World:
             if pod.ready and pod.node and pod.status.pod_ip:
                 yield pod.node, pod.status.pod_ip
 
-    def pool(self, name: str) -> tuple[list[str], list[str]]:
-        """The names of a pool's cards, and of those that are out of service."""
-        cards = self.devices.by(BY_POOL, name)
-        return [card.name for card in cards], [card.name for card in cards if self._is_out(card)]
-
     def fleet(self, let: Collection[str] = ()) -> tuple[int, list[str]]:
         """How many nodes are in service or should be, and those that are not although pools have cards there.
 
@@ -130,11 +124,6 @@ class World:
             self.freed,
             frozenset(self.daemonsets.index_values(RUNS_UNDER)) | frozenset(self.pods.index_values(RUNS_UNDER)),
         )
-
-    def _is_out(self, card: Card) -> bool:
-        inventory = self.inventories.get(card.status.node_name or "")
-        ready = inventory is not None and is_true(inventory.status.conditions, READY_FOR_POOLING)
-        return not ready or is_true(card.status.conditions, FAULTED)
 
 
 def _pool(device: Card) -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 One clock serves every wait: `bootstrap.lastRun` is when the preparation last changed, so that
 a component is late when nothing has changed for its deadline, also after a restart of ours.
 
-`assess` says what should leave service, a fuse may hold some of it, and `plan` writes.
+`assess` says what should leave service, a fuse may hold the node, and `plan` writes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
@@ -28,8 +27,6 @@ from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from controllers.api.gpunodeinventory import GPUNodeInventory, GPUNodeInventoryStatus
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
@@ -48,21 +45,6 @@ MONITORING = frozenset(phase.component for phase in PHASES if phase.condition ==
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What stays in service although it should not, and why."""
-
-    node: str = ""
-    """Words for people; empty where no fuse holds the node."""
-    cards: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Such words by the names of GPUDevices."""
-
-    @property
-    def any(self) -> bool:
-        """Whether something is held."""
-        return bool(self.node or self.cards)
-
-
-@dataclass(frozen=True, slots=True)
 class Assessment:
     """A node that is known to inventory, and what is thought of it."""
 
@@ -77,8 +59,6 @@ class Assessment:
     """The reason for which a node that was ready stays so, since what troubles it may pass; else empty."""
     left: float | None
     """Seconds after which time alone changes what is thought."""
-    cards_out: Mapping[str, str]
-    """Cards that should leave service, with their pools."""
 
     @property
     def node_out(self) -> bool:
@@ -89,6 +69,11 @@ class Assessment:
     def stays_out(self) -> bool:
         """Whether the node is out of service, or should be, for a trouble that nobody decided."""
         return self.trouble is not None and not self.trouble.decided and not (self._was and self.patience)
+
+    @property
+    def evident(self) -> bool:
+        """Whether what troubles the node was shown, so that no fuse holds it."""
+        return self.trouble is not None and self.trouble.evident
 
     @property
     def _was(self) -> bool:
@@ -115,7 +100,7 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
         step = progress(running, seen.ready | vouched, opened, rests.closed)
     at = Situation(seen, managed, count, running, step.blocking, False, deadline, needs(seen.devices), enabled, rests)
     return _timed(
-        Assessment(node, inventory, at, step, None, "", "", None, {}), settings, now, opening=bool(step.gates - opened)
+        Assessment(node, inventory, at, step, None, "", "", None), settings, now, opening=bool(step.gates - opened)
     )
 
 
@@ -127,7 +112,7 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     since = _since(old, before, trouble, now, opening=opening, resting=bool(at.suspended.on))
     rest = at.suspended.left
     if trouble is None:
-        return replace(found, since=since, left=rest or None, cards_out=cards.wanting(at.seen, at.roles))
+        return replace(found, since=since, left=rest or None)
     word, allowed = "", 0.0
     if before is not None and before.status == "True" and trouble.passing:
         # A component that is new on a ready node has its image to pull, as on a node that is new.
@@ -147,12 +132,14 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
         since=since,
         patience=word if grace > 0 else "",
         left=min((left for left in (grace, deadline, rest) if left > 0), default=None),
-        cards_out=cards.wanting(at.seen, at.roles),
     )
 
 
-def plan(seen: ObservedNode, found: Assessment | None, held: Held, limits: Limits, now: float) -> Plan:
-    """What to write so that the node is prepared step by step, and what is known of it is told."""
+def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits, now: float) -> Plan:
+    """What to write so that the node is prepared step by step, and what is known of it is told.
+
+    `held`: why a fuse keeps the node in service; empty where none does.
+    """
     node = seen.node
     if node is not None and seen.inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
         return _closed(node)
@@ -162,8 +149,8 @@ def plan(seen: ObservedNode, found: Assessment | None, held: Held, limits: Limit
     # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
-    draft.add(*cards.plan(seen, found.at.roles, held.cards, limits, now))
-    for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held.any else None):
+    draft.add(*cards.plan(seen, found.at.roles, limits, now))
+    for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held else None):
         if left is not None:
             draft.look_again(left)
     return draft.done()
@@ -182,10 +169,10 @@ def _gates(draft: Draft, node: Node, step: Progress) -> None:
         draft.add(write)
 
 
-def _status(draft: Draft, known: Assessment, held: Held, now: float) -> None:
+def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     """Facts and conditions of the node, in one write."""
     at, inventory, old = known.at, known.inventory, known.inventory.status
-    pooling = judge.ready_for_pooling(at, known.trouble, patience=known.patience, held=held.node)
+    pooling = judge.ready_for_pooling(at, known.trouble, patience=known.patience, held=held)
     made = [
         said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
         for kind, found in judge.findings(at, pooling).items()

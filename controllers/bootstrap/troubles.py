@@ -34,22 +34,39 @@ class Trouble:
     """Whether it is a pod that is away, or its first answers: a roll-out brings them, so a ready node waits."""
     decided: bool = False
     """Whether a person or the lack of cards decided it, so that no fuse holds it."""
+    evident: bool = False
+    """Whether the node's own agent shows it, so that no fuse holds it; what is concluded from silence may be ours."""
 
 
 def first(at: Situation) -> Trouble | None:
     """The first thing that keeps the node's cards out of pools; None when nothing does."""
     if (found := not_wanted(at)) is not None:
         return Trouble(found, decided=True)
-    if (found := agent(at)) is not None:
+    evident = _is_shown(at)
+    if not evident and (found := agent(at)) is not None:
         return Trouble(found, passing=found.reason in ("NoReport", "AgentNotReady"))
     for check in (no_driver, old_driver, old_cuda, no_toolkit, driver_check, container_check):
         if (found := check(at)) is not None:
-            return Trouble(found)
+            return Trouble(found, evident=evident)
     if at.blocking is not None:
         return Trouble(waiting(at, at.blocking, status=True), passing=True)
     silent = heartbeat(at)
     told = silent is not None and silent.status is not False and silent.reason != BLIND
     return Trouble(silent, passing=silent.status is None) if silent is not None and told else None
+
+
+def _is_shown(at: Situation) -> bool:
+    """Whether the node's agent, since the node last started, found what makes its cards useless to any pod.
+
+    It stands until the agent says otherwise, also while its pod is away or the node is not Ready. A version that is
+    too old is none: the version is the node's word, and what it is held against is ours, which a release or a
+    setting raises for a whole fleet at once. Where a driver does not serve its cards, the checks fail.
+    """
+    seen = at.seen
+    if seen.node is None or seen.report is None or not is_of_this_boot(seen.report, seen.node):
+        return False
+    told = at.fact("toolkit", "installed") is not None and no_toolkit(at) is not None
+    return told or any(check(at) is not None for check in (no_driver, driver_check, container_check))
 
 
 def not_wanted(at: Situation) -> Finding | None:

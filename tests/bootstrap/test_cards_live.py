@@ -1,4 +1,4 @@
-"""What goes wrong with single cards, and what fuses hold, on a real control plane with DCGM's text over HTTP."""
+"""What goes wrong with cards, and what the fuse holds, on a real control plane with DCGM's text over HTTP."""
 
 from __future__ import annotations
 
@@ -99,23 +99,13 @@ async def test_telemetry_is_recorded_with_the_condition(fleet: Fleet, cards: lis
     assert (await fleet.metrics())[key] == 1
 
 
-async def test_a_pools_fuse_lets_one_card_go_and_holds_the_next(fleet: Fleet, cards: list[str]) -> None:
+async def test_all_cards_of_a_pool_that_have_a_fault_go(fleet: Fleet, cards: list[str]) -> None:
     for card in cards:
         await fleet.pool(card, "research")
-    first, second = cards[:2]
-    one, two = [f"xid:{await fleet.address(card)}=79" for card in (first, second)]
-    await fleet.fault("ward", one)
-    await fleet.faulted(first, "True", "CriticalXid")
-    await fleet.fault("ward", one, two)
-    found = await fleet.faulted(second, "Unknown", "CriticalXidHeld")
-    assert "pool research" in found["message"]
-    await fleet.event(second, names.EVENT_FUSE_HELD, "20 %")
-    assert (await fleet.metrics())['gpu_fuse_held{group="research",kind="card"}'] == 1
-    await ask_back(fleet, first)
-    await fleet.faulted(first, "False", "ReturnedByHand")
-    # It asks again and again: there is room now.
-    await fleet.faulted(second, "True", "CriticalXid")
-    assert (await fleet.metrics())['gpu_fuse_held{group="research",kind="card"}'] == 0
+    await fleet.fault("ward", *[f"xid:{await fleet.address(card)}=79" for card in cards])
+    for card in cards:
+        await fleet.faulted(card, "True", "CriticalXid")
+        await fleet.event(card, names.EVENT_DEVICE_FAULTED, "XID 79")
 
 
 @pytest.fixture
@@ -127,22 +117,36 @@ async def three(fleet: Fleet) -> AsyncIterator[list[str]]:
     await fleet.gone(*nodes)
 
 
-async def test_nodes_fuse_lets_one_go_and_holds_the_others(fleet: Fleet, three: list[str]) -> None:
-    nodes = three
-    for node in nodes:
+async def test_all_nodes_without_a_driver_go(fleet: Fleet, three: list[str]) -> None:
+    for node in three:
         await fleet.pool((await fleet.cards(node))[0], "fleet")
-    await fleet.fault("fleet-1", "no-driver")
-    await fleet.pooling("fleet-1", "False", "DriverNotFound")
-    await fleet.fault("fleet-2", "no-driver")
-    found = await fleet.pooling("fleet-2", "True", "Held")
-    assert "node fleet-2 is kept in service" in found["message"]  # the check or the report, whichever speaks first
-    await fleet.condition("fleet-2", "DriverMissing", "True", "DriverNotFound")
+        await fleet.fault(node, "no-driver")
+    for node in three:
+        await fleet.pooling(node, "False", "DriverNotFound")
+        await fleet.condition(node, "DriverMissing", "True", "DriverNotFound")
+    for node in three:
+        await fleet.fault(node)
+        await fleet.pooling(node, "True", "Ready")
+
+
+async def test_the_fuse_holds_a_silent_node_while_another_is_out(fleet: Fleet, three: list[str]) -> None:
+    one, other, _ = three
+    for node in three:
+        await fleet.pool((await fleet.cards(node))[0], "fleet")
+    await fleet.fault(one, "no-driver")
+    await fleet.pooling(one, "False", "DriverNotFound")
+    await fleet.fault(other, "not-ready:toolkit")
+    found = await fleet.pooling(other, "True", "Held")
+    assert f"node {other} is kept in service" in found["message"]
+    await fleet.condition(other, "ToolkitMissing", "True", "ToolkitOverdue")
     assert (await fleet.metrics())['gpu_fuse_held{group="nodes",kind="node"}'] == 1
-    await fleet.fault("fleet-1")
-    await fleet.pooling("fleet-1", "True", "Ready")
-    await fleet.pooling("fleet-2", "False", "DriverNotFound")
-    await fleet.fault("fleet-2")
-    await fleet.pooling("fleet-2", "True", "Ready")
+    await fleet.fault(one)
+    await fleet.pooling(one, "True", "Ready")
+    # It asks again and again: there is room now.
+    await fleet.pooling(other, "False", "ToolkitOverdue")
+    assert (await fleet.metrics())['gpu_fuse_held{group="nodes",kind="node"}'] == 0
+    await fleet.fault(other)
+    await fleet.pooling(other, "True", "Ready")
 
 
 async def test_our_own_blindness_takes_nobody_out(fleet: Fleet, three: list[str]) -> None:

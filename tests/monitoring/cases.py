@@ -129,9 +129,9 @@ CASES = [
     Case("GPUDeviceDegraded", {FAULT: held(1)}, {"device": "d", "reason": "Overheated"}, {FAULT: "1 _x89"}),
     Case(
         "GPUFuseHeld",
-        {'gpu_fuse_held{kind="card",group="p",pod="b"}': held(2)},
-        {"kind": "card", "group": "p"},
-        {'gpu_fuse_held{kind="card",group="p",pod="b"}': held(0)},
+        {'gpu_fuse_held{kind="node",group="nodes",pod="b"}': held(2)},
+        {"kind": "node", "group": "nodes"},
+        {'gpu_fuse_held{kind="node",group="nodes",pod="b"}': held(0)},
     ),
     Case("GPUPoolCapacityLow", capacity(available=1), {"pool": "p-q"}, capacity(available=2)),
     Case("GPUPoolCapacityLow", capacity(available=0), {"pool": "p-q"}, capacity(available=0, total=0, allocatable=0)),

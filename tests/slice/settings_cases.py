@@ -356,17 +356,18 @@ async def well(live: Live, *cards: str) -> None:
 
 @case("health.maxUnavailablePercent")
 async def max_unavailable(live: Live) -> None:
-    pool, cards = "fused", [card.name for card in live.cards(SICK)]
-    await live.people.filled(pool, cards)
-    await live.set(health={"maxUnavailablePercent": 1})
-    await faults(live, "xid:{}=79")
-    await faulted(live, cards[0], ("True", "CriticalXid"))
-    await faults(live, "xid:{}=79", "xid:{}=79")
-    await faulted(live, cards[1], ("Unknown", "CriticalXidHeld"))
-    await live.set(health={"maxUnavailablePercent": 100})
-    await faulted(live, cards[1], ("True", "CriticalXid"))
-    await well(live, *cards[:2])
-    await live.people.retire(pool)
+    """Of two nodes on which the toolkit's pod stays away one leaves service, and the other when the share is raised."""
+    nodes, away = live.view.inventories, {"restartGrace": "100ms"}
+    await live.set(health={"maxUnavailablePercent": 1}, bootstrap=away)
+    await live.fault(SICK, "not-ready:toolkit")
+    await live.says(nodes, SICK, "ReadyForPooling", ("False", "ToolkitNotReady"))
+    await live.fault(NODE, "not-ready:toolkit")
+    await live.says(nodes, NODE, "ReadyForPooling", ("True", "Held"))
+    await live.set(health={"maxUnavailablePercent": 100}, bootstrap=away)
+    await live.says(nodes, NODE, "ReadyForPooling", ("False", "ToolkitNotReady"), ("False", "ToolkitOverdue"))
+    for node in (NODE, SICK):
+        await live.fault(node)
+    await live.ready(NODE, SICK)
 
 
 @case("health.temperatureFaultC")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from controllers.api.gpunodeinventory import PendingReason
 from controllers.bootstrap.cards import VALIDATION_FAILED
-from controllers.bootstrap.health.judge import HELD
 from controllers.bootstrap.health.signs import FAULTS
 from controllers.bootstrap.phases import PHASES
 from controllers.domain.slots import BLOCKING
@@ -40,7 +39,7 @@ NVML_CHOICE = (
 )
 COMPUTED = {
     ("controllers/bootstrap/troubles.py", "phase.word"): {phase.word for phase in PHASES},
-    ("controllers/bootstrap/health/judge.py", "fault.reason + HELD"): {f + HELD for f in (*FAULTS, VALIDATION_FAILED)},
+    ("controllers/bootstrap/health/judge.py", "reason"): {*FAULTS, VALIDATION_FAILED},
     ("controllers/gpupool/pending.py", "min(reasons)"): set(get_args(PendingReason)) - {"Declined"},
     ("controllers/gpupool/claims.py", "kind"): set(BLOCKING),
     ("nodeagent/validate/nvml.py", NVML_CHOICE): {*(reason for _, reason, _ in NVML_REASONS), "NVMLFailed"},

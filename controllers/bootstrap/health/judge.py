@@ -25,11 +25,12 @@ HEALTHY: Final = "Healthy"
 RECOVERED: Final = "Recovered"
 RETURNED: Final = "ReturnedByHand"
 NO_TELEMETRY: Final = "NoTelemetry"
-HELD: Final = "Held"
-"""What is added to a fault's reason while a fuse keeps the card in service."""
-REASONS: Final = (*FAULTS, HEALTHY, RECOVERED, RETURNED, NO_TELEMETRY, *(reason + HELD for reason in FAULTS))
+REASONS: Final = (*FAULTS, HEALTHY, RECOVERED, RETURNED, NO_TELEMETRY)
 """Every reason that this package gives the condition Faulted."""
-_BECAUSE: Final = " Held back: "
+_ONCE_HELD: Final = "Held"
+_ONCE_BECAUSE: Final = " Held back: "
+"""What earlier versions added to the reason (status Unknown) and the message of a card that a fuse kept in service:
+read as the fault that it is, or an update would call that card well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,11 @@ def remember(health: DeviceHealth | None, faulted: Condition | None, now: float)
             temperature=health.temperature_c,
             throttled=health.throttled,
         )
-    if faulted is None or (faulted.status != "False" and faulted.reason not in REASONS):
+    fault = recorded(faulted)
+    if faulted is None or (faulted.status != "False" and (fault.reason if fault else faulted.reason) not in REASONS):
         return memory  # that the card is gone, or fails a validation, is others' verdict
-    found = Finding({"True": True, "False": False}.get(faulted.status), faulted.reason, faulted.message or "")
-    return replace(memory, finding=found, fault=_fault(found), acknowledged=found.reason == RETURNED)
+    found = fault or Finding({"True": True, "False": False}.get(faulted.status), faulted.reason, faulted.message or "")
+    return replace(memory, finding=found, fault=fault, acknowledged=found.reason == RETURNED)
 
 
 def judge(
@@ -100,21 +102,14 @@ def judge(
     return Judgement(replace(memory, finding=memory.fault or _well(memory)), signs.warnings, returned)
 
 
-def held(fault: Finding, why: str) -> Finding:
-    """The condition of a faulted card that a fuse keeps in service; `remember` finds the fault in it again.
-
-    `why` must not carry numbers that change: it is written to status.
-    """
-    return Finding(None, fault.reason + HELD, fault.message + _BECAUSE + why)
-
-
-def _fault(found: Finding) -> Finding | None:
-    if found.status:
-        return found
-    reason = found.reason.removesuffix(HELD)
-    if found.status is None and reason != found.reason and reason in FAULTS:
-        return Finding(True, reason, found.message.partition(_BECAUSE)[0])
-    return None
+def recorded(faulted: Condition | None) -> Finding | None:
+    """The fault that a card's condition records, whoever found it; None where it records none."""
+    if faulted is None or faulted.status == "False":
+        return None
+    message, reason = faulted.message or "", faulted.reason.removesuffix(_ONCE_HELD)
+    if faulted.status == "True":
+        return Finding(True, faulted.reason, message)
+    return Finding(True, reason, message.partition(_ONCE_BECAUSE)[0]) if reason != faulted.reason else None
 
 
 def _by_hand(memory: Memory) -> Memory:

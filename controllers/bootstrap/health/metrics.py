@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from controllers.bootstrap.health.signs import Memory
 
-FUSE_HELD = Gauge("gpu_fuse_held", "Cards or nodes that a fuse keeps in service, by kind and group.", ["kind", "group"])
+FUSE_HELD = Gauge("gpu_fuse_held", "Nodes that a fuse keeps in service, by kind and group.", ["kind", "group"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controllers.api.conditions import FAULTED, condition
 from controllers.api.gpudevice import DeviceHealth
-from controllers.bootstrap.health.judge import REASONS, held, judge, remember
+from controllers.bootstrap.health.judge import REASONS, judge, remember
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.text import CardSample
 from controllers.bootstrap.health.writing import telemetry, worth_writing
@@ -33,19 +33,18 @@ class Card:
         self.memory = remember(None, None, self.now)
         self.scrape(replace(WELL, **first))
 
-    def scrape(self, sample=WELL, *, times=1, validated=True, hold=False, **options):
+    def scrape(self, sample=WELL, *, times=1, validated=True, **options):
         for _ in range(times):
             self.now += 15
             made = judge(self.memory, sample, LIMITS, self.now, validated=validated, **options)
             self.memory = made.memory
             self.warnings += made.warnings
-            self.write(hold)
+            self.write()
         return self
 
-    def write(self, hold):
+    def write(self):
         found, was = self.memory.finding, self.condition
         if found is not None:
-            found = held(found, "too many") if hold and found.status else found
             self.condition = condition(
                 [was] if was else [], FAULTED, status=found.status, reason=found.reason, message=found.message, now="t"
             )
@@ -232,7 +231,7 @@ def test_silence_during_mig_work_is_expected():
 def test_a_restart_changes_no_verdict():
     for card in (Card().scrape(seen(xids=(79,))), Card().scrape(None, times=9), Card()):
         before = card.condition
-        card.restart().write(hold=False)
+        card.restart().write()
         assert card.condition == before
     assert judge(remember(None, None, 0), None, LIMITS, 60, validated=True).finding is None
 
@@ -245,10 +244,12 @@ def test_a_lost_card_is_another_planners_verdict():
     assert made.finding.reason == "Returned"
 
 
-def test_a_fault_that_a_fuse_holds_outlives_a_restart():
-    card = Card().scrape(seen(xids=(79,)), hold=True)
-    assert card.state == ("Unknown", "CriticalXidHeld")
+def test_a_fault_that_an_earlier_version_held_is_a_fault():
+    card = Card().scrape(seen(xids=(79,)))
     message = card.memory.fault.message
+    card.condition = replace(
+        card.condition, status="Unknown", reason="CriticalXidHeld", message=f"{message} Held back: too many at once"
+    )
     card.restart().scrape(seen(xids=(79,)))
     assert (card.state, card.condition.message) == (("True", "CriticalXid"), message)
 
