@@ -165,6 +165,8 @@ REASON_MODULE_DISABLED: Final = "ModuleDisabled"
 """Maintenance of a pool while the module is switched off."""
 REASON_CARD_LOST: Final = "CardLost"
 """InventoryIncomplete of a card that is in a pool and gone from its node; bootstrap faults it."""
+REASON_AWAITING_WITHDRAWAL: Final = "AwaitingWithdrawal"
+"""Configured of a card that is not to be offered, and that its node's plugin still offers; no new pod gets it."""
 
 # --- words at the head of the webhook's errors (design §4) ------------------------------------------
 POOL_NOT_FOUND: Final = "PoolNotFound"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
+from controllers.api.conditions import CONFIGURED, FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
 from controllers.domain.allocation import slots_under
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
@@ -104,6 +104,7 @@ def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
     status = device.status
     return (
         blocked_by(device) is None
+        and not _is_withdrawn(device)
         and status.pool_ref is not None
         and status.pool_ref.name == pool
         and status.published is not None
@@ -113,6 +114,11 @@ def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
         and node.ready
         and not node.spec.unschedulable
     )
+
+
+def _is_withdrawn(device: GPUDevice) -> bool:
+    """Whether its plugin was told to offer it no more, and has not answered: it may be as far gone as its node."""
+    return any(c.type == CONFIGURED and c.reason == names.REASON_AWAITING_WITHDRAWAL for c in device.status.conditions)
 
 
 def named_devices(pod: Pod) -> tuple[str, ...]:

@@ -357,7 +357,8 @@ def _agreement(device: GPUDevice, wanted: Published | None) -> Finding:
     if wanted is None:
         if published is None:
             return Finding(True, "Withdrawn", "The card is not to be offered, and is not.")
-        return Finding(False, "AwaitingWithdrawal", f"The device plugin on {node} has yet to withdraw the card.")
+        message = f"The device plugin on {node} has yet to withdraw the card."
+        return Finding(False, names.REASON_AWAITING_WITHDRAWAL, message)
     if published is None:
         return Finding(False, AWAITING_PLUGIN, f"The device plugin on {node} has yet to offer the card.")
     if published != wanted:

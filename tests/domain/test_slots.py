@@ -73,6 +73,17 @@ def test_cards_that_are_not_offered_are_unavailable_not_free() -> None:
     assert count([card(0)], node=None).free == 0
 
 
+def test_a_card_that_its_plugin_has_yet_to_withdraw_is_not_given_out() -> None:
+    """Its node is out of service, say, and nothing answers there."""
+    told = objects.condition("Configured", False, "AwaitingWithdrawal")
+    withdrawn = replace(card(0), status=replace(card(0).status, conditions=(told,)))
+    made = count([withdrawn, card(1)])
+    assert (made.free, [c.unavailable for c in made.cards]) == (1, [1, 0])
+
+    differs = replace(told, reason="SettingsDiffer")  # its plugin is behind, and offers it all the same
+    assert count([replace(withdrawn, status=replace(withdrawn.status, conditions=(differs,)))]).free == 1
+
+
 def test_more_bound_pods_than_slots_are_told_as_overflow() -> None:
     made = count([card(0), card(1)], [pod("u", "r", 2), pod("v", "s", 1)])
     total = capacity([made], AllocationSpec())

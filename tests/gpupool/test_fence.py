@@ -138,6 +138,25 @@ def test_a_card_of_a_node_that_is_away_stays_and_says_why_and_what_to_do() -> No
     assert "Node n1 is gone" in configured(cluster)[1]
 
 
+def test_what_a_plugin_does_not_withdraw_from_a_node_out_of_service_is_not_available() -> None:
+    """Such as one whose driver is gone, and its agents with it."""
+    cluster = pooled()
+    cluster.unready("n1")
+    for _ in range(3):
+        pool_plan(cluster)  # and no plugin answers
+
+    assert configured(cluster)[0] == "AwaitingWithdrawal"
+    (pool,) = cluster.all(resources.GPUPOOL, GPUPool)
+    assert pool.status.capacity is not None
+    assert (pool.status.capacity.available, pool.status.capacity.unavailable) == (0, 1)
+
+    cluster.unready("n1", ready=True)
+    cluster.settle()
+    (pool,) = cluster.all(resources.GPUPOOL, GPUPool)
+    assert pool.status.capacity is not None
+    assert pool.status.capacity.available == 1
+
+
 def test_a_card_that_its_plugin_withdrew_stays_while_a_pod_may_run_on_a_node_that_is_away() -> None:
     cluster = pooled()
     cluster.pod("p", "a", "r1", node="n1", phase="Running")
