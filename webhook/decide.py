@@ -18,7 +18,7 @@ from webhook.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.api.gpupool import GPUPool
+    from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.kube import Namespace
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
@@ -40,6 +40,8 @@ class View:
     """Reservations of the namespace whose pods should have appeared by now."""
     shelves: tuple[Shelf, ...]
     settings: Settings
+    tolerated: tuple[Toleration, ...] = ()
+    """What the pool's pods tolerate beside what they bring."""
     doubt: Doubt | None = None
     """What counts against the namespace, where a reservation of it ended unseen lately."""
     waiting: tuple[Waiting, ...] = ()
@@ -80,14 +82,13 @@ def decide(
     pool_terms = _pool_terms(pool, spec, added_affinity)
     if isinstance(pool_terms, Denied):
         return pool_terms
-    added = mutate.pool_tolerations(scheduling.taints, scheduling.tolerations) if scheduling is not None else []
     rules = place.Rules(
         (scheduling.strategy if scheduling else None) or defaults.default_strategy,
         (scheduling.topology_key if scheduling else None) or defaults.topology_key,
     )
     shelves = place.without(view.shelves, avoid) if avoid else view.shelves
     shelves = place.keep(shelves, view.waiting) if view.waiting else shelves
-    placement = _place(ask, shelves, Wants.of(spec, added, pool_terms), rules, request_id)
+    placement = _place(ask, shelves, Wants.of(spec, view.tolerated, pool_terms), rules, request_id)
     if placement is None:
         return shortage.lacking(ask, pool, shelves, spec.node_name)
     patch = mutate.admitted(
@@ -96,7 +97,7 @@ def decide(
         node=placement.node,
         request_id=request_id,
         devices=placement.devices,
-        tolerations=added,
+        tolerations=view.tolerated,
         runtime_class=view.settings.admission.runtime_class_name,
         spread_over=rules.topology_key if rules.strategy == "Spread" else None,
         added_affinity=added_affinity,

@@ -18,7 +18,7 @@ from webhook import affinity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controllers.api.gpupool import Taint, Toleration
+    from controllers.api.gpupool import Toleration
     from webhook.records import UserInfo
 
 Patch = tuple[dict[str, Any], ...]
@@ -77,16 +77,6 @@ def _without(raw: Mapping[str, Any], marks: Iterable[tuple[str, str]]) -> Patch:
         for field, key in marks
         if key in (metadata.get(field) or {})
     )
-
-
-def pool_tolerations(taints: Iterable[Taint], extra: Iterable[Toleration]) -> list[Toleration]:
-    """Tolerations for the pool's taints, whether its nodes carry them yet or not, and those that the pool adds."""
-    from controllers.api.gpupool import Toleration
-
-    own = [
-        Toleration(key=taint.key, operator="Equal", value=taint.value or "", effect=taint.effect) for taint in taints
-    ]
-    return [*own, *extra]
 
 
 def _spread(spec: Mapping[str, Any], pool: str, key: str | None) -> list[dict[str, Any]] | None:

@@ -25,6 +25,7 @@ from controllers.domain.waiting import passed_over
 from webhook import metrics
 from webhook.decide import View
 from webhook.place import shelf
+from webhook.tolerated import Tolerated
 from webhook.unseen import UnseenReservations
 from webhook.waiting import WaitingPods
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controllers.api.gpudevice import GPUDevice, Reservation
-    from controllers.api.gpupool import GPUPool
+    from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.kube import Namespace, Node
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
@@ -74,6 +75,8 @@ class Snapshot:
         stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
         self._unseen = UnseenReservations(stores.devices, stores.pods)
         self._waiting = WaitingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
+        self._tolerated = Tolerated(stores.pools, stores.devices)
+        self._laid: dict[str, tuple[Toleration, ...]] = {}
         stores.devices.subscribe(self._device_changed)
         stores.pods.subscribe(self._pod_changed)
         stores.nodes.subscribe(self._node_changed)
@@ -90,6 +93,7 @@ class Snapshot:
             doubt=self._unseen.doubt(namespace, pool, now),
             shelves=self._current(found, now) if found else (),
             settings=self._settings(),
+            tolerated=self._tolerated.of(found) if found else (),
             waiting=self._waiting.of(pool, now, passed_over(found, now) if found else ()),
         )
 
@@ -140,6 +144,9 @@ class Snapshot:
 
     def _current(self, pool: GPUPool, now: float) -> tuple[Shelf, ...]:
         shelves, until, dirty = self._shelves[pool.name], self._until[pool.name], self._dirty[pool.name]
+        if self._laid.get(pool.name) != (tolerated := self._tolerated.of(pool)):
+            self._laid[pool.name] = tolerated
+            dirty.update(shelves)
         dirty.update(node for node, expires in until.items() if expires <= now)
         for node in dirty:
             self._rebuild(pool, node, now)
@@ -162,6 +169,7 @@ class Snapshot:
             pods=self._pods_of(pool.name, node_name, devices),
             allocation=applied(pool),
             now=now,
+            tolerated=self._laid[pool.name],
         )
         self._shelves[pool.name][node_name] = shelf(node, slots, self._held)
         self._until[pool.name][node_name] = min(
@@ -215,7 +223,7 @@ class Snapshot:
         if pool is None or (old is not None and new is not None and applied(old) == applied(new)):
             return
         if new is None:
-            for kept in (self._shelves, self._until, self._dirty):
+            for kept in (self._shelves, self._until, self._dirty, self._laid):
                 kept.pop(pool.name, None)
             metrics.forget(pool.name)
         for device in self._stores.devices.by("pool", pool.name):

@@ -33,6 +33,8 @@ ASKED: Final = Bounds(labels=64, terms=64, expressions=256, values=1000, tolerat
 """What the author of a pod may write."""
 KEPT: Final = Bounds(labels=64, terms=512, expressions=4096, values=8192, tolerations=512)
 """What is kept of a stored pod: the pool's own affinity is joined to each term, and its tolerations are added."""
+NEIGHBOURS: Final = 128
+"""Tolerations that a pod gets for the taints of pools beside its own, so that with them it is still kept."""
 
 
 def joined_excess(own: Sequence[NodeTerm], pool: Sequence[NodeTerm]) -> str | None:

@@ -20,12 +20,13 @@ from controllers.api.conditions import CONFIGURED, FAULTED, IGNORED, INVENTORY_I
 from controllers.domain.allocation import slots_under
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
+from controllers.domain.taints import keeps_off
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from controllers.api.gpudevice import GPUDevice
-    from controllers.api.gpupool import AllocationSpec
+    from controllers.api.gpupool import AllocationSpec, Toleration
     from controllers.api.kube import Node, Pod
     from controllers.api.meta import Condition
 
@@ -99,8 +100,13 @@ def blocked_by(device: GPUDevice) -> Condition | None:
     return min(found, key=lambda c: BLOCKING.index(c.type), default=None)
 
 
-def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
-    """Whether the card can be given to a new pod of the pool now."""
+def gives(node: Node | None) -> bool:
+    """Whether a node gives its cards to anybody new."""
+    return node is not None and node.ready and not node.spec.unschedulable
+
+
+def issuable(device: GPUDevice, pool: str) -> bool:
+    """Whether the card can be given to a new pod of the pool now, where its node `gives`."""
     status = device.status
     return (
         blocked_by(device) is None
@@ -110,9 +116,6 @@ def issuable(device: GPUDevice, pool: str, node: Node | None) -> bool:
         and status.published is not None
         and status.published.pool == pool
         and device.metadata.annotations.get(names.ASSIGNMENT) == pool
-        and node is not None
-        and node.ready
-        and not node.spec.unschedulable
     )
 
 
@@ -163,9 +166,11 @@ def account(
     pods: Iterable[Pod],
     allocation: AllocationSpec,
     now: float,
+    tolerated: Collection[Toleration] = (),
 ) -> NodeSlots:
     """Count one node. `devices`: the pool's cards there; `pods`: the pool's pods bound there.
 
+    `tolerated` is what the pool's pods tolerate (`taints.tolerations`): a node that is closed to them gives nothing.
     Pods bound elsewhere may be among them: what was reserved for them here is reserved no more.
     """
     cards = sorted(devices, key=lambda device: device.name)
@@ -181,6 +186,7 @@ def account(
         overflow += cut
         if lacking > cut:
             overflow += _place(pod, lacking - cut, cards, sizes, used)
+    given = node is not None and gives(node) and keeps_off(node, tolerated) is None
     reserved = {
         card.name: sum(r.slots for r in card.status.reservations if live(r, now) and r.request_id not in requests)
         for card in cards
@@ -188,7 +194,7 @@ def account(
     return NodeSlots(
         node_name,
         tuple(
-            Card(card, sizes[card.name], used[card.name], reserved[card.name], issuable(card, pool, node))
+            Card(card, sizes[card.name], used[card.name], reserved[card.name], given and issuable(card, pool))
             for card in cards
         ),
         overflow,

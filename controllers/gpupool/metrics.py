@@ -18,7 +18,7 @@ from controllers.api.gpupool import UNIT_OF_MODE
 from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
-from controllers.domain.slots import issuable, slots_of
+from controllers.domain.slots import gives, issuable, slots_of
 from controllers.runtime.plan import Note
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Told(Collector):
             ref, node = device.status.pool_ref, device.status.node_name or ""
             if ref is None or (layout := layouts.get(ref.name)) is None:
                 continue
-            if issuable(device, ref.name, self._world.nodes.get(node)):
+            if issuable(device, ref.name) and gives(self._world.nodes.get(node)):
                 slots[ref.name, node] += slots_of(device, layout)
         told = GaugeMetricFamily(
             "gpupool_node_slots_issuable",

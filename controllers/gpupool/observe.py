@@ -14,6 +14,7 @@ from controllers.api.settings import Settings
 from controllers.domain import mig
 from controllers.domain.request import pools_of, units_of
 from controllers.domain.slots import named_devices, reported
+from controllers.domain.taints import beside, tolerations, wanted
 from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
 from controllers.gpupool.operands import cards_in
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.api.gpupool import Candidate
+    from controllers.api.gpupool import Candidate, Toleration
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
     from controllers.api.tenant import TenantPod, UnadmittedPod
     from controllers.domain.agents import Variables
@@ -97,6 +98,8 @@ class ObservedPool:
     """Variables by which agents find the API server."""
     cards_on: Mapping[str, int] = field(default_factory=dict)
     """Cards of each of the pool's nodes, in any pool or none."""
+    tolerated: tuple[Toleration, ...] = ()
+    """What the pool's pods tolerate."""
     candidates: tuple[Candidate, ...] | None = None
     """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
     joined: Mapping[str, float] = field(default_factory=dict)
@@ -195,6 +198,8 @@ class World:
     """The facts of nodes, and the layout that they were read from."""
     _selection: Selection | None = field(default=None, init=False)
     _stale: bool = field(default=True, init=False)
+    _tainting: tuple[GPUPool, ...] | None = field(default=None, init=False)
+    """Pools that want taints; None until somebody asks."""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
@@ -248,8 +253,17 @@ class World:
     def _pods(self, index: str, value: str) -> tuple[Pod, ...]:
         return *self.pods.by(index, value), *self.unadmitted.by(index, value)
 
+    def tolerated(self, pool: GPUPool) -> tuple[Toleration, ...]:
+        """What the pods of a pool tolerate."""
+        if self._tainting is None:
+            self._tainting = tuple(filter(wanted, self.pools))
+        return tolerations(pool, beside(pool.name, self._tainting, self._homes))
+
+    def _homes(self, pool: str) -> set[str]:
+        return {device.status.node_name or "" for device in self.devices.by(BY_POOL, pool)}
+
     def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
-        self._stale = True
+        self._stale, self._tainting = True, None
 
     @property
     def selection(self) -> Selection:
@@ -284,6 +298,7 @@ class World:
             agent_image=self.agent_image,
             agent_env=self.agent_env,
             cards_on={node: self.devices.count(BY_NODE, node) for node in homes},
+            tolerated=self.tolerated(pool),
             candidates=self.candidates.of(name),
             joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},
             freed={each: self.freed[each] for each in made if each in self.freed},

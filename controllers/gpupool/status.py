@@ -65,6 +65,7 @@ def node_slots(seen: ObservedPool, standing: Standing, now: float) -> list[NodeS
             pods=pods[node],
             allocation=standing.applied,
             now=now,
+            tolerated=seen.tolerated,
         )
         for node in sorted(cards)
     ]

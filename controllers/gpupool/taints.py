@@ -25,8 +25,8 @@ from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.fits import tolerates
 from controllers.domain.lifecycle import live
+from controllers.domain.taints import Place, is_ours, remembered, wanted
 from controllers.gpupool.observe import BY_NODE, BY_REQUEST, UNBOUND
-from controllers.install.dismantle import Place, is_ours, remembered
 from controllers.install.dismantle import taint_json as _json
 from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN = 5.0
 """Seconds after which a withheld taint is considered anew."""
-KUBERNETES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that say how a node is belong to Kubernetes' own controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
     devices = world.devices.by(BY_NODE, name)
     here = {device.status.pool_ref.name for device in devices if device.status.pool_ref is not None}
     pools = [pool for pool in map(world.pools.get, here) if pool is not None and world.enabled]
-    if names.POOL_TAINTS not in node.metadata.annotations and not any(map(_taints, pools)):
+    if names.POOL_TAINTS not in node.metadata.annotations and not any(map(wanted, pools)):
         return None
     held = [r for device in devices for r in device.status.reservations if live(r, now)]
     promised = {r.request_id: world.pods.by(BY_REQUEST, r.request_id) for r in held}
@@ -86,12 +84,12 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
 def plan(seen: ObservedTaints) -> Plan:
     """Plan for the taints of one node."""
     draft, node = Draft(), seen.node
-    wanted, known = _wanted(seen.pools), remembered(node)
-    left = [taint for taint in node.spec.taints if not _goes(taint, wanted, known)]
+    wishes, known = _wishes(seen.pools), remembered(node)
+    left = [taint for taint in node.spec.taints if not _goes(taint, wishes, known)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
     taints, withheld = [_json(taint) for taint in left], list[Note]()
-    for place, (taint, pool) in wanted.items():
+    for place, (taint, pool) in wishes.items():
         if place in there:
             if place in ours:
                 ours[place] = pool  # another pool may want the same
@@ -111,17 +109,12 @@ def plan(seen: ObservedTaints) -> Plan:
     return draft.done()
 
 
-def _taints(pool: GPUPool) -> tuple[Taint, ...]:
-    return pool.spec.scheduling.taints if pool.spec.scheduling is not None else ()
-
-
-def _wanted(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
+def _wishes(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
     """What the pools want, each with the pool that has the say."""
     made: dict[Place, tuple[Taint, str]] = {}
     for pool in pools:
-        for taint in _taints(pool):
-            if not taint.key.startswith(KUBERNETES):
-                made.setdefault((taint.key, taint.effect), (taint, pool.name))
+        for taint in wanted(pool):
+            made.setdefault((taint.key, taint.effect), (taint, pool.name))
     return made
 
 
@@ -134,10 +127,10 @@ def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | No
     return json.dumps(sorted(entries, key=lambda entry: (entry["key"], entry["effect"]))) if entries else None
 
 
-def _goes(taint: NodeTaint, wanted: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]) -> bool:
+def _goes(taint: NodeTaint, wishes: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]) -> bool:
     """Whether it is ours and no longer wanted as it is."""
     place = (taint.key, taint.effect)
-    return is_ours(taint, known) and (place not in wanted or (wanted[place][0].value or "") != taint.value)
+    return is_ours(taint, known) and (place not in wishes or (wishes[place][0].value or "") != taint.value)
 
 
 def _comes(pod: TenantPod) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from controllers.api.gpudevice import DeviceState, GPUDevice
-    from controllers.api.gpupool import GPUPool
+    from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.kube import Node, Pod
     from controllers.api.tenant import TenantPod
     from controllers.domain.slots import Card, NodeSlots
@@ -63,6 +63,8 @@ class ObservedQueue:
     nodes: Mapping[str, Node]
     bound: tuple[Pod, ...] = ()
     """Pods that are on a node and hold cards of the pool."""
+    tolerated: tuple[Toleration, ...] = ()
+    """What the pool's pods tolerate."""
     turns: Mapping[str, float] = field(default_factory=dict)
     """When a request was last reserved for anew, in seconds since the epoch."""
     reservation_ttl: float = 120.0
@@ -82,6 +84,7 @@ def observe(world: World, name: str, turns: Mapping[str, float]) -> ObservedQueu
         members=tuple(members),
         nodes={name: node for name, node in found.items() if node is not None},
         bound=tuple(pod for pod in world.pods_of(name) if pod.node is not None),
+        tolerated=world.tolerated(pool),
         turns=turns,
         reservation_ttl=world.settings.admission.reservation_ttl,
         unseen_ttl=world.settings.admission.unseen_ttl,
@@ -214,6 +217,7 @@ def _slots(seen: ObservedQueue, now: float) -> dict[str, NodeSlots]:
             pods=pods[name],
             allocation=applied(seen.pool),
             now=now,
+            tolerated=seen.tolerated,
         )
         for name, devices in cards.items()
         if name in seen.nodes and any(_may_be_free(seen, device) for device in devices)

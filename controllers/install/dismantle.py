@@ -1,44 +1,27 @@
 """Taking what is ours off nodes and pools again: the same writes for a disabled module as for its clean-up. Pure.
 
-What is ours of a node is told by its names (labels) and by annotation `pool-taints`, which gpupool-controller writes
-together with the taints. A taint that is not in it, or that somebody gave another value, is somebody else's and stays.
+What is ours of a node is told by its names (labels) and by annotation `pool-taints` (`controllers.domain.taints`). A
+taint that is not in it, or that somebody gave another value, is somebody else's and stays.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUPOOL, NODE
+from controllers.domain.taints import is_ours, remembered
 from controllers.runtime.plan import Action, Delete, Merge, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from controllers.api.kube import Node, NodeTaint
+    from controllers.api.kube import Node
     from controllers.api.meta import KubeObject
 
-Place = tuple[str, str]
-"""Key and effect: a node has at most one taint of them."""
 HEADS = (names.deploy_label(""), names.pool_node_label(""))
 """How the node labels that our processes put there begin."""
-
-
-def remembered(node: Node) -> dict[Place, tuple[str, str]]:
-    """Value and pool of the taints that we put on a node; none where the annotation cannot be read."""
-    try:
-        entries = json.loads(node.metadata.annotations.get(names.POOL_TAINTS, "[]"))
-        return {(entry["key"], entry["effect"]): (entry.get("value", ""), entry["pool"]) for entry in entries}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
-
-
-def is_ours(taint: NodeTaint, ours: Mapping[Place, tuple[str, str]]) -> bool:
-    """Whether we put a taint there, and nobody has changed it since."""
-    found = ours.get((taint.key, taint.effect))
-    return found is not None and found[0] == taint.value
 
 
 def marks(node: Node) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names, resources
+from controllers.domain.taints import is_ours as is_our_taint
+from controllers.domain.taints import remembered
 from controllers.domain.wording import listed
-from controllers.install.dismantle import is_ours as is_our_taint
-from controllers.install.dismantle import remembered
 from controllers.install.observed import MODULE_CONFIGS, WRITERS, is_ours
 
 if TYPE_CHECKING:

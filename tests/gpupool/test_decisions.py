@@ -30,6 +30,31 @@ def cluster(cards: int = 1, **pools: dict[str, Any]) -> Cluster:
     return made
 
 
+def test_what_a_node_keeps_off_is_not_available_and_a_neighbours_taint_keeps_nobody_off() -> None:
+    made = cluster(2, a={"scheduling": {"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]}}, b={})
+    for number, pool in enumerate("ab"):
+        made.annotate(f"n1-0000-{number:02x}-00-0", pool)
+    made.settle()
+    assert [taint["key"] for taint in made.objects["Node", "n1"]["spec"]["taints"]] == ["gpu"]
+    assert available(made) == {"a": (1, 0), "b": (1, 0)}
+
+    with made.edit("Node", "n1") as node:
+        node["spec"]["taints"].append({"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"})
+    made.settle()
+    assert available(made) == {"a": (0, 1), "b": (0, 1)}
+
+    with made.edit("Node", "n1") as node:
+        node["spec"]["taints"].pop()
+    made.settle()
+    assert available(made) == {"a": (1, 0), "b": (1, 0)}
+
+
+def available(made: Cluster) -> dict[str, tuple[int, int]]:
+    """Slots of each pool that are available, and that are not."""
+    told = {pool.name: pool.status.capacity for pool in made.all(resources.GPUPOOL, GPUPool)}
+    return {name: (count.available, count.unavailable) for name, count in told.items() if count is not None}
+
+
 def pending(made: Cluster) -> list[tuple[str | None, str, str | None]]:
     (inventory,) = made.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
     pools = inventory.status.pools

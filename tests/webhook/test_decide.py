@@ -12,6 +12,7 @@ from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from controllers.api.tenant import TenantPod
 from controllers.domain import fits
+from controllers.domain.taints import tolerations
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
 from webhook import access, validate
@@ -35,7 +36,8 @@ def view(
     **labels: str,
 ) -> View:
     found = namespace("team", **labels)
-    return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings(), doubt)
+    tolerated = tolerations(pool) if pool is not None else ()
+    return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings(), tolerated, doubt)
 
 
 def free_node(name: str = "n1", cards: int = 2, **labels: str) -> Shelf:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from controllers.api.gpupool import Taint, Toleration
+from controllers.api.gpupool import Toleration
 from controllers.api.record import adapter
 from controllers.domain.fits import Wants, fits
 from tests.webhook import world
@@ -113,16 +113,6 @@ def test_marks_of_a_pod_that_reserves_nothing_are_removed() -> None:
     }
     assert mutate.unmarked({"metadata": {"labels": None}}) == ()
     assert mutate.unmarked({}) == ()
-
-
-def test_the_pools_taints_are_tolerated_exactly_and_extras_as_they_are() -> None:
-    taints = [Taint(key="gpu", value="a", effect="NoSchedule"), Taint(key="other", effect="NoExecute")]
-    extra = Toleration(key="more", operator="Exists")
-    assert mutate.pool_tolerations(taints, [extra]) == [
-        Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule"),
-        Toleration(key="other", operator="Equal", value="", effect="NoExecute"),
-        extra,
-    ]
 
 
 SPREAD = {

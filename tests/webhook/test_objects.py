@@ -163,6 +163,25 @@ def test_a_profile_of_a_card_that_is_here_counts_beside_the_catalogues() -> None
     assert word_of(send(review("GPUPool", {"metadata": {"name": "x"}, "spec": spec}), to)) == names.INVALID_MIG_PROFILE
 
 
+DEDICATED = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
+
+
+def test_a_taint_on_nodes_of_other_pools_names_them() -> None:
+    made = objects()
+    made._stores.devices.saw(world.device("n1", 3, pool="b", hardware={"pci": PCI}))
+    old, new = (to_json(world.pool("a", scheduling={"taints": taints})) for taints in ([], [DEDICATED]))
+    (warning,) = send(review("GPUPool", new, old), made)["warnings"]
+    assert (
+        "GPUPool a shares 1 node (n1) with GPUPool b: dedicated=a:NoSchedule keeps other pods off, and not" in warning
+    )
+
+    assert "warnings" not in send(review("GPUPool", new, new), made)  # it was told
+    assert "warnings" not in send(review("GPUPool", old, new), made)
+    assert "warnings" not in send(review("GPUPool", new, old))  # nobody else has cards there
+    mild = to_json(world.pool("a", scheduling={"taints": [{**DEDICATED, "effect": "PreferNoSchedule"}]}))
+    assert "warnings" not in send(review("GPUPool", mild, old), made)
+
+
 def test_deleting_a_pool_says_who_keeps_it() -> None:
     response = send(review("GPUPool", None, to_json(world.pool("a"))))
     assert response["allowed"]

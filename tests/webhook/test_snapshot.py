@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controllers.api import names
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
 from webhook import metrics
@@ -15,6 +17,7 @@ from webhook.place import Placement, Share, Shelf
 from webhook.snapshot import Snapshot, Stores
 
 NODES, CARDS = ("n0", "n1"), (0, 1)
+TAINT = {"key": "gpu", "value": "b", "effect": "NoSchedule"}
 
 
 def summary(shelves: tuple[Shelf, ...]) -> dict[str, Any]:
@@ -24,7 +27,7 @@ def summary(shelves: tuple[Shelf, ...]) -> dict[str, Any]:
     }
 
 
-def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any]:
+def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any, Any]:
     """What a snapshot says that learned of everything just now."""
     copy = world.stores()
     snapshot = world.snapshot(copy)
@@ -37,7 +40,7 @@ def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any]:
         for item in source:
             target.saw(item)  # type: ignore[attr-defined]
     seen = snapshot.view("a", "team", now)
-    return summary(seen.shelves), seen.waiting
+    return summary(seen.shelves), seen.waiting, seen.tolerated
 
 
 def versioned(item: Any, version: int) -> Any:
@@ -59,6 +62,8 @@ steps = st.lists(
         ),
         st.tuples(st.just("no pod"), st.sampled_from(["p1", "p2"])),
         st.tuples(st.just("pool"), st.sampled_from(["Exclusive", "TimeSlice"])),
+        st.tuples(st.just("neighbour"), st.booleans()),
+        st.tuples(st.just("tainted"), st.sampled_from(NODES), st.booleans()),
         st.tuples(st.just("no pool")),
         st.tuples(st.just("time"), st.integers(1, 12)),
     ),
@@ -79,10 +84,10 @@ def test_what_is_kept_is_what_would_be_made_anew(script: list[Any]) -> None:
     for version, step in enumerate(script, 10):
         now = _play(stores, step, version, now)
         seen = snapshot.view("a", "team", now)
-        assert (summary(seen.shelves), seen.waiting) == fresh(stores, now)
+        assert (summary(seen.shelves), seen.waiting, seen.tolerated) == fresh(stores, now)
 
 
-def _play(stores: Stores, step: Any, version: int, now: float) -> float:
+def _play(stores: Stores, step: Any, version: int, now: float) -> float:  # noqa: C901 - a list of happenings
     match step:
         case "device", node, number, pool, promises, withdrawn:
             kept = [reservation(request, until=world.NOW + seconds) for request, seconds in promises]
@@ -101,6 +106,13 @@ def _play(stores: Stores, step: Any, version: int, now: float) -> float:
             stores.pods.saw(versioned(world.stored_pod(name, None), version), deleted=True)
         case "pool", mode:
             stores.pools.saw(versioned(world.pool(allocation={"mode": mode}), version))
+        case "neighbour", wants:
+            taints = [TAINT] if wants else []
+            stores.pools.saw(versioned(world.pool("b", scheduling={"taints": taints}), version))
+        case "tainted", node, ours:
+            noted = {names.POOL_TAINTS: orjson.dumps([{**TAINT, "pool": "b"}]).decode()} if ours else {}
+            made = world.node(node, taints=[TAINT])
+            stores.nodes.saw(versioned(replace(made, metadata=replace(made.metadata, annotations=noted)), version))
         case ("no pool",):
             stores.pools.saw(versioned(world.pool(), version), deleted=True)
         case "time", seconds:

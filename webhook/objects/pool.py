@@ -6,15 +6,18 @@ has is refused; all else is allowed and told, since cards and nodes may come lat
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain import taints
 from controllers.domain.allocation import layout, spelled, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
+from controllers.domain.fits import REPELLING
 from controllers.domain.unmatched import Mismatch, of_node, why_not
+from controllers.domain.wording import listed
 from webhook import affinity
 from webhook.objects.holders import counted
 from webhook.objects.judged import Judged, warned
@@ -46,10 +49,16 @@ class Search:
     """Cards by the key that leaves them out."""
     first: dict[str, Mismatch] = field(default_factory=dict)
     profiles: set[str] = field(default_factory=set)
+    shared: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Nodes on which another pool has cards too, by that pool."""
 
     def look(self, labels: Mapping[str, str], devices: Sequence[GPUDevice]) -> None:
         """Look at all cards of a node, which come by address."""
         outside = of_node(self.pool, labels)
+        homes = {device.status.pool_ref.name for device in devices if device.status.pool_ref is not None}
+        if self.pool.name in homes:
+            for other in homes - {self.pool.name}:
+                self.shared[other].add(devices[0].status.node_name or "")
         for position, device in enumerate(devices):
             hardware = device.status.hardware
             if hardware is not None and hardware.mig is not None:
@@ -78,6 +87,7 @@ def judge(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str,
         _strays(search) if is_selected_anew else None,
         _affinity(new) if old is None or _added(old) != _added(new) else None,
         _maintenance(old, new, holders) if old is not None and is_divided_anew else None,
+        _taints(old, new, search.shared),
     )
 
 
@@ -91,6 +101,22 @@ def judge_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> Judg
         f"GPUPool {old.name} gives no more cards from now on, and stays until the end of {counted(holders)};"
         " nothing is killed. This cannot be taken back. Its cards keep their annotation: a new pool of this name takes"
         " them"
+    )
+
+
+def _taints(old: GPUPool | None, new: GPUPool, shared: Mapping[str, set[str]]) -> str | None:
+    """Whom a taint does not keep off the pool's nodes, although its author may think so."""
+    before = taints.wanted(old) if old is not None else ()
+    added = [one for one in taints.wanted(new) if one not in before and one.effect in REPELLING]
+    if not added or not shared:
+        return None
+    nodes = sorted(set().union(*shared.values()))
+    put = listed(f"{one.key}={one.value or ''}:{one.effect}" for one in added)
+    others = f"GPUPool{'s' if len(shared) > 1 else ''} {listed(sorted(shared))}"
+    return (
+        f"GPUPool {new.name} shares {len(nodes)} node{'s' if len(nodes) > 1 else ''} ({listed(nodes)}) with {others}:"
+        f" {put} keeps other pods off, and not those of {others}, which tolerate it since their cards are there. For"
+        f" nodes of {new.name} alone, take the other cards there out of {others} first"
     )
 
 

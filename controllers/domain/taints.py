@@ -1,0 +1,101 @@
+"""The taints that pools put on nodes, who tolerates them, and which of a node's taints keep a pool off it. Pure.
+
+A taint is the whole node's, and a node's cards may be in several pools. So pods tolerate, beside what their own pool
+wants, what the pools beside it want: those that have cards on a node of it. They do whether the taint is on a node yet
+or not, or it could never be put there (ADR 0020, 0027).
+
+Which taints of a node are the pools' an annotation remembers, with the pool that wants each; gpupool-controller writes
+it together with them. What is not in it, or has another value, is somebody else's.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import bounds, names
+from controllers.api.gpupool import Toleration
+from controllers.domain.fits import REPELLING, tolerates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from controllers.api.gpupool import GPUPool, Taint
+    from controllers.api.kube import Node, NodeTaint
+
+Place = tuple[str, str]
+"""Key and effect: a node has at most one taint of them."""
+KUBERNETES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""How the taints begin that say how a node is: they belong to Kubernetes' own controllers."""
+
+
+def wanted(pool: GPUPool) -> tuple[Taint, ...]:
+    """The taints that the pool's nodes are to have."""
+    if pool.spec.scheduling is None:
+        return ()
+    return tuple(taint for taint in pool.spec.scheduling.taints if not taint.key.startswith(KUBERNETES))
+
+
+def remembered(node: Node) -> dict[Place, tuple[str, str]]:
+    """Value and pool of the taints that we put on a node; none where the annotation cannot be read."""
+    try:
+        entries = json.loads(node.metadata.annotations.get(names.POOL_TAINTS, "[]"))
+        return {(entry["key"], entry["effect"]): (entry.get("value", ""), entry["pool"]) for entry in entries}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def is_ours(taint: NodeTaint, ours: Mapping[Place, tuple[str, str]]) -> bool:
+    """Whether we put a taint there, and nobody has changed it since."""
+    found = ours.get((taint.key, taint.effect))
+    return found is not None and found[0] == taint.value
+
+
+def beside(pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Collection[str]]) -> tuple[GPUPool, ...]:
+    """Of the pools that want taints those that share a node with a pool, oldest first.
+
+    `nodes_of` tells the nodes on which a pool has cards.
+    """
+    others = [other for other in tainting if other.name != pool]
+    if not others:
+        return ()  # as in most clusters, and then it costs nothing
+    here = frozenset(nodes_of(pool))
+    return tuple(other for other in sorted(others, key=_age) if not here.isdisjoint(nodes_of(other.name)))
+
+
+def tolerations(pool: GPUPool, neighbours: Iterable[GPUPool] = ()) -> tuple[Toleration, ...]:
+    """What the pool's pods tolerate: its own taints, those of the pools beside it, and what it adds.
+
+    Of the others' no more than `bounds.NEIGHBOURS`, the oldest pools' first.
+    """
+    scheduling = pool.spec.scheduling
+    own, added = (scheduling.taints, scheduling.tolerations) if scheduling is not None else ((), ())
+    mine = dict.fromkeys(map(_toleration, own))
+    others = dict.fromkeys(map(_toleration, chain.from_iterable(map(wanted, neighbours))))
+    theirs = [one for one in others if one not in mine]
+    return *mine, *theirs[: bounds.NEIGHBOURS], *added
+
+
+def keeps_off(node: Node, tolerated: Collection[Toleration]) -> NodeTaint | None:
+    """The taint for which no pod of a pool comes to a node, by what the pool's pods tolerate; None where there is none.
+
+    Judged are the pools' own and those of Kubernetes. What an administrator puts on a node is left to the pods, which
+    may bring a toleration for it.
+    """
+    if not node.spec.taints:
+        return None
+    ours = remembered(node)
+    for taint in node.spec.taints:
+        judged = taint.effect in REPELLING and (taint.key.startswith(KUBERNETES) or is_ours(taint, ours))
+        if judged and not any(tolerates(one, taint) for one in tolerated):
+            return taint
+    return None
+
+
+def _age(pool: GPUPool) -> tuple[str, str]:
+    return pool.metadata.creation_timestamp, pool.name
+
+
+def _toleration(taint: Taint) -> Toleration:
+    return Toleration(key=taint.key, operator="Equal", value=taint.value or "", effect=taint.effect)

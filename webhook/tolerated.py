@@ -1,0 +1,60 @@
+"""What the pods of each pool tolerate, kept until a pool's taints change, or a card comes to or leaves a pool.
+
+Lives as long as the process, used from its event loop only: a review asks for it, and reservations, which change cards
+all the time, change nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.domain.taints import beside, tolerations, wanted
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool, Scheduling, Toleration
+    from controllers.runtime.store import Store
+
+
+class Tolerated:
+    """The tolerations that pools give."""
+
+    def __init__(self, pools: Store[GPUPool], devices: Store[GPUDevice]) -> None:
+        """Follow the stores; `devices` has an index `pool`."""
+        self._pools, self._devices = pools, devices
+        self._tainting: tuple[GPUPool, ...] | None = None
+        self._known: dict[str, tuple[Toleration, ...]] = {}
+        pools.subscribe(self._pool_changed)
+        devices.subscribe(self._device_changed)
+
+    def of(self, pool: GPUPool) -> tuple[Toleration, ...]:
+        """What pods of a pool tolerate beside what they bring."""
+        known = self._known.get(pool.name)
+        if known is None:
+            if self._tainting is None:
+                self._tainting = tuple(filter(wanted, self._pools))
+            known = self._known[pool.name] = tolerations(pool, beside(pool.name, self._tainting, self._nodes_of))
+        return known
+
+    def _nodes_of(self, pool: str) -> set[str]:
+        return {device.status.node_name or "" for device in self._devices.by("pool", pool)}
+
+    def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
+        if _scheduling(old) != _scheduling(new):
+            self._known.clear()
+            self._tainting = None
+
+    def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if _where(old) != _where(new):
+            self._known.clear()
+
+
+def _scheduling(pool: GPUPool | None) -> Scheduling | None:
+    return pool.spec.scheduling if pool is not None else None
+
+
+def _where(device: GPUDevice | None) -> tuple[str | None, str | None]:
+    """The pool and the node of a card."""
+    if device is None or device.status.pool_ref is None:
+        return None, None
+    return device.status.pool_ref.name, device.status.node_name
