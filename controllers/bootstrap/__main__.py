@@ -20,8 +20,9 @@ from controllers.bootstrap.fuse import Fuse
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
-from controllers.bootstrap.observe import EXPORTER, World
+from controllers.bootstrap.observe import World, pool_of
 from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
+from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
 from controllers.domain.agents import api_server
@@ -134,6 +135,8 @@ class Reconciler:
     def _device_changed(self, old: Card | None, new: Card | None) -> None:
         if new is None and old is not None:
             self.ward.forget_card(old.name)
+        if new is not None and set(pool_of(new)) - set(pool_of(old) if old is not None else ()):
+            self.components.add(ALL)  # the exporter names the pods of pools
         self.nodes.add_all({device.status.node_name for device in (old, new) if device and device.status.node_name})
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:

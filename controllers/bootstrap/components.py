@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, RUNTIMECLASS
 from controllers.bootstrap import operands
-from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.phases import EXPORTER, PHASES
 from controllers.install.observed import is_ours
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
@@ -54,8 +54,19 @@ def plan(
             draft.add(Apply(Ref(RUNTIMECLASS, name), body))
     # A pod waits for the file that it mounts.
     _configmaps(draft, seen.configmaps, operands.configmaps(settings))
-    _daemonsets(draft, seen, operands.daemonsets(settings, agent_image, agent_env), now)
+    _daemonsets(draft, seen, operands.daemonsets(settings, agent_image, agent_env, _resources(seen)), now)
     return draft.done()
+
+
+def _resources(seen: ObservedOperands) -> list[str]:
+    """The resources whose pods the exporter is to name: those that it names, until one of a pool with cards is missing.
+
+    What changes them restarts every node's exporter. A name too many names nobody's pod.
+    """
+    wanted = sorted(map(names.resource_name, seen.pools))
+    found = seen.daemonsets.get(operands.object_name(EXPORTER))
+    kept = operands.named(found.spec) if found is not None else []
+    return kept if set(wanted) <= set(kept) else wanted
 
 
 def _configmaps(draft: Draft, seen: Mapping[str, ConfigMap], wanted: Mapping[str, Json]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.bootstrap.phases import EXPORTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
     from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
     from controllers.runtime.store import Store
 
-BY_NODE, BY_COMPONENT, OUT = "node", "component", "out"
+BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
 RUNS_UNDER = "runtimeClassName"
 """What runs under a RuntimeClass, by its name."""
-EXPORTER = "dcgm-exporter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class ObservedOperands:
     """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
     running: frozenset[str] = frozenset()
     """RuntimeClasses under which a DaemonSet or a pod of the module runs, the pools' among them."""
+    pools: frozenset[str] = frozenset()
+    """Pools that have cards."""
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class World:
     def __post_init__(self) -> None:
         """Index what the views ask for."""
         self.devices.index(BY_NODE, lambda device: (device.status.node_name or "",))
+        self.devices.index(BY_POOL, pool_of)
         self.inventories.index(OUT, lambda one: ("" if is_true(one.status.conditions, READY_FOR_POOLING) else OUT,))
         self.pods.index(BY_NODE, lambda pod: (pod.node or "",))
         self.daemonsets.index(RUNS_UNDER, lambda made: _named(made.spec.get("template", {}).get("spec", {})))
@@ -108,7 +111,7 @@ class World:
         So do those that were let go (`let`), with or without pools.
         """
         gone = self.inventories.by(OUT, OUT)
-        out = [one.name for one in gone if one.name in let or any(map(_pool, self.cards(one.name)))]
+        out = [one.name for one in gone if one.name in let or any(map(pool_of, self.cards(one.name)))]
         return len(self.inventories) - len(gone) + len(out), out
 
     def gated(self, gates: Collection[str]) -> set[str]:
@@ -123,10 +126,12 @@ class World:
             {item.name: item for item in self.runtime_classes},
             self.freed,
             frozenset(self.daemonsets.index_values(RUNS_UNDER)) | frozenset(self.pods.index_values(RUNS_UNDER)),
+            frozenset(self.devices.index_values(BY_POOL)),
         )
 
 
-def _pool(device: Card) -> tuple[str, ...]:
+def pool_of(device: Card) -> tuple[str, ...]:
+    """The pool that a card is in."""
     return (device.status.pool_ref.name,) if device.status.pool_ref else ()
 
 

@@ -37,6 +37,7 @@ class Phase:
     """Whether it holds the cards open, so that they cannot be reset (MIG) while it runs."""
 
 
+EXPORTER: Final = "dcgm-exporter"
 # A managed driver has its seat here: a phase `driver` before all others, its setting `bootstrap.driver` switched off
 # by default, and a function that builds its pod in `operands`. All else follows from the row: gate, order, deadline,
 # reasons. The check that comes after it is the same, whoever installed the driver.
@@ -48,7 +49,7 @@ PHASES: Final = (
     # The host engine watches fields of every card, and keeps all of them open for it.
     Phase("dcgm", "dcgm", "Dcgm", kinds.MONITORING_MISSING, opens_cards=True),
     # It asks NVML about the cards itself, and without an engine it holds them in its own.
-    Phase("dcgm-exporter", "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING, opens_cards=True),
+    Phase(EXPORTER, "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING, opens_cards=True),
     # Its container has every card, and asks NVML of each in turn.
     Phase("validator", "validator", "Validator", kinds.INFRA_DEGRADED, opens_cards=True),
 )

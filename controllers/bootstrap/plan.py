@@ -18,8 +18,7 @@ from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.bootstrap import cards, judge, mig, phases, troubles
-from controllers.bootstrap.observe import EXPORTER
-from controllers.bootstrap.phases import PHASES, Progress, progress
+from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation, needs
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence

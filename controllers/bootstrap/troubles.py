@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names, validation
 from controllers.api.conditions import Finding
-from controllers.bootstrap.observe import EXPORTER
 from controllers.bootstrap.operands import object_name
+from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.situation import source
 from controllers.domain.catalogue import is_older
 from controllers.domain.report import is_of_this_boot

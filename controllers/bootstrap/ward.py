@@ -17,8 +17,7 @@ from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.metrics import FUSE_HELD, CardTelemetry
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.bootstrap.health.writing import telemetry, worth_writing
-from controllers.bootstrap.observe import EXPORTER
-from controllers.bootstrap.phases import enabled
+from controllers.bootstrap.phases import EXPORTER, enabled
 from controllers.bootstrap.situation import passes, roles
 from controllers.domain.fuse import blindness
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 AGENT: Final = "simulated-agent"
+DROPPED: Final = "pod|namespace|container"
+"""Labels that the exporter's own pod gives to none of its samples; where there are such, they are the workload's."""
 START_SECONDS: Final = 120.0
 ATTEMPT_SECONDS: Final = 10.0
 
@@ -48,8 +50,11 @@ def config(plane: ControlPlane, nodes: Iterable[str], rules: Path | None, every:
         jobs.append({"job_name": name, "static_configs": targets})
     port = processes[AGENT].ports["exporters"]
     for node in nodes:
-        job = {"job_name": f"{object_name('dcgm-exporter')}-{node}", "metrics_path": f"/nodes/{node}/metrics"}
-        jobs.append(job | {"static_configs": [_target(port, node=node, job=object_name("dcgm-exporter"))]})
+        name = object_name("dcgm-exporter")
+        job: dict[str, Any] = {"job_name": f"{name}-{node}", "metrics_path": f"/nodes/{node}/metrics"}
+        own = {"pod": f"{name}-{node}", "namespace": names.NAMESPACE, "container": "dcgm-exporter"}
+        job |= {"honor_labels": True, "relabel_configs": [{"action": "labeldrop", "regex": DROPPED}]}
+        jobs.append(job | {"static_configs": [_target(port, node=node, job=name, **own)]})
     state = {"job_name": "kube-state-metrics", "metrics_path": STATE_PATH, "honor_labels": True}
     jobs.append(state | {"static_configs": [_target(port)]})
     interval = f"{int(every * 1000)}ms"

@@ -15,22 +15,22 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
 from controllers.bootstrap import operands
-from controllers.bootstrap.phases import CLIENTS
+from controllers.bootstrap.phases import CLIENTS, EXPORTER
 from controllers.inventory.rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
 from sim.hardware import Catalogue
-from sim.nodes import kubelet, machine, names, plugin, rule
+from sim.nodes import kubelet, machine, names, plugin, podresources, rule
 from sim.nodes.machine import Machine
 from sim.nodes.pods import Pod
 from sim.nodes.report import Report
 
 if TYPE_CHECKING:
     from controllers.runtime.process import Process
+    from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]
 GFD = operands.object_name("gfd")
-EXPORTER = "dcgm-exporter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,17 @@ class Cluster:
         running = (pod for pod in self.pods.by("discover", node) if pod.status.phase == "Running")
         return any(pod.metadata.deletion_timestamp is None for pod in running)
 
-    def exports(self, node: str) -> bool:
-        """Whether DCGM exporter serves there."""
-        return any(pod.component == EXPORTER and pod.ready for pod in self.pods.by("operand", node))
+    def exporter(self, node: str) -> Pod | None:
+        """The pod of DCGM exporter that serves there."""
+        ready = (pod for pod in self.pods.by("operand", node) if pod.component == EXPORTER and pod.ready)
+        return next(ready, None)
+
+    def users(self, node: str, resources: frozenset[str]) -> dict[str, User]:
+        """Who has which card there, by the card's address: pods that got them through one of these resources."""
+        if not resources:
+            return {}
+        pods = {pod.metadata.uid: pod for pod in self.pods.by("gpu", node)}
+        return podresources.users(self.devices.by("node", node), pods, resources)
 
     def divides(self, node: str) -> bool:
         """Whether a MIG manager is ready there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from controllers.bootstrap.operands import collectors
@@ -18,9 +19,12 @@ from sim.nodes.fields import VALUES, Shown
 from sim.nodes.gfd import NVIDIA
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sim.hardware import Card
     from sim.nodes.fields import Field, Number
     from sim.nodes.machine import Machine
+    from sim.nodes.podresources import User
 
 PREFIX: Final = "DCGM_FI_"
 ASKED: Final = tuple(
@@ -43,14 +47,19 @@ class Text:
         return self.template % tuple(number(index, count) for number, index in self.numbers)
 
 
-def text(node: str, machine: Machine) -> Text:
-    """What the exporter says of a node's cards; nothing where no driver tells it."""
+def text(node: str, machine: Machine, users: Mapping[str, User] = MappingProxyType({})) -> Text:
+    """What the exporter says of a node's cards; nothing where no driver tells it. `users`: by the cards' addresses."""
     software = machine.software
     if software is None or not machine.driver:
         return Text(b"", ())
     seen = [card for card in machine.cards if card.vendor == NVIDIA]
     cards = [
-        Shown(index, card, _labels(node, index, card, software.driver), machine.faults.signs.get(card.address, WELL))
+        Shown(
+            index,
+            card,
+            _labels(node, index, card, software.driver, users.get(card.address)),
+            machine.faults.signs.get(card.address, WELL),
+        )
         for index, card in enumerate(seen)
     ]
     lines: list[str] = []
@@ -72,8 +81,8 @@ def _line(name: str, field: Field, shown: Shown, numbers: list[tuple[Number, int
     return f"{name}{{{shown.labels}}} {value}\n"
 
 
-def _labels(node: str, index: int, card: Card, driver: str) -> str:
-    """As exporter 4.x writes them for a card that no pod has."""
+def _labels(node: str, index: int, card: Card, driver: str, user: User | None) -> str:
+    """As exporter 4.x writes them: those of a pod that has the card come last, in the order of their names."""
     domain, _, rest = card.address.partition(":")
     pairs = {
         "gpu": str(index),
@@ -84,6 +93,8 @@ def _labels(node: str, index: int, card: Card, driver: str) -> str:
         "Hostname": node,
         "DCGM_FI_DRIVER_VERSION": driver,
     }
+    if user is not None:
+        pairs |= {"container": user.container, "namespace": user.namespace, "pod": user.pod}
     return ",".join(f'{key}="{_escaped(value)}"' for key, value in pairs.items())
 
 

@@ -1,8 +1,8 @@
 """The exporters of all simulated nodes behind one HTTP server: `/nodes/<node>/metrics`.
 
 A node answers while its dcgm-exporter pod is ready there and its driver is loaded, else 503; 404 for a node
-that is not simulated. A text is made anew when its node has changed, and counts its scrapes. Beside them, at
-`/kube-state-metrics`, what kube-state-metrics would say of the cluster.
+that is not simulated. A text is made anew when its node or who has its cards has changed, and counts its scrapes. At
+`/kube-state-metrics` stands what kube-state-metrics would say of the cluster.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
 from sim.errors import UserError
-from sim.nodes import dcgm, faults, statemetrics
+from sim.nodes import dcgm, faults, podresources, statemetrics
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
     from sim.nodes.cluster import Cluster
+    from sim.nodes.podresources import User
     from sim.nodes.report import Report
 
 log = structlog.get_logger()
@@ -34,10 +35,11 @@ GARBAGE = "<html><body><h1>502 Bad Gateway</h1>DCGM_FI_DEV_GPU_TEMP{gpu= is not 
 
 @dataclass(slots=True)
 class _Exporter:
-    """One node's, as long as neither the node nor its report changes."""
+    """One node's, as long as neither the node nor its report nor its cards' users change."""
 
     node: Node
     report: Report | None
+    users: dict[str, User]
     text: dcgm.Text
     fault: str
     driver: bool
@@ -87,7 +89,7 @@ class Exporters:
         exporter = self._exporter(name)
         if exporter is None:
             return web.Response(status=404, text=f"there is no simulated node {name}\n")
-        if not self._cluster.exports(name) or not exporter.driver or exporter.fault == faults.DOWN:
+        if self._cluster.exporter(name) is None or not exporter.driver or exporter.fault == faults.DOWN:
             return web.Response(status=503, text=f"no exporter serves on node {name}\n")
         if exporter.fault == faults.SILENT:
             await asyncio.sleep(HELD_SECONDS)
@@ -106,14 +108,17 @@ class Exporters:
         if node is None:
             self.forget(name)
             return None
+        pod = self._cluster.exporter(name)
+        users = self._cluster.users(name, podresources.mapped(pod)) if pod is not None else {}
         known = self._known.get(name)
-        if known is not None and known.node is node and known.report is report:
+        if known is not None and known.node is node and known.report is report and known.users == users:
             return known
         try:
             machine = self._cluster.machine(node)
         except UserError:  # a shape that is not in the catalogue; the roles tell it
             return None
         scrapes = known.scrapes if known is not None else 0
-        made = _Exporter(node, report, dcgm.text(name, machine), machine.faults.exporter, machine.driver, scrapes)
+        text = dcgm.text(name, machine, users)
+        made = _Exporter(node, report, users, text, machine.faults.exporter, machine.driver, scrapes)
         self._known[name] = made
         return made

@@ -33,10 +33,43 @@ class ContainerStatus:
 
 
 @record
+class Variable:
+    """A variable of a container's environment; one whose value comes from elsewhere has none here."""
+
+    name: str
+    value: str = ""
+
+
+@record
+class Mount:
+    """Where a container has a volume."""
+
+    name: str
+    mount_path: str
+
+
+@record
 class Container(kube.Container):
-    """A container with its image."""
+    """A container with its image, and what its program finds."""
 
     image: str = ""
+    env: tuple[Variable, ...] = ()
+    volume_mounts: tuple[Mount, ...] = ()
+
+
+@record
+class HostPath:
+    """A place on the host."""
+
+    path: str = ""
+
+
+@record
+class Volume:
+    """A volume, as far as it is of the host."""
+
+    name: str
+    host_path: HostPath | None = None
 
 
 @record
@@ -44,6 +77,7 @@ class PodSpec(kube.PodSpec):
     """A pod's spec."""
 
     containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 @record

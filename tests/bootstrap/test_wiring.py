@@ -11,7 +11,7 @@ from controllers.api import resources
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap.__main__ import Reconciler
 from controllers.runtime.settings import LiveSettings
-from tests.bootstrap.world import NODE, Cluster
+from tests.bootstrap.world import DEVICE, NODE, Cluster
 
 CHANGED = {
     "bootstrap": {"monitoring": {"scrapePeriod": "1s", "missingAfter": "9s"}, "validator": {"enabled": False}},
@@ -54,6 +54,19 @@ async def test_settings_that_were_read_before_we_lead_are_followed(cluster: Clus
 
     assert (made.ward.limits.missing_after, made.ward.limits.temperature_fault) == (9, 90)
     assert made.scraper.period == 1
+
+
+async def test_a_pool_that_gets_a_card_has_the_exporter_looked_at_and_a_card_that_changes_has_not(
+    cluster: Cluster,
+) -> None:
+    made = reconciler(cluster, live())
+    before = cluster.view().devices.get(DEVICE)
+    cluster.pooled("a")
+    pooled = cluster.view().devices.get(DEVICE)
+    made._device_changed(pooled, pooled)
+    assert made.components.idle
+    made._device_changed(before, pooled)
+    assert not made.components.idle
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -16,6 +16,7 @@ from controllers.bootstrap.operands.build import daemonsets
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool import migmanager, operands
 from sim.module.processes import MODULES
+from sim.monitoring import live
 from tests.monitoring.rules import groups
 from tests.monitoring.test_dashboards import BOARDS
 from tests.templates.harness import objects, programs, render
@@ -75,6 +76,14 @@ def test_all_that_has_metrics_is_read() -> None:
     assert {operands.PLUGIN, MIG_MANAGER} <= ours
     assert monitors["gpu-dcgm-exporter"]["selector"]["matchLabels"] == {names.LABEL_COMPONENT: "dcgm-exporter"}
     assert health["dcgm-exporter"] == monitors["gpu-dcgm-exporter"]["podMetricsEndpoints"][0]["port"] == "metrics"
+
+
+def test_only_a_workload_is_named_on_an_exporters_samples() -> None:
+    (endpoint,) = next(one for one in of("PodMonitor") if one["metadata"]["name"] == "gpu-dcgm-exporter")["spec"][
+        "podMetricsEndpoints"
+    ]
+    assert endpoint["honorLabels"] is True
+    assert endpoint["relabelings"][-1] == {"action": "labeldrop", "regex": live.DROPPED}
 
 
 def test_a_job_is_named_as_the_alerts_know_it() -> None:

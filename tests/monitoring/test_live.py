@@ -200,6 +200,20 @@ def test_what_is_told_of_the_cluster_is_told_once(seen: Seen) -> None:
         assert counts == {1.0}, metric
 
 
+def test_the_use_of_a_card_is_told_by_the_namespace_and_the_pod_that_has_it(seen: Seen) -> None:
+    def users(expr: str) -> set[tuple[str | None, ...]]:
+        found = [labels for labels, _ in seen.prometheus.samples(expr, time.time() - EVERY)]
+        return {tuple(labels.get(key) for key in ("namespace", "pod", "container")) for labels in found}
+
+    until(
+        lambda: users(f'DCGM_FI_DEV_GPU_UTIL{{namespace="{TEAM}"}}') == {(TEAM, "first", "main")},
+        lambda: f"named are {users('DCGM_FI_DEV_GPU_UTIL')}",
+    )
+    # The exporter's own pod has no card.
+    assert users(f'DCGM_FI_DEV_GPU_UTIL{{namespace="{names.NAMESPACE}"}}') == set()
+    assert (None, None, None) in users("DCGM_FI_DEV_GPU_UTIL")
+
+
 def test_the_pool_is_told_as_it_is(seen: Seen) -> None:
     def now(expr: str) -> list[float]:
         return [found[-1] for _, found in seen.prometheus.samples(expr, time.time() - EVERY)]

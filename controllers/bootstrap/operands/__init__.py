@@ -9,7 +9,7 @@ from controllers.bootstrap.operands.build import (
     runtime_classes,
 )
 from controllers.bootstrap.operands.images import AGENT_IMAGE, IMAGES
-from controllers.bootstrap.operands.monitoring import DCGM_PORT, EXPORTER_PORT
+from controllers.bootstrap.operands.monitoring import DCGM_PORT, EXPORTER_PORT, named
 
 __all__ = [
     "AGENT_IMAGE",
@@ -20,6 +20,7 @@ __all__ = [
     "configmaps",
     "daemonsets",
     "labels",
+    "named",
     "object_name",
     "runtime_classes",
 ]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
 from controllers.bootstrap.operands.custom import customised
-from controllers.bootstrap.phases import PHASES, setting
+from controllers.bootstrap.phases import EXPORTER, PHASES, setting
 from controllers.domain.agents import reaching
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
@@ -28,11 +28,11 @@ PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
     "toolkit": toolkit.pod,
     "gfd": gfd.pod,
     "dcgm": monitoring.dcgm,
-    "dcgm-exporter": monitoring.exporter,
+    EXPORTER: monitoring.exporter,
     "validator": validators.container,
 }
 # Of a pod that reads its configuration once: a new one starts it anew.
-ANNOTATIONS: Final = {"dcgm-exporter": {names.COLLECTORS_HASH: collectors.HASH}}
+ANNOTATIONS: Final = {EXPORTER: {names.COLLECTORS_HASH: collectors.HASH}}
 
 
 def object_name(component: str) -> str:
@@ -41,11 +41,15 @@ def object_name(component: str) -> str:
 
 
 def daemonsets(
-    settings: BootstrapSettings, agent_image: str = images.AGENT_IMAGE, agent_env: Variables = ()
+    settings: BootstrapSettings,
+    agent_image: str = images.AGENT_IMAGE,
+    agent_env: Variables = (),
+    resources: Sequence[str] = (),
 ) -> dict[str, Json]:
     """The DaemonSets that are to run, by name: whole objects but for what names them.
 
-    `agent_env` is for those of the module's own program, which talks to the API server.
+    `agent_env` is for those of the module's own program, which talks to the API server; `resources` are those whose
+    pods the exporter is to name.
     """
     made = {}
     for phase in PHASES:
@@ -55,6 +59,8 @@ def daemonsets(
             pod = PODS[component](image, settings)
             if component not in images.IMAGES:
                 pod = reaching(pod, agent_env)
+            if component == EXPORTER:
+                pod = monitoring.naming(pod, resources)
             made[object_name(component)] = _daemonset(component, customised(pod, chosen))
     return made
 
@@ -67,7 +73,7 @@ def configmaps(settings: BootstrapSettings) -> dict[str, Json]:
     """The ConfigMaps that the components' pods mount, by name; a pod waits for the one that it names."""
     if not settings.dcgm_exporter.enabled:
         return {}
-    data, component = {collectors.FILE: collectors.TEXT}, "dcgm-exporter"
+    data, component = {collectors.FILE: collectors.TEXT}, EXPORTER
     meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(data)}}
     return {monitoring.COLLECTORS: {"metadata": meta, "data": data}}
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
 from controllers.bootstrap import parts
 from controllers.bootstrap.operands import collectors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
 
@@ -16,6 +19,10 @@ DCGM_PORT: Final = 4255
 EXPORTER_PORT: Final = 4256
 COLLECTORS: Final = "gpu-dcgm-exporter"
 """The ConfigMap that carries the list of what the exporter asks for."""
+RESOURCES: Final = "NVIDIA_RESOURCE_NAMES"
+"""Extended resources, parted by commas, whose pods the exporter names beside those of nvidia.com/gpu and
+nvidia.com/mig-*. It compares whole names and reads them once, when it starts (dcgm-exporter,
+internal/pkg/transformation/kubernetes.go)."""
 
 
 def dcgm(image: str, _: BootstrapSettings) -> Json:
@@ -75,3 +82,19 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
     pod = parts.on_host_network(container, "pod-resources")
     pod["volumes"].append({"name": "collectors", "configMap": {"name": COLLECTORS}})
     return pod
+
+
+def naming(pod: Json, resources: Sequence[str]) -> Json:
+    """The exporter's pod, which says of a card that it is used through one of these resources by which pod."""
+    if not resources:
+        return pod
+    container, *helpers = pod["containers"]
+    made = container | {"env": [*container["env"], *parts.env({RESOURCES: ",".join(resources)})]}
+    return pod | {"containers": [made, *helpers]}
+
+
+def named(spec: Mapping[str, Json]) -> list[str]:
+    """The resources of ours that a DaemonSet of the exporter tells it."""
+    containers = spec.get("template", {}).get("spec", {}).get("containers") or [{}]
+    told = (one.get("value") or "" for one in containers[0].get("env") or () if one.get("name") == RESOURCES)
+    return [name for value in told for name in value.split(",") if name.startswith(names.PREFIX)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sim.monitoring.boards.queries import AS_LONG_AS, POOL_OF, RATE, RESOURCES, or_zero, rate
 from sim.monitoring.panels import Row, dashboard, lines, stacked, stat, table, variable
 
 if TYPE_CHECKING:
     from sim.monitoring.panels import Json
+
+SHARED: Final = "Of a card that pods share the exporter tells the whole, under the name of one of them."
 
 
 def workloads() -> Json:
@@ -19,6 +21,9 @@ def workloads() -> Json:
     asked = f'({limits} {AS_LONG_AS} (kube_pod_status_phase{{phase=~"Pending|Running"}} == 1))'
     chosen = f'{POOL_OF}{{pool=~"$pool"}})'
     pods = f"max by (namespace, pod) ({limits})"
+
+    of_pods = '{pod!="", namespace=~"$namespace"}'
+    utilisation = f"DCGM_FI_DEV_GPU_UTIL{of_pods}"
 
     def in_phase(phase: str) -> str:
         there = f'max by (namespace, pod) (kube_pod_status_phase{{phase="{phase}"}} == 1)'
@@ -33,23 +38,39 @@ def workloads() -> Json:
             "Refused pods a minute",
             or_zero('sum(60 * rate(gpu_webhook_reviews_total{verdict="denied"}' + RATE + "))"),
         ),
-        stat("Idle cards", or_zero("count(DCGM_FI_DEV_GPU_UTIL == 0)"), about="Cards on which no kernel runs now."),
+        stat("Idle cards", or_zero(f"count({utilisation} == 0)"), about="Cards of pods on which no kernel runs now."),
     )
     use = (
         stacked("Slots by namespace", {"{{namespace}}": f"sum by (namespace) ({asked})"}, width=12),
         stacked("Slots by pool", {"{{pool}}": f"sum by (pool) ({asked} {chosen})"}, width=12),
         table("Pods", f"sum by (namespace, pod, node, pool) ({asked} {chosen})", width=24),
         lines(
-            "GPU utilisation",
-            {"{{node}} {{device}}": "max by (node, device) (DCGM_FI_DEV_GPU_UTIL)"},
+            "GPU utilisation by namespace",
+            {"{{namespace}}": f"avg by (namespace) ({utilisation})"},
             unit="percent",
             width=12,
+            about=SHARED,
         ),
         lines(
-            "GPU memory in use",
-            {"{{node}} {{device}}": "max by (node, device) (DCGM_FI_DEV_FB_USED)"},
+            "GPU utilisation by pod",
+            {"{{namespace}}/{{pod}}": f"avg by (namespace, pod) ({utilisation})"},
+            unit="percent",
+            width=12,
+            about=SHARED,
+        ),
+        lines(
+            "GPU memory in use by pod",
+            {"{{namespace}}/{{pod}}": f"sum by (namespace, pod) (DCGM_FI_DEV_FB_USED{of_pods})"},
             unit="mbytes",
             width=12,
+            about=SHARED,
+        ),
+        lines(
+            "Activity by pod",
+            {"{{namespace}}/{{pod}}": f"100 * avg by (namespace, pod) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{of_pods})"},
+            unit="percent",
+            width=12,
+            about="Share of time in which the engine worked; of MIG instances too. Cards since Volta.",
         ),
     )
     answers = (
