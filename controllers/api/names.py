@@ -167,6 +167,8 @@ REASON_CARD_LOST: Final = "CardLost"
 """InventoryIncomplete of a card that is in a pool and gone from its node; bootstrap faults it."""
 REASON_AWAITING_WITHDRAWAL: Final = "AwaitingWithdrawal"
 """Configured of a card that is not to be offered, and that its node's plugin still offers; no new pod gets it."""
+REASON_VENDOR_NOT_SERVED: Final = "VendorNotServed"
+"""InventoryIncomplete of a card that nobody can be asked about: it is not NVIDIA's. No node is prepared for it."""
 
 # --- words at the head of the webhook's errors (design §4) ------------------------------------------
 POOL_NOT_FOUND: Final = "PoolNotFound"

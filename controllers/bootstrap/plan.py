@@ -88,7 +88,10 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     disabled = kinds.find(inventory.status.conditions, kinds.MANAGED_DISABLED)
     if disabled is None:
         return None
-    managed, count = enabled and disabled.status != "True", len(inventory.status.hw.devices)
+    aside = {card.name for card in seen.devices if card.set_aside}.intersection(
+        one.name for one in inventory.status.hw.devices
+    )
+    managed, count = enabled and disabled.status != "True", len(inventory.status.hw.devices) - len(aside)
     running = phases.enabled(settings.bootstrap)
     opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
     vouched = MONITORING if seen.telemetry is not None and seen.telemetry.ready else frozenset()
@@ -97,7 +100,8 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     if managed and count:
         rests = mig.suspension(seen.devices, inventory.status.bootstrap, deadline, now)
         step = progress(running, seen.ready | vouched, opened, rests.closed)
-    at = Situation(seen, managed, count, running, step.blocking, False, deadline, needs(seen.devices), enabled, rests)
+    least = needs(card for card in seen.devices if not card.set_aside)
+    at = Situation(seen, managed, count, running, step.blocking, False, deadline, least, enabled, rests, len(aside))
     return _timed(
         Assessment(node, inventory, at, step, None, "", "", None), settings, now, opening=bool(step.gates - opened)
     )

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from controllers.api.conditions import IGNORED, INVENTORY_INCOMPLETE, find, is_true
 from controllers.api.gpudevice import CardMeta, ComputeCapability, DeviceHealth, MigApply, Pci, PoolRef
 from controllers.api.kube import DaemonSetStatus, PodSpec, PodStatus
 from controllers.api.kube import Pod as KubePod
 from controllers.api.meta import Condition, KubeObject, ObjectMeta
+from controllers.api.names import REASON_VENDOR_NOT_SERVED
 from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
 from controllers.api.record import record
 
@@ -84,6 +86,14 @@ class Card(KubeObject):
 
     metadata: CardMeta = Field(default_factory=ObjectMeta)
     status: CardStatus = Field(default_factory=CardStatus)
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether no node is prepared for it: it is not of NVIDIA, or ignored and neither in a pool nor in use."""
+        incomplete = find(self.status.conditions, INVENTORY_INCOMPLETE)
+        if incomplete is not None and incomplete.reason == REASON_VENDOR_NOT_SERVED:
+            return True
+        return is_true(self.status.conditions, IGNORED) and self.status.pool_ref is None and not self.status.in_use
 
 
 NO_CARDS = InstanceFeatures()

@@ -41,6 +41,7 @@ class Situation:
     seen: ObservedNode
     managed: bool
     cards: int
+    """Those for which it is prepared."""
     phases: Sequence[Phase]
     """Components that are to run, in order."""
     blocking: Phase | None
@@ -52,6 +53,8 @@ class Situation:
     """Whether the module is."""
     suspended: Suspension = mig.NONE
     """What MIG work on the cards makes of it."""
+    aside: int = 0
+    """Cards for which it is not prepared, beside those that are counted."""
 
     @property
     def name(self) -> str:

@@ -75,6 +75,9 @@ def not_wanted(at: Situation) -> Finding | None:
         return Finding(False, "ModuleDisabled", f"the module is disabled (ModuleConfig {names.MODULE}): nothing runs")
     if not at.managed:
         return Finding(False, "NotManaged", f"node {at.name} is not managed (see ManagedDisabled): nothing runs there")
+    if not at.cards and at.aside:
+        message = f"node {at.name} has no card to be prepared for: {at.aside} are ignored or not of nvidia"
+        return Finding(False, "NoServedCards", f"{message} (see InventoryIncomplete and Ignored of its GPUDevices)")
     if not at.cards:
         return Finding(False, "NoCards", f"node {at.name} has no identified card (see InventoryIncomplete)")
     return None

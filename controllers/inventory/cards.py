@@ -54,6 +54,11 @@ class Card:
         return replace(self, missing=tuple(key for key in self.missing if getattr(hardware, key, None) is None))
 
     @property
+    def served(self) -> bool:
+        """Whether somebody can be asked for what is missing: of other vendors' cards nobody is."""
+        return self.hardware is None or not self.missing or self.hardware.pci.vendor == NVIDIA
+
+    @property
     def problem(self) -> str:
         """One sentence for people; empty for a complete card."""
         parts = [f"lacks {', '.join(self.missing)}"] if self.missing else []

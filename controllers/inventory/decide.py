@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.conditions import Finding
+from controllers.domain.approval import is_ignored
 from controllers.domain.catalogue import VENDORS
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
@@ -104,8 +105,8 @@ def decide(seen: Observed) -> Decision:
             removals.append(Removal(device, other))
             continue
         hardware = _remember(device.status.hardware if device else None, card.hardware)
-        problem = replace(card, hardware=hardware).but_known().problem if _is_same(device, card) else card.problem
-        wanted.append(Wanted(card.address, hardware, findings.card(node.name, problem), device))
+        known_now = replace(card, hardware=hardware).but_known() if _is_same(device, card) else card
+        wanted.append(Wanted(card.address, hardware, findings.card(node.name, known_now), device))
     places = _places(seen, wanted)
     confirmed = reading is not None and reading.all_named and (_is_fresh(seen) or (left_over and node.ready))
     for address, device in known.items():
@@ -262,7 +263,8 @@ def _incomplete(
     if seen.labelled and not is_of_this_boot(report, node):
         return findings.outdated(seen.name)
     gone = [card for card in cards if card.incomplete.reason in (names.REASON_CARD_LOST, "AwaitingReport")]
-    problems = [card.problem for card in reading.cards if card.problem]
+    aside = {card.address for card in cards if _is_set_aside(card)}
+    problems = [card.problem for card in reading.cards if card.problem and card.address not in aside]
     problems += [f"{card.address} is on record and not reported" for card in gone]
     problems += nfd.unreported(models or (), reading.cards)
     if not cards and not models and seen.labelled:
@@ -272,4 +274,10 @@ def _incomplete(
             f"{left_out} more reported than a node may have on record ({names.CARDS_MAX}), where cards that are not"
             " reported any more count until they are gone"
         )
-    return findings.node(seen.name, [*reading.problems, *problems])
+    return findings.node(seen.name, [*reading.problems, *problems], len(aside))
+
+
+def _is_set_aside(card: Wanted) -> bool:
+    """Whether nobody waits for the card: what it lacks makes no node incomplete."""
+    ignored = card.device is not None and is_ignored(card.device.metadata)
+    return ignored or card.incomplete.reason == names.REASON_VENDOR_NOT_SERVED

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import Finding
+from controllers.domain.catalogue import VENDORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.nodefeature import NodeFeature
     from controllers.api.settings import ManagedNodes
+    from controllers.inventory.cards import Card
 
 PROBLEMS_SHOWN = 8
 TOLD_MAX = 300
@@ -65,10 +67,18 @@ def source(node: str) -> str:
     return f"NodeFeature {names.NAMESPACE}/{names.agent_feature(node)}"
 
 
-def card(node: str, problem: str) -> Finding:
+def card(node: str, card: Card) -> Finding:
     """A card with an address of which something is missing."""
+    problem = card.problem
     if not problem:
         return COMPLETE
+    if not card.served and card.hardware is not None:
+        vendor = card.hardware.pci.vendor
+        message = (
+            f"card {card.address} is of {VENDORS[vendor].name if vendor in VENDORS else 'vendor ' + vendor}: the module"
+            " serves cards of nvidia alone; it goes into no pool, and its node is not prepared for it"
+        )
+        return Finding(True, names.REASON_VENDOR_NOT_SERVED, message)
     message = f"card {problem} ({names.FEATURE_DEVICE} of {source(node)}); see the agent's log on node {node}"
     return Finding(True, "AttributesMissing", message)
 
@@ -125,10 +135,11 @@ def outdated(node: str) -> Finding:
     return Finding(True, names.REASON_REPORT_OUTDATED, message)
 
 
-def node(name: str, problems: Sequence[str]) -> Finding:
-    """Whether every card of the node is known (InventoryIncomplete of the node)."""
+def node(name: str, problems: Sequence[str], aside: int = 0) -> Finding:
+    """Whether every card of the node is known (InventoryIncomplete of the node), but for those `aside`."""
     if not problems:
-        return Finding(False, "Complete", f"every card of node {name} is known")
+        less = f"; {aside} {'is' if aside == 1 else 'are'} set aside: ignored, or not of nvidia" if aside else ""
+        return Finding(False, "Complete", f"every card of node {name} is known{less}")
     shown = "; ".join(problems[:PROBLEMS_SHOWN])
     more = f"; and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
     message = f"{shown}{more} ({names.FEATURE_DEVICE} of {source(name)}); these cards are not pooled, the others are"

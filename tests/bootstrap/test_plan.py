@@ -10,7 +10,9 @@ from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.bootstrap.phases import PHASES
 from controllers.runtime.plan import Note
-from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, Cluster
+from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, Cluster, device_name
+from tests.kit import conditions
+from tests.kit.objects import condition
 
 KINDS = ("DriverMissing", "ToolkitMissing", "MonitoringMissing", "InfraDegraded", "ReadyForPooling")
 
@@ -80,6 +82,49 @@ def test_a_node_that_is_not_to_be_prepared_loses_its_gates(ready: Cluster, chang
     assert {ready.condition(kind) for kind in KINDS} == {("False", reason)}
     assert notes(made.actions) == [("Warning", names.EVENT_INVENTORY_CONDITION)]
     assert ready.plan().writes == ()
+
+
+def aside(cluster: Cluster, why: str, number: int = 0) -> None:
+    """A card for which no node is prepared."""
+    if why == "ignored":
+        cluster.device(number=number)
+        with cluster.edit("GPUDevice", device_name(number=number)) as card:
+            conditions.put(card, condition("Ignored", True, "IgnoreRequested"))
+    else:
+        cluster.device(names.REASON_VENDOR_NOT_SERVED, number=number)
+
+
+@pytest.mark.parametrize("why", ["ignored", "not served"])
+def test_a_node_whose_cards_are_ignored_or_of_another_vendor_is_not_prepared_and_lacks_no_driver(
+    cluster: Cluster, why: str
+) -> None:
+    cluster.report(driver="")
+    aside(cluster, why)
+    cluster.step()
+
+    assert cluster.gates() == []
+    assert {cluster.condition(kind) for kind in KINDS} == {("False", "NoServedCards")}
+    assert cluster.plan().writes == ()
+
+
+@pytest.mark.parametrize("why", ["ignored", "not served"])
+def test_a_card_that_is_set_aside_does_not_keep_its_neighbour_out(ready: Cluster, why: str) -> None:
+    ready.inventory(cards=2)
+    ready.device(number=1)
+    aside(ready, why, 1)
+    ready.step()
+
+    assert ready.pooling() == ("True", "Ready")
+    assert "1 cards" in ready.message("ReadyForPooling")
+
+
+@pytest.mark.parametrize("how", ["pooled", "used"])
+def test_what_prepares_a_node_stays_while_an_ignored_card_is_in_a_pool_or_in_use(ready: Cluster, how: str) -> None:
+    aside(ready, "ignored")
+    ready.pooled("a") if how == "pooled" else ready.used()
+    ready.step()
+
+    assert ready.pooling() == ("True", "Ready")
 
 
 @pytest.mark.parametrize("opener", ["by hand", "ours"])

@@ -162,6 +162,37 @@ def test_a_card_is_ignored_by_label_or_annotation(known: Cluster, place: str) ->
     assert state_of(known.device(), "Ignored") == ("False", "NotIgnored")
 
 
+RADEON = {
+    "vendor": "1002", "device": "6758", "class": "0300", "driver": "radeon", "uuid": "", "product": "",
+    "memory_mib": "", "compute_major": "", "compute_minor": "", "mig_capable": "", "mig_mode": "", "mig_profiles": "",
+}  # fmt: skip
+
+
+def test_a_card_of_a_vendor_that_is_not_served_is_told_on_the_card_and_keeps_its_node_complete(
+    cluster: Cluster,
+) -> None:
+    cluster.report([reported(0, **RADEON), reported(1)])
+    made = cluster.step()
+
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("True", names.REASON_VENDOR_NOT_SERVED)
+    assert "card 0000:17:00.0 is of amd" in message(cluster.device(), "InventoryIncomplete")
+    assert state_of(cluster.device(SECOND), "InventoryIncomplete") == ("False", "Complete")
+    assert state_of(cluster.inventory(), "InventoryIncomplete") == ("False", "Complete")
+    assert "1 is set aside" in message(cluster.inventory(), "InventoryIncomplete")
+    assert notes(made.actions) == [names.EVENT_DEVICE_DETECTED]
+
+
+def test_a_card_that_is_ignored_does_not_make_its_node_incomplete(cluster: Cluster) -> None:
+    cluster.report([reported(0, uuid=""), reported(1)])
+    cluster.settle()
+    assert state_of(cluster.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
+
+    cluster.merge("GPUDevice", FIRST, {"metadata": {"labels": {names.LABEL_IGNORE: "true"}}})
+    cluster.settle()
+    assert state_of(cluster.device(), "InventoryIncomplete") == ("True", "AttributesMissing")
+    assert state_of(cluster.inventory(), "InventoryIncomplete") == ("False", "Complete")
+
+
 def test_an_incomplete_card_is_told_on_the_card_and_the_node_and_its_neighbour_goes_on(cluster: Cluster) -> None:
     cluster.report([reported(0, uuid=""), reported(1), reported(2, address="")])
     made = cluster.step()

@@ -109,6 +109,13 @@ CASES = [
         {"node": "n1"},
         condition("InventoryIncomplete", 0),
     ),
+    # Nobody waits for the cards of a node that is not managed.
+    Case(
+        "GPUNodeFeatureMissing",
+        condition("InventoryIncomplete", 1) | condition("ManagedDisabled", 0) | condition("ManagedDisabled", 1, "n2"),
+        {"node": "n1"},
+        condition("InventoryIncomplete", 1) | condition("ManagedDisabled", 1),
+    ),
     Case(
         "GPUNodeFeatureMissing",
         {'gpu_inventory_nfd_served{pod="a"}': held(0), 'gpu_inventory_rule_refused{pod="a"}': held(0)},
