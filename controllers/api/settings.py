@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
 from controllers.api.component import ComponentSettings
@@ -21,6 +21,7 @@ from controllers.api.installation import (
     Presets,
     WebhookInstallation,
 )
+from controllers.api.leasts import EXPORTER, TOOLKIT
 from controllers.api.meta import KubeObject
 from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
@@ -136,14 +137,16 @@ class BootstrapSettings:
 
     driver_validator: ComponentSettings = Field(default_factory=ComponentSettings)
     """Checks the driver that the administrator installed."""
-    toolkit: ComponentSettings = Field(default_factory=ComponentSettings)
-    """Container toolkit."""
+    toolkit: Annotated[ComponentSettings, AfterValidator(TOOLKIT.suffices)] = Field(default_factory=ComponentSettings)
+    """Container toolkit, 1.19 or newer."""
     gfd: ComponentSettings = Field(default_factory=ComponentSettings)
     """GPU feature discovery."""
     dcgm: ComponentSettings = Field(default_factory=ComponentSettings)
     """Data Center GPU Manager."""
-    dcgm_exporter: ComponentSettings = Field(default_factory=ComponentSettings)
-    """Telemetry of the cards."""
+    dcgm_exporter: Annotated[ComponentSettings, AfterValidator(EXPORTER.suffices)] = Field(
+        default_factory=ComponentSettings
+    )
+    """Telemetry of the cards: DCGM exporter, 4.0.0 or newer."""
     validator: ComponentSettings = Field(default_factory=ComponentSettings)
     """A container that must see the cards."""
     monitoring: MonitoringSettings = Field(default_factory=MonitoringSettings)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from controllers.api import names, resources
 from controllers.api.component import OWN_ENV, ComponentSettings, split_reference
+from controllers.api.leasts import EXPORTER, TOOLKIT
 from controllers.api.quantity import amount, canonical
 from controllers.api.settings import HealthSettings, MonitoringSettings, Settings, parse_settings
 from controllers.bootstrap import operands
@@ -152,6 +153,57 @@ def test_what_cannot_work_is_refused_in_a_sentence(settings: dict[str, Any], say
         bootstrap(**settings)
 
     assert str(error.value).startswith("bootstrap.dcgm")
+
+
+@pytest.mark.parametrize(
+    ("component", "chosen", "found"),
+    [
+        ("toolkit", {"version": "v1.18.2"}, "v1.18.2"),
+        ("toolkit", {"version": "v1.17.8-ubuntu20.04"}, "v1.17.8-ubuntu20.04"),
+        ("toolkit", {"version": f"1.18@{DIGEST}"}, "1.18"),
+        ("toolkit", {"image": "mirror.local:5000/nvidia/container-toolkit:v1.18.0"}, "v1.18.0"),
+        ("dcgm-exporter", {"version": "3.3.9-3.6.1-ubuntu22.04"}, "3.3.9-3.6.1-ubuntu22.04"),
+        ("dcgm-exporter", {"image": "dcgm-exporter:2.4.6-2.6.10"}, "2.4.6-2.6.10"),
+        ("dcgm-exporter", {"repository": "mirror.local", "image": "k8s/dcgm-exporter", "version": "3.1.8"}, "3.1.8"),
+    ],
+)
+def test_a_version_that_cannot_work_is_refused_with_the_least_that_can(
+    component: str, chosen: dict[str, Any], found: str
+) -> None:
+    least = {"toolkit": "1.19", "dcgm-exporter": "4.0.0"}[component]
+    with pytest.raises(ValueError, match=rf"version {re.escape(found)} is older than {re.escape(least)}") as error:
+        bootstrap(component, **chosen)
+
+    assert str(error.value).startswith(f"bootstrap.{KEYS[component]}")
+
+
+@pytest.mark.parametrize(
+    ("component", "chosen"),
+    [
+        ("toolkit", {"version": "v1.19.0"}),
+        ("toolkit", {"version": "v1.20.0-ubi9"}),
+        ("toolkit", {"version": "v2.0.0"}),
+        ("toolkit", {"version": "latest"}),
+        ("toolkit", {"version": "v1"}),
+        ("toolkit", {"version": DIGEST}),
+        ("toolkit", {"image": "mirror.local/our-toolkit:0.3.1"}),
+        ("toolkit", {"enabled": False, "version": "v1.17.8"}),
+        ("dcgm-exporter", {"version": "4.0.0-4.0.1"}),
+        ("dcgm-exporter", {"version": "4.0"}),
+        ("dcgm-exporter", {"image": "mirror.local/telemetry", "version": "1.2.3"}),
+        ("dcgm", {"version": "3.3.9-1-ubuntu22.04"}),
+    ],
+)
+def test_a_version_is_judged_only_where_it_is_known_what_it_means(component: str, chosen: dict[str, Any]) -> None:
+    assert bootstrap(component, **chosen)
+
+
+def test_what_the_module_brings_is_no_older_than_it_demands() -> None:
+    for field, least in (("toolkit", TOOLKIT), ("dcgm-exporter", EXPORTER)):
+        path, version = split_reference(operands.IMAGES[field])
+        assert path.rpartition("/")[2] == least.image
+        chosen = ComponentSettings(image=path, version=version)
+        assert least.suffices(chosen) is chosen
 
 
 @pytest.mark.parametrize(
