@@ -47,6 +47,8 @@ class Memory:
     throttled: bool | None = None
     against: int = 0
     """Scrapes in a row that contradict `throttled`."""
+    remap_pending: bool = False
+    """Whether a row waits to be replaced at the next reset."""
     acknowledged: bool = False
     """Whether a person took the card back although its rows cannot be remapped."""
 
@@ -80,14 +82,17 @@ def hear(memory: Memory, sample: CardSample, limits: Limits, table: Table, now: 
         ecc_aggregate=_known(sample.ecc_aggregate, memory.ecc_aggregate),
         temperature=_known(sample.temperature, memory.temperature),
         hot=hot,
+        remap_pending=memory.remap_pending if sample.remap_pending is None else sample.remap_pending,
         acknowledged=memory.acknowledged and sample.remap_failed is not False,
     )
     if memory.fault is None:
         faults += _standing(after, sample, limits, table)
     clean = not faults and not (sample.remap_failed and not after.acknowledged) and _is_cool(after, limits)
     told = [xid for xid in new if xid not in critical and _told(xid, limits, table)]
-    warnings = tuple(f"XID {xid} ({table.xid(xid).name}): {table.xid(xid).do}" for xid in told)
-    return Signs(after, faults[0] if faults else None, warnings, clean)
+    warnings = [f"XID {xid} ({table.xid(xid).name}): {table.xid(xid).do}" for xid in told]
+    if after.remap_pending and not memory.remap_pending:
+        warnings.append(f"{table.remap_pending.name}: {table.remap_pending.do}")
+    return Signs(after, faults[0] if faults else None, tuple(warnings), clean)
 
 
 def _gauge(memory: Memory, sample: CardSample) -> frozenset[int] | None:

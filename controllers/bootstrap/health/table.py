@@ -32,6 +32,7 @@ class Table:
     xids: Mapping[int, Meaning]
     double_bit: Meaning
     remap_failure: Meaning
+    remap_pending: Meaning
     throttle: Mapping[str, int]
     """Bits that mean that hardware or heat slows a card, by name."""
 
@@ -49,6 +50,7 @@ def read(text: str, file: str = "table.toml") -> Table:
             MappingProxyType({int(key): _meaning(f"xid {key}", row, sources) for key, row in root["xid"].items()}),
             _meaning("ecc", {"name": "Double-bit ECC error", **root["ecc"]["double_bit"]}, sources),
             _meaning("remap", {"name": "Row remapping has failed", **root["remap"]["failure"]}, sources),
+            _meaning("remap", {"name": "A row waits to be remapped", **root["remap"]["pending"]}, sources),
             MappingProxyType({name: _bit(name, row, sources) for name, row in root["throttle"].items()}),
         )
     except tomllib.TOMLDecodeError as error:

@@ -5,9 +5,12 @@ read once in a text is not read again: 8 cards in 47 kB cost 0.3 ms. prometheus_
 object of every line, takes 20 times as long (0.4 core for 1,000 nodes each 15 s, more than the whole budget) and
 gives up a text at its first bad line.
 
-Names come in two spellings: `DCGM_FI_DEV_GPU_TEMP`, and `dcgm_gpu_temp` in files of exporter 1.x (its
-`etc/1.x-compatibility-metrics.csv`). Lines that are no samples (titles, `...`, HTML) are passed over. A line
-counts only with its line feed, as the format demands: a cut `79` may read `7`.
+A series has the name that it has in the exporter's list, which an administrator may replace. A field is read under all
+that DCGM called it: 4.6 renamed some and takes the old names as aliases (`dcgm_fields.h`, DCGM_DEPRECATED); before were
+DCGM 3, and exporter 1.x (its `etc/1.x-compatibility-metrics.csv`).
+
+Lines that are no samples (titles, `...`, HTML) are passed over. A line counts only with its line feed, as the format
+demands: a cut `79` may read `7`.
 """
 
 from __future__ import annotations
@@ -23,27 +26,22 @@ BLANK: Final = 0x7FFFFFF0
 that is read here can grow so large, so everything from it on is absent (DCGM's `dcgm_structs.h`)."""
 
 FIELDS: Final = {
-    "GPU_TEMP": ("gpu_temp",),
-    "XID_ERRORS": ("xid_errors",),
-    "ECC_DBE_VOL_TOTAL": ("ecc_dbe_volatile_total",),
-    "ECC_DBE_AGG_TOTAL": ("ecc_dbe_aggregate_total",),
-    "ROW_REMAP_FAILURE": (),
-    "ROW_REMAP_PENDING": (),
-    "CLOCKS_EVENT_REASONS": (),
-    "CLOCK_THROTTLE_REASONS": (),
+    "temperature": ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"),
+    "xid": ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"),
+    "ecc_volatile": ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total"),
+    "ecc_aggregate": ("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", "dcgm_ecc_dbe_aggregate_total"),
+    "remap_failed": ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"),
+    "remap_pending": ("DCGM_FI_DEV_ROW_REMAP_PENDING",),
+    "throttle": ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"),
 }
-"""Fields without `DCGM_FI_DEV_`, and their names of 1.x without `dcgm_`. The last two are one, renamed in DCGM 4."""
+"""What is read, and the names of its series: first the one that the module's own list asks for."""
 
 MAX_SERIES: Final = 1024
 """Label sets that are read of one text: 16 cards with 7 instances each, eight times over."""
 MAX_LINE: Final = 64 * 1024
 """Bytes of a line that are kept while its end is awaited."""
 
-_NEEDLES: Final = [
-    (name, field)
-    for field, old in FIELDS.items()
-    for name in (f"\nDCGM_FI_DEV_{field}{{".encode(), *(f"\ndcgm_{word}{{".encode() for word in old))
-]
+_NEEDLES: Final = [(f"\n{name}{{".encode(), field) for field, names in FIELDS.items() for name in names]
 # A brace or a line feed inside quotes belongs to the value; possessive, so that no text can make it slow.
 _REST: Final = re.compile(
     rb'((?:[^"}\n]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")*+)\}[ \t]++([^\s#]++)[ \t]*+(?:[0-9.eE+-]++[ \t]*+)?\r?(?=\n)'
@@ -149,23 +147,23 @@ def _number(value: bytes) -> int | None:
 def _sample(rows: list[tuple[Labels, dict[str, int]]]) -> CardSample:
     """One card out of its series: card-level values are repeated for each MIG instance."""
 
-    def most(*fields: str) -> int | None:
-        return max((values[field] for field in fields for _, values in rows if field in values), default=None)
+    def most(field: str) -> int | None:
+        return max((values[field] for _, values in rows if field in values), default=None)
 
     def flag(field: str) -> bool | None:
         return None if (value := most(field)) is None else value > 0
 
-    xids = [values["XID_ERRORS"] for _, values in rows if "XID_ERRORS" in values]
+    xids = [values["xid"] for _, values in rows if "xid" in values]
     first = [next((who[part] for who, _ in rows if who[part]), None) for part in range(3)]
     return CardSample(
         uuid=first[0],
         address=first[1],
         device=first[2],
-        temperature=most("GPU_TEMP"),
+        temperature=most("temperature"),
         xids=tuple(sorted({xid for xid in xids if xid})) if xids else None,
-        ecc_volatile=most("ECC_DBE_VOL_TOTAL"),
-        ecc_aggregate=most("ECC_DBE_AGG_TOTAL"),
-        remap_failed=flag("ROW_REMAP_FAILURE"),
-        remap_pending=flag("ROW_REMAP_PENDING"),
-        throttle=most("CLOCKS_EVENT_REASONS", "CLOCK_THROTTLE_REASONS"),
+        ecc_volatile=most("ecc_volatile"),
+        ecc_aggregate=most("ecc_aggregate"),
+        remap_failed=flag("remap_failed"),
+        remap_pending=flag("remap_pending"),
+        throttle=most("throttle"),
     )

@@ -84,6 +84,15 @@ def test_an_error_of_a_program_is_recorded_and_no_more(xid):
     assert (card.state, card.health.last_xid, card.warnings) == (("False", "Healthy"), xid, [])
 
 
+def test_a_row_that_waits_to_be_remapped_is_told_once_and_faults_nothing():
+    card = Card().scrape(seen(remap_pending=False)).scrape(seen(remap_pending=True), times=3)
+    assert card.scrape(seen(remap_pending=None)).scrape(seen(remap_pending=True)).state == ("False", "Healthy")
+    assert [text[:26] for text in card.warnings] == ["A row waits to be remapped"]
+    assert "reset the card" in card.warnings[0]
+    card.scrape(seen(remap_pending=False)).scrape(seen(remap_pending=True))
+    assert len(card.warnings) == 2
+
+
 def test_a_warning_is_told_once():
     card = Card().scrape(seen(xids=(63,)), times=5)
     assert card.state == ("False", "Healthy")

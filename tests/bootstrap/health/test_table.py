@@ -15,6 +15,7 @@ a = "a book"
 double_bit = {effect = "fault", do = "d", source = ["a"]}
 [remap]
 failure = {effect = "fault", do = "d", source = ["a"]}
+pending = {effect = "warn", do = "d", source = ["a"]}
 [throttle]
 hw = {bit = 8, source = ["a"]}
 """

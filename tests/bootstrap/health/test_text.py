@@ -86,6 +86,22 @@ def test_the_old_spelling_is_read():
     assert (card.temperature, card.xids, card.ecc_volatile) == (41, (79,), 2)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "read", "value"),
+    [
+        ("GPU_TEMP", "GPU_TEMP_CELSIUS", "temperature", 71),
+        ("XID_ERRORS", "XID_ERROR", "xids", 79),
+        ("ROW_REMAP_FAILURE", "ROW_REMAP_FAILED", "remap_failed", 1),
+    ],
+)
+def test_a_list_with_the_names_of_dcgm_4_6_is_read_as_one_with_the_old(old, new, read, value):
+    # Fields of which a new name begins with the old one, and beside them what a list of that version has too.
+    rest = line("ECC_DBE_VOL_TOTAL", 0) + line("GPU_TEMP_SLOWDOWN_CELSIUS", 90) + line("GPU_TEMP_LIMIT", 5)
+    (before,), (after,) = parse(line(old, value) + rest), parse(line(new, value) + rest)
+    assert before == after
+    assert getattr(after, read) not in (None, (), False)
+
+
 def test_an_address_stands_for_a_card():
     text = line("GPU_TEMP", 40, card="", more=',pci_bus_id="00000000:9B:00.0"')
     assert parse(text) == (CardSample(None, "0000:9b:00.0", temperature=40),)
