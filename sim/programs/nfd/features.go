@@ -98,6 +98,9 @@ const backReference = "rule.matched"
 
 func (f *Features) remember(values map[string]string) {
 	known := f.Attributes[backReference]
+	if known.Elements == nil {
+		known.Elements = map[string]string{} // there also after rules that gave nothing
+	}
 	known.Elements = united(known.Elements, values)
 	f.Attributes[backReference] = known
 }

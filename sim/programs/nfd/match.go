@@ -19,9 +19,9 @@ type Expression struct {
 	numbers  []int
 }
 
-// How many values an operator takes; -1 stands for one or more.
+// How many values an operator takes; -1 stands for one or more. None at all is NFD's MatchAny, which always holds.
 var operators = map[string]int{
-	"Any": 0, "Exists": 0, "DoesNotExist": 0, "IsTrue": 0, "IsFalse": 0,
+	"": 0, "Exists": 0, "DoesNotExist": 0, "IsTrue": 0, "IsFalse": 0,
 	"In": -1, "NotIn": -1, "InRegexp": -1,
 	"Gt": 1, "Ge": 1, "Lt": 1, "Le": 1, "GtLt": 2, "GeLe": 2,
 }
@@ -62,10 +62,10 @@ func (e *Expression) compile() error {
 }
 
 // holds tells whether the expression is true. Without a value (a flag, or something that is
-// not there) only Any, Exists and DoesNotExist can be.
+// not there) only none at all, Exists and DoesNotExist can be.
 func (e *Expression) holds(exists bool, value *string) (bool, error) {
 	switch e.Op {
-	case "Any":
+	case "":
 		return true, nil
 	case "Exists":
 		return exists, nil

@@ -88,7 +88,7 @@ func TestOperators(t *testing.T) {
 		{"none", `{"op": "Exists"}`, false},
 		{"none", `{"op": "DoesNotExist"}`, true},
 		{"full", `{"op": "DoesNotExist"}`, false},
-		{"none", `{"op": "Any"}`, true},
+		{"none", `{}`, true},
 		{"major", `{"op": "Gt", "value": ["5"]}`, true},
 		{"major", `{"op": "Gt", "value": ["6"]}`, false},
 		{"major", `{"op": "Ge", "value": ["6"]}`, true},
@@ -110,8 +110,9 @@ func TestWhatIsNoExpressionIsToldAndOtherRulesGoOn(t *testing.T) {
 	good := `{"name": "good", "labels": {"x/good": "1"}}`
 	for _, bad := range []string{
 		`{"name": "bad", "taints": [{"key": "a", "effect": "NoSchedule"}]}`,
-		`{"name": "bad", "labelsTemplate": "{{ .broken"}`,
-		`{"name": "bad", "labelsTemplate": "{{ add 1 2 }}"}`,
+		`{"name": "bad", "labelsTemplate": "{{ .broken", "matchFeatures": [{"feature": "kernel.version", "matchName": {}}]}`,
+		`{"name": "bad", "varsTemplate": "{{ add 1 2 }}", "matchFeatures": [{"feature": "kernel.version", "matchName": {}}]}`,
+		`{"name": "bad", "matchFeatures": [{"feature": "a.b", "matchName": {"op": "Any"}}]}`,
 		`{"name": "bad", "matchFeatures": [{"feature": "a.b", "matchName": {"op": "In"}}]}`,
 		`{"name": "bad", "matchFeatures": [{"feature": "a.b", "matchName": {"op": "Exists", "value": ["x"]}}]}`,
 		`{"name": "bad", "matchFeatures": [{"feature": "a.b", "matchName": {"op": "InRegexp", "value": ["("]}}]}`,
@@ -126,6 +127,36 @@ func TestWhatIsNoExpressionIsToldAndOtherRulesGoOn(t *testing.T) {
 			t.Errorf("%s: errors %v", bad, errors)
 		}
 	}
+}
+
+func TestATemplateThatIsNotRunIsNotRead(t *testing.T) {
+	labels, errors := ask(t, `{"name": "r", "labels": {"x/l": "1"}, "labelsTemplate": "{{ .broken"}`)
+	has(t, labels, "l=1")
+	if len(errors) > 0 {
+		t.Error(errors)
+	}
+}
+
+func TestWithoutTemplatesTheFirstAlternativeThatHoldsIsEnough(t *testing.T) {
+	alternatives := `"matchAny": [
+		{"matchFeatures": [{"feature": "kernel.version", "matchName": {}}]},
+		{"matchFeatures": [{"feature": "kernel.version", "matchExpressions": {"full": {"op": "Gt", "value": ["5"]}}}]}]`
+	labels, errors := ask(t, `{"name": "r", "labels": {"x/l": "1"}, `+alternatives+`}`)
+	has(t, labels, "l=1")
+	if len(errors) > 0 {
+		t.Error(errors)
+	}
+	if _, errors = ask(t, `{"name": "r", "labelsTemplate": "x/l=1", `+alternatives+`}`); len(errors) != 1 {
+		t.Errorf("6.1.0 is no number, and is looked at: %v", errors)
+	}
+}
+
+func TestWhatRulesGaveIsAFeatureAlsoWhereTheyGaveNothing(t *testing.T) {
+	second := `{"name": "2", "labels": {"x/l": "1"}, "matchFeatures": [{"feature": "rule.matched", "matchExpressions": {}}]}`
+	labels, _ := ask(t, second)
+	has(t, labels)
+	labels, _ = ask(t, `{"name": "1", "matchFeatures": [{"feature": "no.such", "matchName": {}}]},`+second)
+	has(t, labels, "l=1")
 }
 
 func TestTemplatesSeeWhatTheirTermsMatched(t *testing.T) {
@@ -174,7 +205,7 @@ func TestEachAlternativeRunsTheTemplateOnWhatItMatched(t *testing.T) {
 
 func TestLaterRulesReplaceLabelsAndSeeThoseBefore(t *testing.T) {
 	labels, _ := ask(t, `{"name": "1", "labels": {"x/l": "first"}, "vars": {"v": "5"}, "varsTemplate": "w=7",
-			"matchFeatures": [{"feature": "kernel.version", "matchName": {"op": "Any"}}]},
+			"matchFeatures": [{"feature": "kernel.version", "matchName": {}}]},
 		{"name": "2", "labels": {"x/l": "second"}, "matchFeatures": [{"feature": "rule.matched", "matchExpressions":
 			{"x/l": {"op": "In", "value": ["first"]}, "v": {"op": "Gt", "value": ["4"]}, "w": {"op": "Exists"}}}]},
 		{"name": "3", "labels": {"x/l": "third"}, "matchFeatures": [{"feature": "rule.matched", "matchExpressions":

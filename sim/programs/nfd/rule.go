@@ -19,7 +19,13 @@ type Rule struct {
 		MatchFeatures []*Term `json:"matchFeatures"`
 	} `json:"matchAny"`
 
-	labels, vars *template.Template
+	labels, vars script
+}
+
+// script is a template; what is wrong with it matters to NFD when it is run, and not before.
+type script struct {
+	made   *template.Template
+	broken error
 }
 
 // Term is a requirement on one feature.
@@ -29,7 +35,7 @@ type Term struct {
 	MatchName        *Expression            `json:"matchName"`
 }
 
-func (r *Rule) compile() (err error) {
+func (r *Rule) compile() error {
 	for _, terms := range append([][]*Term{r.MatchFeatures}, r.alternatives()...) {
 		for _, term := range terms {
 			for name, expression := range term.MatchExpressions {
@@ -47,11 +53,8 @@ func (r *Rule) compile() (err error) {
 			}
 		}
 	}
-	if r.labels, err = parse(r.LabelsTemplate); err != nil {
-		return err
-	}
-	r.vars, err = parse(r.VarsTemplate)
-	return err
+	r.labels, r.vars = parse(r.LabelsTemplate), parse(r.VarsTemplate)
+	return nil
 }
 
 func (r *Rule) alternatives() [][]*Term {
@@ -62,12 +65,13 @@ func (r *Rule) alternatives() [][]*Term {
 	return made
 }
 
-func parse(text string) (*template.Template, error) {
+func parse(text string) script {
 	if text == "" {
-		return nil, nil
+		return script{}
 	}
 	// The option is NFD's: a name that is not there is an error and not "<no value>".
-	return template.New("").Option("missingkey=error").Parse(text)
+	made, err := template.New("").Option("missingkey=error").Parse(text)
+	return script{made, err}
 }
 
 // matches holds what was matched, as templates see it: by domain and feature.
@@ -75,7 +79,8 @@ type matches map[string]map[string][]Element
 
 // execute returns the labels and variables of a rule, as pkg/apis/nfd/nodefeaturerule/rule.go of
 // NFD does: every alternative of matchAny that holds runs the templates on what it matched
-// itself, then matchFeatures does; later lines replace earlier ones, fixed labels all.
+// itself, then matchFeatures does; later lines replace earlier ones, fixed labels all. Without
+// templates the first that holds is enough, and the others are not looked at.
 func (r *Rule) execute(features *Features) (labels, vars map[string]string, err error) {
 	labels, vars = map[string]string{}, map[string]string{}
 	any := len(r.MatchAny) == 0
@@ -86,6 +91,9 @@ func (r *Rule) execute(features *Features) (labels, vars map[string]string, err 
 		}
 		if holds {
 			any = true
+			if r.LabelsTemplate == "" && r.VarsTemplate == "" {
+				break
+			}
 			if err := r.expand(matched, labels, vars); err != nil {
 				return nil, nil, err
 			}
@@ -150,12 +158,12 @@ func (r *Rule) expand(matched matches, labels, vars map[string]string) error {
 }
 
 // expand runs a template; each of its lines that is not blank is `key=value`.
-func expand(made *template.Template, matched matches, into map[string]string) error {
-	if made == nil {
-		return nil
+func expand(run script, matched matches, into map[string]string) error {
+	if run.made == nil || run.broken != nil {
+		return run.broken
 	}
 	var text bytes.Buffer
-	if err := made.Execute(&text, matched); err != nil {
+	if err := run.made.Execute(&text, matched); err != nil {
 		return err
 	}
 	for line := range strings.SplitSeq(text.String(), "\n") {
