@@ -1,10 +1,10 @@
 """Chooses a node and cards for a pod. Pure: a seed, the request's id, takes the place of chance.
 
-Spread takes the emptiest topology domain, and in it the emptiest node; BinPack the node with
-the least room that suffices. Equals are ordered by the seed, so that several replicas, which
-see the same free cards, do not all run for the first one. Of nodes that are equal to the
-strategy, one whose free cards are near to each other is taken (`webhook.topology`), and on
-the node the nearest cards.
+Nodes whose free cards are near enough to each other for the pod come before those where it would be
+split (`webhook.topology`): how full a node is decides among nodes that are as good in that. Then Spread
+takes the emptiest node, BinPack that with the least room that suffices, and on the node the nearest cards
+are taken. Before all that Spread takes the emptiest topology domain. Equals are ordered by the seed, so
+that several replicas, which see the same free cards, do not all run for the first one.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ def candidates(shelves: Iterable[Shelf], ask: Ask, wants: Wants, rules: Rules, s
 
 def _rank(
     shelves: list[Shelf], units: int, rules: Rules, seed: str
-) -> Callable[[tuple[Node, Shelf]], tuple[float, float, int, int]]:
+) -> Callable[[tuple[Node, Shelf]], tuple[float, float, float, int]]:
     """The order of candidates: smaller is better."""
     if rules.strategy == "BinPack":
-        return lambda item: (item[1].free, -item[1].taken, _apart(item[1], units), _chance(seed, item[0].name))
+        return lambda item: (_apart(item[1], units), item[1].free, -item[1].taken, _chance(seed, item[0].name))
     taken: dict[str, int] = defaultdict(int)
     total: dict[str, int] = defaultdict(int)
     for entry in shelves:
@@ -140,10 +140,10 @@ def _rank(
 
     shares = {domain: taken[domain] / slots for domain, slots in total.items() if slots}
 
-    def rank(item: tuple[Node, Shelf]) -> tuple[float, float, int, int]:
+    def rank(item: tuple[Node, Shelf]) -> tuple[float, float, float, int]:
         node, entry = item
         domain = node.metadata.labels.get(rules.topology_key, "")
-        return shares[domain], entry.taken / entry.total, _apart(entry, units), _chance(seed, node.name)
+        return shares[domain], _apart(entry, units), entry.taken / entry.total, _chance(seed, node.name)
 
     return rank
 

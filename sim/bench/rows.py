@@ -130,5 +130,7 @@ class Sizes:
     """With writes each review takes a card: at most as long as there are cards."""
     repeats: int = 30
     """Cards from annotation to a running pod."""
+    nearness_pods: int = 10_000
+    """Pods of each strategy whose cards are looked at."""
     gap: float = 1.1
     """At least so long between two annotations: a pool's list is rewritten at most once a second."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from sim import programs
 from sim.alone import orderly_end, refuse_second
-from sim.bench import admission, burst, change, coldstart, large, latency, monitoring, pools, table
+from sim.bench import admission, burst, change, coldstart, large, latency, monitoring, nearness, pools, table
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
@@ -34,6 +34,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "webhook": admission.measure,
     "burst": burst.measure,
     "pod": latency.measure,
+    "nearness": nearness.measure,
 }
 TRACE = "bench-trace.txt"
 USAGE = 2

@@ -49,6 +49,7 @@ TINY = Sizes(
     creators=4,
     burst_pods=40,
     repeats=3,
+    nearness_pods=600,
     gap=0.5,
 )
 
@@ -58,7 +59,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, burst, pod"),
+        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, burst, pod, nearness"),
     ],
 )
 def test_wrong_usage(
@@ -121,7 +122,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, pod):
+    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, pod, nearness):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -247,3 +248,12 @@ def pod(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert [way["first_on_node"] for way in raw["ways"]] == [True, False, False]
     longest = max(way["allowed"] for way in raw["ways"])
     assert rows["annotation → allowed list p99"]["measured"] == pytest.approx(1000 * longest)
+
+
+def nearness(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    assert set(raw) == {"BinPack", "Spread"}
+    for strategy, found in raw.items():
+        assert sum(tally["asked"] for tally in found.values()) == 600
+        pairs = rows[f"nearness, {strategy}, load 0.9: pods of 2 cards that miss an NVLink pair"]
+        two = found["2"]
+        assert pairs["measured"] == pytest.approx(100 * two["split"] / (two["asked"] - two["blocked"]))

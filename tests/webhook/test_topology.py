@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controllers.api.gpudevice import GPUDevice
 from tests.kit.objects import address, reservation
 from tests.webhook import world
-from tests.webhook.test_place import PACK, SPREAD, choose
+from tests.webhook.test_place import PACK, SPREAD, ZONE, choose
 from webhook import place, topology
 from webhook.place import Shelf
 
@@ -180,3 +180,30 @@ def test_sixty_four_cards_cost_little(peers: str) -> None:
         assert place.pick("n", entry, units, SPREAD, "s") is not None
     # 64 searches; a second is a hundred times what they take, and nothing beside what trying all sets would.
     assert process_time() - began < 1
+
+
+def pairs(name: str, *taken: int) -> Shelf:
+    """A node of four bridged pairs, two on each NUMA node."""
+    return shelf([card(n, numa=n // 4, peers=[n ^ 1], name=name, taken=n in taken) for n in range(8)], name)
+
+
+@pytest.mark.parametrize("rules", [SPREAD, PACK])
+def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_room(rules: place.Rules) -> None:
+    # Two single cards of two pairs, and a pair: neither the fuller nor the emptier node decides.
+    fuller, emptier = pairs("fuller", 0, 2, 3, 4, 5, 6), pairs("emptier", 0, 2, 4, 6)
+    whole = pairs("whole", 0, 1, 2, 4, 6) if rules is PACK else pairs("whole", 0, 1, 2, 3, 4, 5)
+    for others in ([fuller], [emptier], [fuller, emptier]):
+        found = choose([*others, whole], 2, rules)
+        assert found is not None
+        assert found.node == "whole"
+
+
+def test_the_topology_domain_comes_before_nearness() -> None:
+    busy = world.shelf_of(world.node("busy", **{ZONE: "busy"}), [card(n, peers=[n ^ 1], taken=n < 4) for n in range(8)])
+    calm = world.shelf_of(
+        world.node("calm", **{ZONE: "calm"}),
+        [card(n, peers=[n ^ 1], taken=n in (0, 2), name="calm") for n in range(4)] + [card(9, name="calm")],
+    )
+    found = choose([busy, calm], 2, SPREAD)
+    assert found is not None
+    assert found.node == "calm"
