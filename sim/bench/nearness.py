@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
@@ -37,7 +37,7 @@ NUMA_CARDS: Final = 4
 UNITS: Final = (1, 2, 4, 8)
 LOAD: Final = 0.9
 """Cards that are asked for, all the time together, by the cards that there are."""
-ANYWHERE: Final = Wants(None, {}, None, ())
+ANYWHERE: Final = Wants(None, (), None, ())
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Pool:
 def measure(_: Path, sizes: Sizes, progress: Progress) -> Result:
     """Both strategies, one after the other."""
     rows: list[Row] = []
-    raw = {}
+    raw: dict[str, Any] = {}
     strategies: tuple[Strategy, ...] = ("BinPack", "Spread")
     for strategy in strategies:
         progress.note(f"nearness: {strategy}")
@@ -112,7 +112,8 @@ def _is_split(pool: _Pool, placement: Placement, units: int) -> bool:
 
 
 def _pool() -> _Pool:
-    shelves, seats = {}, {}
+    shelves: dict[str, Shelf] = {}
+    seats: dict[str, tuple[int, int]] = {}
     for number in range(NODES):
         labels = {names.pool_node_label(POOL): ""}
         node = adapter(Node).validate_python({"metadata": {"name": f"n{number}", "labels": labels}})
