@@ -13,7 +13,7 @@ import orjson
 
 from controllers.api import names
 from controllers.api.record import to_json
-from webhook import affinity
+from webhook import affinity, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,7 +61,8 @@ def admitted(
     if person is not None:
         marks["annotations"][names.REQUESTED_BY] = orjson.dumps(to_json(person)).decode()
     set_here = {(field, key) for field, entries in marks.items() for key in entries}
-    return (*_without(raw, set(MARKS) - set_here), *overlay(raw, {"metadata": marks, "spec": wanted}))
+    laid = overlay(raw, {"metadata": marks, "spec": wanted})
+    return (*_without(raw, set(MARKS) - set_here), *laid, *visible.operations(spec))
 
 
 def unmarked(raw: Mapping[str, Any]) -> Patch:

@@ -170,6 +170,12 @@ REASON_AWAITING_WITHDRAWAL: Final = "AwaitingWithdrawal"
 REASON_VENDOR_NOT_SERVED: Final = "VendorNotServed"
 """InventoryIncomplete of a card that nobody can be asked about: it is not NVIDIA's. No node is prepared for it."""
 
+# --- what NVIDIA's container runtime reads ---------------------------------------------------------
+VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+"""The variable by which a container names its cards to it; the pod's own word wins over a device plugin's."""
+NO_DEVICES: Final = "void"
+"""Its value by which the runtime adds nothing, whatever the image asks for."""
+
 # --- words at the head of the webhook's errors (design §4) ------------------------------------------
 POOL_NOT_FOUND: Final = "PoolNotFound"
 MIXED_POOL_REQUEST: Final = "MixedPoolRequest"

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from controllers.api import names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
 AUTO, CDI, DEVICE_SPECS = "auto", "cdi", "device-specs"
 STRATEGIES: Final = (AUTO, CDI, DEVICE_SPECS)
 KIND = "nvidia.com/gpu"
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-NOTHING = "void"
-"""Of VISIBLE: NVIDIA's runtime adds nothing, whatever the image asks for. What the pod's own env says wins over it."""
 SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 CAPABILITIES: Final = "nvidia-caps"
 
@@ -53,10 +52,10 @@ def given(ids: Iterable[str], ground: Ground, seen: Seen, strategy: str) -> Give
     """What a container with those ids gets; raises Refused."""
     devices = [_known(id_, ground) for id_ in ids]
     uuids = list(dict.fromkeys(device.uuid for device in devices))
-    names = tuple(f"{KIND}={uuid}" for uuid in uuids)
-    if strategy == CDI or (strategy == AUTO and seen.runtime_cdi and set(names) <= seen.cdi):
-        return Given({VISIBLE: NOTHING}, cdi=names)
-    return Given({VISIBLE: ",".join(uuids)}, nodes=_nodes(devices, seen))
+    by_cdi = tuple(f"{KIND}={uuid}" for uuid in uuids)
+    if strategy == CDI or (strategy == AUTO and seen.runtime_cdi and set(by_cdi) <= seen.cdi):
+        return Given({names.VISIBLE_DEVICES: names.NO_DEVICES}, cdi=by_cdi)
+    return Given({names.VISIBLE_DEVICES: ",".join(uuids)}, nodes=_nodes(devices, seen))
 
 
 def _known(id_: str, ground: Ground) -> Listed:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.api.validation import DRIVER
 from nodeagent.host import hostfiles, library, procfs, sysfs, toolkit
 from nodeagent.validate import cdi
@@ -26,7 +27,6 @@ CDI_FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
 CDI_MAX = 4 * 1024 * 1024
 FIRMWARE_FOLDERS = ("usr/lib/firmware", "lib/firmware")
 FIRMWARE_PATH = "module/firmware_class/parameters/path"
-VOID = "void"
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 
 
@@ -71,7 +71,7 @@ class Looker:
             nodes=nodes((host if self.role == DRIVER else self.own) / "dev"),
             firmware=self._firmware(module.version) if module is not None and self.role == DRIVER else None,
             specification=_specification(host),
-            by_cdi=self.environment.get("NVIDIA_VISIBLE_DEVICES") == VOID,
+            by_cdi=self.environment.get(names.VISIBLE_DEVICES) == names.NO_DEVICES,
             handler=_handler(tools),
             boot_id=procfs.boot_id(places.proc),
         )

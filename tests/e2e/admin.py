@@ -112,9 +112,11 @@ class Admin(People):
         await self.create(name, {names.resource_name(pool): str(units), **limits} if pool else limits)
         return await self.runs(name)
 
-    async def create(self, name: str, limits: dict[str, str], **spec: Any) -> None:
+    async def create(self, name: str, limits: dict[str, str], env: dict[str, str] | None = None, **spec: Any) -> None:
         """Create a pod that shows what it has."""
-        container = {"name": "main", "image": SHOW, "imagePullPolicy": "Never", "resources": {"limits": limits}}
+        container: dict[str, Any] = {"name": "main", "image": SHOW, "imagePullPolicy": "Never"}
+        container |= {"resources": {"limits": limits}}
+        container["env"] = [{"name": key, "value": value} for key, value in (env or {}).items()]
         body = {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -57,6 +57,17 @@ async def test_without_cdi_a_container_has_the_same_by_device_nodes_and_environm
     assert await admin.shown("classic") == ({}, ["nvidia1"])
 
 
+async def test_what_a_pod_says_of_cards_does_not_win_over_the_plugin(admin: Admin, in_dev: None):
+    await admin.start("own", 1, strategy="device-specs")
+    await admin.offers("own", 1)
+    greedy = {"NVIDIA_VISIBLE_DEVICES": "all", "MINE": "1"}
+    await admin.create("greedy", {names.resource_name("own"): "1"}, env=greedy)
+    await admin.runs("greedy")
+    said = await admin.said("greedy")
+    assert said["env"]["NVIDIA_VISIBLE_DEVICES"] == admin.uuid(1)
+    assert said["env"]["MINE"] == "1"
+
+
 async def test_two_pods_have_two_cards_and_the_report_says_which(admin: Admin):
     await admin.start("two", 0, 1)
     await admin.offers("two", 2)
