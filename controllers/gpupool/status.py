@@ -13,6 +13,7 @@ from controllers.domain.capacity import capacity
 from controllers.domain.clock import seconds, stamp
 from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, account
+from controllers.domain.taints import keeps_off
 from controllers.gpupool.assignment import is_offered, is_wanted
 from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, away, findings
 from controllers.gpupool.maintenance import offers
@@ -110,9 +111,15 @@ def _candidates(seen: ObservedPool) -> tuple[tuple[Candidate, ...], bool]:
 
 
 def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | None:
-    """The first thing that keeps a card of the node from being offered."""
+    """The first thing that keeps a card of the node from being offered, or pods from coming to it."""
     if standing.maintenance:
         return "the pool is in Maintenance and offers no card"
+    found = seen.facts(node.node).node
+    if found is not None and (taint := keeps_off(found, seen.tolerated)) is not None:
+        return (
+            f"node {node.node} has taint {taint.key}={taint.value}:{taint.effect}, which pods of the pool do not"
+            " tolerate: none comes there until it is gone, or is in spec.scheduling.tolerations"
+        )
     for card in node.cards:
         if not is_wanted(seen, card.device):
             rest = f", and node {node.node} is not Ready" if away(seen.facts(node.node), node.node) else ""

@@ -42,6 +42,9 @@ def test_what_a_node_keeps_off_is_not_available_and_a_neighbours_taint_keeps_nob
         node["spec"]["taints"].append({"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"})
     made.settle()
     assert available(made) == {"a": (0, 1), "b": (0, 1)}
+    told = made.all(resources.GPUPOOL, GPUPool)[0].status.nodes[0]
+    assert told.health == "Degraded"
+    assert "has taint node.kubernetes.io/disk-pressure=:NoSchedule, which pods of the pool do not" in told.last_event
 
     with made.edit("Node", "n1") as node:
         node["spec"]["taints"].pop()
