@@ -248,7 +248,7 @@ class PoolNode:
     used: int
     """Slots in use."""
     health: Literal["Healthy", "Misconfigured", "Degraded"]
-    """Whether the node's plugin offers what the pool wants."""
+    """Whether the node's plugin offers what the pool wants, and the pool's pods can come there."""
     last_event: str | None = None
     """The last thing that went wrong."""
 
