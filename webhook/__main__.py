@@ -31,7 +31,6 @@ from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
 from webhook.admission import Admission
-from webhook.callers import Callers
 from webhook.certificates import Caches, Keeper, Tls
 from webhook.contact import Contact
 from webhook.grants import Grants
@@ -107,8 +106,7 @@ async def wire(process: Process) -> None:
     grants = Grants(process.client)
     admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current, grants=grants)
     objects = Objects(process.client, stores, grants, lambda: settings.current)
-    callers = Callers(process.client, caches, policy.settle)
-    server = Server(admission, objects, callers, process.health, host=process.args.host, port=process.args.port)
+    server = Server(admission, objects, process.health, host=process.args.host, port=process.args.port)
     keeper = Keeper(process.client, caches, policy, _candidate(process))
     patience = process.args.contact_seconds
     contact = Contact(

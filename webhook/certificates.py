@@ -27,7 +27,6 @@ from controllers.api.record import adapter
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK, Resource
 from controllers.runtime.errors import Conflict, LostLeadership, RuntimeFault
 from webhook import metrics, pki, rotation
-from webhook.address import addressed, word_in, word_of
 from webhook.pki import Keyring
 from webhook.rotation import Do
 
@@ -78,14 +77,9 @@ class Caches:
             for webhook in configuration.webhooks
         }
 
-    def words(self) -> set[str]:
-        """The words in the paths in force, empty for a path without one; one word, where all is well."""
-        return {word for _, _, configuration in self.configurations() for word in words_of(configuration)}
-
-    def told(self, keyring: Keyring) -> bool:
-        """Whether every configuration has exactly that keyring's bundle, and its word in the path."""
-        bundle = b64encode(keyring.bundle.encode()).decode()
-        return self.bundles() <= {bundle} and self.words() <= {word_of(keyring)}
+    def trusting(self, bundle: str) -> bool:
+        """Whether every configuration has exactly that bundle."""
+        return self.bundles() <= {b64encode(bundle.encode()).decode()}
 
     def trusting_authority_of(self, certificate: str) -> bool:
         """Whether every configuration has the authority of a certificate."""
@@ -93,13 +87,6 @@ class Caches:
             any(pki.signed_by(certificate, authority) for authority in authorities_of(bundle))
             for bundle in self.bundles()
         )
-
-
-def words_of(configuration: WebhookConfiguration) -> Iterator[str]:
-    """The word in each path of a configuration that is one of ours; empty where it has none."""
-    for webhook in configuration.webhooks:
-        if (word := word_in(webhook.client_config)) is not None:
-            yield word
 
 
 def authorities_of(encoded: str) -> tuple[str, ...]:
@@ -257,7 +244,7 @@ class Keeper:
             return max(step.after, 0.01)
         leader.fence()
         if step.do is Do.TRUST and keyring is not None:
-            await self._spread(keyring)
+            await self._spread(keyring.bundle)
         elif step.do is Do.MAKE or keyring is None:
             await self._write(secret, rotation.make(now, policy), step.do.value)
         elif step.do is Do.ADD_AUTHORITY:
@@ -270,21 +257,18 @@ class Keeper:
 
     def _trust_state(self, keyring: Keyring | None) -> tuple[bool, float]:
         """Whether the bundle is everywhere, and for how long we have known that."""
-        if keyring is None or not self._caches.told(keyring):
+        if keyring is None or not self._caches.trusting(keyring.bundle):
             self._trusted = None
             return False, 0.0
         if self._trusted is None or self._trusted[0] != keyring.bundle:
             self._trusted = (keyring.bundle, time.monotonic())
         return True, time.monotonic() - self._trusted[1]
 
-    async def _spread(self, keyring: Keyring) -> None:
-        """Write bundle and word into the configurations; everything else in them is the installer's."""
-        encoded, word = b64encode(keyring.bundle.encode()).decode(), word_of(keyring)
+    async def _spread(self, bundle: str) -> None:
+        """Write the bundle into the configurations; everything else in them is the installer's."""
+        encoded = b64encode(bundle.encode()).decode()
         for resource, store, found in self._caches.configurations():
-            webhooks = [
-                {"name": item.name, "clientConfig": {"caBundle": encoded, **addressed(item.client_config, word)}}
-                for item in found.webhooks
-            ]
+            webhooks = [{"name": item.name, "clientConfig": {"caBundle": encoded}} for item in found.webhooks]
             meta = {"resourceVersion": found.metadata.resource_version, "uid": found.metadata.uid}
             answer = await self._client.request(
                 "PATCH",

@@ -1,10 +1,11 @@
-"""Takes TLS connections in: the API server's are kept, a stranger's is for one question.
+"""Takes TLS connections in, and ends those that do not ask: who says nothing holds no memory that others need.
 
-The port is open to the pods' network, and a connection costs a quarter of a megabyte. Who asks by the path that only
-the webhook configurations tell (`webhook.address`) is known from then on. Everybody else is a stranger: a handshake,
-the head of a request and the end after its answer have `SILENCE` each, and of more strangers than may be open at once
-the oldest that owes something gives way, never the one that has just come. A handshake has `GRACE` at least: who floods
-the port makes newcomers wait in the system's queue, and does not end those that are about to ask.
+The port is open to the pods' network, nobody shows who they are, and a connection costs memory. So each step has
+`SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many: of those
+that shake hands, of those that have yet to ask, and of those that are kept between two requests, the one that has been
+so for longest gives way to the next, never the one that has just come: an API server asks at once, also over a new
+connection where one that it kept was ended. A handshake has `GRACE` at least: who floods the port makes newcomers wait
+in the system's queue, and does not end those that are about to ask. What is being answered is not cut off.
 
 Lives as long as the port is open, in the process's event loop.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
+from asyncio.sslproto import SSLProtocol
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
@@ -22,18 +23,26 @@ import structlog
 from webhook import metrics
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
 log = structlog.get_logger()
 SILENCE: Final = 3.0
 """Seconds."""
-GRACE: Final = 0.1
+GRACE: Final = 0.5
 """Seconds."""
-HANDSHAKES_MAX: Final = 128
-STRANGERS_MAX: Final = 256
+HANDSHAKES_MAX: Final = 256
+FIRST_MAX: Final = 128
+"""Connections that have asked nothing yet."""
+KEPT_MAX: Final = 256
+"""Connections that have asked, and ask nothing now."""
 BACKLOG: Final = 1024
 SWEEP: Final = 0.5
 """Seconds between two looks at all connections; each is ended so much later at most."""
+WRITE_BUFFER: Final = 64 << 10
+"""Bytes of answers that are not read, beyond which the time to read them runs."""
+READ_BUFFER: Final = 64 << 10
+"""Bytes; asyncio takes a quarter of a megabyte for each connection over TLS."""
 OUT_OF_FILES: Final = 0.1
 """Seconds until it is tried again to take one in where the system would not have it."""
 
@@ -43,11 +52,13 @@ class Listener:
 
     def __init__(self, serve: Callable[[], asyncio.Protocol]) -> None:
         """Prepare; `serve` makes the protocol that answers on a connection."""
+        SSLProtocol.max_size = READ_BUFFER  # of the whole process, which serves TLS nowhere else
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[Connection, asyncio.Task[None]] = {}
         self._open: dict[asyncio.BaseTransport, Connection] = {}
-        self._strangers: dict[Connection, None] = {}
+        self._first: dict[Connection, None] = {}
+        self._kept: dict[Connection, None] = {}
         self._sockets: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -70,6 +81,11 @@ class Listener:
         self._tasks.append(asyncio.create_task(self._look()))
         return int(self._sockets[0].getsockname()[1])
 
+    @property
+    def listening(self) -> bool:
+        """Whether it takes connections in."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
+
     async def stop(self) -> None:
         """Take nobody in any more; connections that are open stay."""
         for task in (going := [*self._tasks, *self._handshakes.values()]):
@@ -78,35 +94,53 @@ class Listener:
         self._close_sockets()
 
     @contextmanager
-    def answering(self, transport: asyncio.BaseTransport | None, *, known: bool) -> Iterator[None]:
-        """While a request of that connection is answered; `known`: it came by the path that strangers do not know."""
+    def answering(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
+        """While a request of that connection, which has come whole, is answered."""
         connection = self._open.get(transport) if transport is not None else None
         if connection is None:
             yield
             return
-        if known:
-            self._strangers.pop(connection, None)
-        connection.owes_since = None
+        self._forget(connection)
+        connection.owes_since, connection.is_answered = None, True
         try:
             yield
         finally:
-            # A stranger's answer is its last: from now on it owes the end.
-            connection.owes_since = self._loop.time() if connection in self._strangers else None
+            connection.is_answered = False
+            if transport in self._open:
+                self._keep(connection)
 
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A handshake is over."""
         self._handshakes.pop(connection, None)
-        if len(self._strangers) >= STRANGERS_MAX:
-            oldest = next(iter(self._strangers))
-            next((each for each in self._strangers if each.owes_since is not None), oldest).end("crowded")
+        if len(self._first) >= FIRST_MAX:
+            next(iter(self._first)).end("crowded")
         connection.owes_since = self._loop.time()
         self._open[transport] = connection
-        self._strangers[connection] = None
+        self._first[connection] = None
 
     def lost(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
         """A connection is over."""
         self._open.pop(transport, None)
-        self._strangers.pop(connection, None)
+        self._forget(connection)
+
+    def begins(self, connection: Connection) -> None:
+        """A request's first bytes have come on a connection that was kept: it is no longer the longest quiet."""
+        connection.owes_since = self._loop.time()
+        if connection in self._kept:
+            self._kept[connection] = self._kept.pop(connection)
+
+    def pauses(self, connection: Connection) -> None:
+        """Its peer does not read."""
+        connection.owes_since = self._loop.time()
+
+    def _keep(self, connection: Connection) -> None:
+        if len(self._kept) >= KEPT_MAX:
+            next(iter(self._kept)).end("crowded")
+        self._kept[connection] = None
+
+    def _forget(self, connection: Connection) -> None:
+        self._first.pop(connection, None)
+        self._kept.pop(connection, None)
 
     async def _take_in(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
         while True:
@@ -170,8 +204,10 @@ class Connection(asyncio.Protocol):
         self._inner, self._listener = inner, listener
         self._transport: asyncio.Transport | None = None
         self.since = since
+        self.is_answered = False
+        """Whether a request of it is in hand."""
         self.owes_since: float | None = None
-        """From when on its peer owes a request's head, or the end of a connection that is over; None: nothing."""
+        """From when on its peer owes the rest of a request, or to read an answer; None while it owes nothing."""
 
     def end(self, why: str) -> None:
         """End it without a farewell, which would have to be waited for."""
@@ -183,11 +219,14 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over; who asks does so now."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER)
         self._listener.opened(self, self._transport)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request."""
+        """A part of a request; the rest is owed from the first one on."""
+        if not self.is_answered and self.owes_since is None:
+            self._listener.begins(self)
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -201,9 +240,11 @@ class Connection(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The peer does not read what it asked for; a stranger's time for that runs since its answer."""
+        """The peer does not read what it asked for."""
+        self._listener.pauses(self)
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """The peer has read."""
+        self.owes_since = None
         self._inner.resume_writing()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import structlog
@@ -18,33 +17,30 @@ from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
 from webhook import metrics
-from webhook.address import MUTATE_PODS, VALIDATE
 from webhook.listener import Listener
 from webhook.review import BODY_MAX, NotAReview
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from aiohttp.typedefs import Handler
 
     from controllers.runtime.health import Health
     from webhook.admission import Admission
-    from webhook.callers import Callers
     from webhook.objects.answer import Objects
 
 log = structlog.get_logger()
+MUTATE_PODS: Final = "/mutate-pods"
+VALIDATE: Final = "/validate"
 DEADLINE: Final = 3.0
 """Seconds for a review from its first line on. The API server waits for 5, the handshake of a new connection included,
 and among hundreds of them that takes its time; "come again" must reach it before it gives up."""
 READ_DEADLINE: Final = 2.0
-LARGE: Final = 64 << 10
-"""Bytes of a body from which on few are in hand at once; most are of a few kB, and 8 MiB of JSON can take 90 MB."""
+LARGE: Final = 256 << 10
+"""Bytes of a body from which on few are in hand at once: as JSON 8 MiB of it can take 90 MB. What one object of the API
+server says in annotations is no more than that."""
 LARGE_MAX: Final = 2
-"""Of those whom we know; of strangers one."""
-KNOWN: Final = web.RequestKey("known", bool)
-"""Of a request: whether it came by the path that strangers do not know."""
-STRANGER: Final = "only API servers ask here, by the path that the webhook configurations gpu-control-plane tell them"
 KEEPALIVE: Final = 180.0
 """Longer than the 90 s for which Go keeps an idle connection: the side that asks has to close it."""
 
@@ -52,23 +48,20 @@ KEEPALIVE: Final = 180.0
 class Server:
     """Serves reviews over TLS."""
 
-    def __init__(
-        self, admission: Admission, objects: Objects, callers: Callers, health: Health, *, host: str, port: int
-    ) -> None:
+    def __init__(self, admission: Admission, objects: Objects, health: Health, *, host: str, port: int) -> None:
         """Prepare; port 0 lets the system choose."""
         self._answers = {MUTATE_PODS: admission.answer, VALIDATE: objects.answer}
-        self._callers, self._health, self._host, self.port = callers, health, host, port
+        self._health, self._host, self.port = health, host, port
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
-        self._large = {True: asyncio.Semaphore(LARGE_MAX), False: asyncio.Semaphore(1)}
+        self._large = {path: asyncio.Semaphore(LARGE_MAX) for path in self._answers}
         self._draining = self._away = False
 
     async def start(self, tls: ssl.SSLContext) -> None:
         """Listen."""
-        app = web.Application(client_max_size=BODY_MAX, middlewares=[self._met])
-        for path, answer in self._answers.items():
-            for route in (path, path + "/{word}"):
-                app.router.add_post(route, partial(self._serve, answer))
+        app = web.Application(client_max_size=BODY_MAX, middlewares=[_closing])
+        for path in self._answers:
+            app.router.add_post(path, self._serve)
         app.router.add_get("/readyz", self._ready)
         self._runner = web.AppRunner(
             app,
@@ -89,7 +82,7 @@ class Server:
     @property
     def serving(self) -> bool:
         """Whether it listens."""
-        return self._runner is not None
+        return self._listener is not None and self._listener.listening
 
     async def drain(self, seconds: float) -> None:
         """Serve on, but keep no connection."""
@@ -113,36 +106,23 @@ class Server:
             await self._runner.cleanup()
             self._runner = None
 
-    @web.middleware
-    async def _met(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Tell the listener who asks; only the API server's connections are kept for the next request."""
-        known = request[KNOWN] = self._callers.knows(request.match_info.get("word", ""))
-        with self._listener.answering(request.transport, known=known) if self._listener else nullcontext():
-            try:
-                response = await handler(request)
-            except web.HTTPException as error:
-                error.force_close()
-                raise
-        if not known or self._draining or self._away:
+    async def _serve(self, request: web.Request) -> web.Response:
+        response = await self._review(request)
+        if self._draining or self._away:
             response.force_close()
         return response
 
-    async def _serve(self, answer: Callable[[bytes, float], Awaitable[bytes]], request: web.Request) -> web.Response:
-        if not request[KNOWN] and not await self._callers.may_be_one():
-            return _refused(403, STRANGER)
+    async def _review(self, request: web.Request) -> web.Response:
         clock = asyncio.get_running_loop().time
         began = clock()
-        large = (
-            request.content_length is None or request.content_length > LARGE or "Content-Encoding" in request.headers
-        )
+        packed = request.content_length is None or "Content-Encoding" in request.headers
+        large = packed or cast("int", request.content_length) > LARGE
         try:
-            async with asyncio.timeout(READ_DEADLINE) as reading:
-                async with self._large[request[KNOWN]] if large else nullcontext():
-                    body = await request.read()
-                    reading.reschedule(None)
-                    return web.Response(
-                        body=await answer(body, DEADLINE - (clock() - began)), content_type="application/json"
-                    )
+            async with asyncio.timeout(READ_DEADLINE) as reading, self._large[request.path] if large else nullcontext():
+                body = await request.read()
+                reading.reschedule(None)
+                with self._listener.answering(request.transport) if self._listener else nullcontext():
+                    answer = await self._answers[request.path](body, DEADLINE - (clock() - began))
         except web.HTTPRequestEntityTooLarge:
             return _refused(413, f"the body is larger than {BODY_MAX} bytes; an AdmissionReview is smaller")
         except TimeoutError:
@@ -152,11 +132,22 @@ class Server:
             return _refused(400, "the body is not packed as its header Content-Encoding says; send it as it is")
         except NotAReview as error:
             return _refused(400, str(error))
+        return web.Response(body=answer, content_type="application/json")
 
     async def _ready(self, _: web.Request) -> web.Response:
         if failing := self._health.failing:
             return web.Response(status=503, text="not ready: " + ", ".join(failing) + "\n")
         return web.Response(text="ok\n")
+
+
+@web.middleware
+async def _closing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Who asks for what is not there needs the connection no more."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        error.force_close()
+        raise
 
 
 def _refused(status: int, sentence: str) -> web.Response:

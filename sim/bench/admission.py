@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -75,13 +74,13 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         async with shown(progress, "starting the webhook, and a server that decides nothing"):
             subjects.append(await asyncio.to_thread(_webhook, ground))
             subjects.append(await asyncio.to_thread(_echo, ground))
-            trust, path = await _told(admin)
+            trust = await _trust(admin)
         webhook, floor = subjects
         async with (
             _session(trust) as to_webhook,
             _session(ssl.create_default_context(cafile=ground.plane.ca)) as to_floor,
         ):
-            url = f"https://127.0.0.1:{ground.webhook_port}{path}"
+            url = f"https://127.0.0.1:{ground.webhook_port}/mutate-pods"
             return await _load(
                 Target(webhook, to_webhook, url, sizes.reviews_a_second),
                 Target(floor, to_floor, f"https://127.0.0.1:{floor.port}/", sizes.reviews_a_second),
@@ -219,9 +218,8 @@ def _echo(ground: Bed) -> Subject:
     return Subject.start(ground.plane.dir, echo.spec(Layout.of(ground.plane.dir), port), wait=True)
 
 
-async def _told(admin: Client) -> tuple[ssl.SSLContext, str]:
-    """What the API server was told: whom to trust, and the path."""
+async def _trust(admin: Client) -> ssl.SSLContext:
+    """TLS that trusts what the API server was told to trust."""
     found = orjson.loads(await admin.get(MUTATING_WEBHOOK, names.WEBHOOK_CONFIGURATION))
-    told = found["webhooks"][0]["clientConfig"]
-    trust = ssl.create_default_context(cadata=base64.b64decode(told["caBundle"]).decode())
-    return trust, urlsplit(told["url"]).path
+    bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).decode()
+    return ssl.create_default_context(cadata=bundle)

@@ -15,10 +15,12 @@ from functools import partial
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import orjson
 
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
+from controllers.runtime.connections import ENDING
 from controllers.runtime.errors import ApiError, NotFound
 from sim import controlplane
 from sim.module.identities import kubeconfig_for
@@ -267,12 +269,13 @@ class Story:
         path = resources.MUTATING_WEBHOOK.path(name=names.WEBHOOK_CONFIGURATION)
         found = orjson.loads(await self.client.request("GET", path))["webhooks"][0]["clientConfig"]
         port = int(found["url"].split("/")[2].rpartition(":")[2])
+        context = await direct.trust(_Reader(self.client))  # type: ignore[arg-type]
         wanted = [(names.WEBHOOK, "get", "namespaces")]
 
         async def ask() -> None:
-            async with direct.sender(_Reader(self.client)) as asks:  # type: ignore[arg-type]
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, **ENDING)) as session:
                 body = direct.review("chosen", namespace="not-heard-of")
-                assert direct.word(await asks.send(port, body)) != "Granted"
+                assert direct.word(await direct.send(session, port, body)) != "Granted"
 
         await self.log.shows(wanted, ask, 20)
         await self.people.retire("chosen")
@@ -326,7 +329,7 @@ async def coverage(plane: ControlPlane, tools: Tools, *, fails: bool = False) ->
 
 
 class _Reader:
-    """What `direct.sender` asks of a client."""
+    """What `direct.trust` asks of a client."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -16,7 +16,6 @@ from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
-from tests.webhook.direct import OneWord
 from webhook import rotation
 from webhook.certificates import Caches, Tls, secret_data
 from webhook.rotation import DAY, Policy
@@ -42,8 +41,7 @@ async def port() -> AsyncIterator[int]:
         async def answer(self, body: bytes, seconds: float) -> bytes:
             raise AssertionError((body, seconds))
 
-    health, nobody, callers = Health("127.0.0.1", 0), Nobody(), OneWord()
-    server = Server(nobody, nobody, callers, health, host="127.0.0.1", port=0)  # type: ignore[arg-type]
+    server = Server(Nobody(), Nobody(), Health("127.0.0.1", 0), host="127.0.0.1", port=0)  # type: ignore[arg-type]
     await server.start(tls.context)
     try:
         yield server.port

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import io
 import ssl
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 
 from controllers.api import names
 from controllers.api.resources import MUTATING_WEBHOOK
-from controllers.runtime.connections import ENDING
-from tests.kit.waiting import PATIENCE
 from tests.webhook import world
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from tests.webhook.plane import Api
 
 
 async def trust(api: Api) -> ssl.SSLContext:
     """Verifies the webhook by the caBundle that the API server has."""
-    return ssl.create_default_context(cadata=base64.b64decode((await _told(api))["caBundle"]).decode())
-
-
-async def _told(api: Api) -> dict[str, str]:
     found = await api.get(MUTATING_WEBHOOK.path(name=names.WEBHOOK_CONFIGURATION))
-    told: dict[str, str] = found["webhooks"][0]["clientConfig"]
-    return told
+    bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]).decode()
+    return ssl.create_default_context(cadata=bundle)
 
 
 def review(pool: str, *, units: int = 1, namespace: str = "team", dry_run: bool = False, uid: str = "u") -> bytes:
@@ -57,44 +49,13 @@ def review(pool: str, *, units: int = 1, namespace: str = "team", dry_run: bool 
     return orjson.dumps(world.review_of(pod, uid=uid, namespace=namespace, dryRun=dry_run))
 
 
-@dataclass(frozen=True, slots=True)
-class OneWord:
-    """Of `webhook.callers`, for a port without a cluster: knows that word; others may be an API server, or may not."""
-
-    word: str = ""
-    others: bool = True
-
-    def knows(self, word: str) -> bool:
-        """Whether it is that one."""
-        return bool(word) and word == self.word
-
-    async def may_be_one(self) -> bool:
-        """As it was told."""
-        return self.others
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Who asks as the API server does: by the path that it was told."""
-
-    session: aiohttp.ClientSession
-    path: str
-
-    async def send(self, port: int, body: bytes) -> dict[str, Any]:
-        """The `response` of the answer."""
-        async with self.session.post(f"https://127.0.0.1:{port}{self.path}", data=io.BytesIO(body)) as answer:
-            content = await answer.read()
-            assert answer.status == 200, content
-            response: dict[str, Any] = orjson.loads(content)["response"]
-            return response
-
-
-@contextlib.asynccontextmanager
-async def sender(api: Api) -> AsyncIterator[Sender]:
-    """One that trusts what the API server trusts."""
-    connector = aiohttp.TCPConnector(ssl=await trust(api), limit=200, **ENDING)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=PATIENCE)) as session:
-        yield Sender(session, urlsplit((await _told(api))["url"]).path)
+async def send(session: aiohttp.ClientSession, port: int, body: bytes) -> dict[str, Any]:
+    """The `response` of the answer."""
+    async with session.post(f"https://127.0.0.1:{port}/mutate-pods", data=io.BytesIO(body)) as answer:
+        content = await answer.read()
+        assert answer.status == 200, content
+        response: dict[str, Any] = orjson.loads(content)["response"]
+        return response
 
 
 def word(response: dict[str, Any]) -> str:
@@ -113,7 +74,9 @@ class Load:
     outcomes: list[str] = field(default_factory=list)
 
     @classmethod
-    async def run(cls, asks: Sender, port: int, clients: int, count: int, body: Callable[[], bytes]) -> Load:
+    async def run(
+        cls, session: aiohttp.ClientSession, port: int, clients: int, count: int, body: Callable[[], bytes]
+    ) -> Load:
         """Send `count` reviews, at most `clients` at once."""
         load, left = cls(), iter(range(count))
 
@@ -121,7 +84,7 @@ class Load:
             for _ in left:
                 began = time.perf_counter()
                 try:
-                    response = await asks.send(port, body())
+                    response = await send(session, port, body())
                 except (aiohttp.ClientError, TimeoutError) as error:
                     load.outcomes.append(type(error).__name__)
                     continue

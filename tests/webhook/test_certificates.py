@@ -126,7 +126,7 @@ async def test_the_bundle_leaves_everything_else_to_the_installer(plane: Plane, 
         (fields,) = ours
         webhook = fields["f:webhooks"]['k:{"name":"pods.gpu.deckhouse.io"}']
         assert {key for key in webhook if key != "."} == {"f:clientConfig"}
-        assert set(webhook["f:clientConfig"]) - {"."} == {"f:caBundle", "f:url"}, "url: the word in its path"
+        assert set(webhook["f:clientConfig"]) - {"."} == {"f:caBundle"}
 
 
 async def test_another_replica_takes_over_when_the_keeper_is_killed(plane: Plane, api: Api, tmp_path: Path) -> None:

@@ -10,15 +10,17 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import orjson
 import psutil
 import pytest
 
 from controllers.api.resources import GPUDEVICE
+from controllers.runtime.connections import ENDING
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
 from tests.webhook import direct, world
-from tests.webhook.direct import Load, Sender, review, word
+from tests.webhook.direct import Load, review, send, word
 from tests.webhook.plane import Api, Plane, Replica
 
 if TYPE_CHECKING:
@@ -28,14 +30,17 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-async def asks(api: Api, pair: list[Replica]) -> AsyncIterator[Sender]:
-    """Asks a replica as the API server does."""
+async def session(api: Api, pair: list[Replica]) -> AsyncIterator[aiohttp.ClientSession]:
+    """Trusts what the API server trusts."""
     del pair
-    async with direct.sender(api) as made:
+    connector = aiohttp.TCPConnector(ssl=await direct.trust(api), limit=200, **ENDING)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=PATIENCE)) as made:
         yield made
 
 
-async def pool_of(plane: Plane, api: Api, asks: Sender, pair: list[Replica], nodes: int, cards: int) -> str:
+async def pool_of(
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica], nodes: int, cards: int
+) -> str:
     """A pool that both replicas know."""
     pool = await api.pool(plane.unique("pool"))
     created = [plane.unique("node") for _ in range(nodes)]
@@ -43,7 +48,7 @@ async def pool_of(plane: Plane, api: Api, asks: Sender, pair: list[Replica], nod
         await asyncio.gather(*(api.node(name, pool, cards) for name in created[first : first + 8]))
 
     async def known() -> bool:
-        answers = [await asks.send(replica.port, review(pool, units=999, dry_run=True)) for replica in pair]
+        answers = [await send(session, replica.port, review(pool, units=999, dry_run=True)) for replica in pair]
         return all(f"free {nodes * cards})" in answer["status"]["message"] for answer in answers)
 
     await until(known, f"the replicas to know {nodes * cards} cards of {pool}")
@@ -60,39 +65,41 @@ async def conflicts(pair: list[Replica]) -> float:
     return sum([await asyncio.to_thread(replica.metric, "gpu_webhook_conflicts_total") for replica in pair])
 
 
-async def test_what_is_no_review_gets_a_sentence(asks: Sender, pair: list[Replica]) -> None:
+async def test_what_is_no_review_gets_a_sentence(session: aiohttp.ClientSession, pair: list[Replica]) -> None:
     url = f"https://127.0.0.1:{pair[0].port}/mutate-pods"
     for body, status, part in (
         (b"hello", 400, "is not JSON"),
         (b"{}", 400, "no AdmissionReview"),
         (b"x" * ((8 << 20) + 1), 413, "larger than 8388608 bytes"),
     ):
-        async with asks.session.post(url, data=io.BytesIO(body)) as answer:
+        async with session.post(url, data=io.BytesIO(body)) as answer:
             text = await answer.text()
             assert (answer.status, part in text) == (status, True), text
-    async with asks.session.get(url) as answer:
+    async with session.get(url) as answer:
         assert answer.status == 405
     assert pair[0].process.poll() is None
 
 
 async def test_a_review_of_many_megabytes_is_answered(
-    plane: Plane, api: Api, asks: Sender, pair: list[Replica]
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
 ) -> None:
-    pool = await pool_of(plane, api, asks, pair, 1, 1)
+    pool = await pool_of(plane, api, session, pair, 1, 1)
     for size in (2 << 20, 7 << 20):
         pod = world.pod(pool=pool, meta={"annotations": {"big": "x" * size}}, tolerations=[{"operator": "Exists"}])
         body = orjson.dumps(world.review_of(pod, uid="big", dryRun=True))
-        response = await asks.send(pair[0].port, body)
+        response = await send(session, pair[0].port, body)
         assert (response["uid"], word(response)) == ("big", "Granted")
 
 
-async def test_slow_clients_delay_nobody(plane: Plane, api: Api, asks: Sender, pair: list[Replica]) -> None:
+async def test_slow_clients_delay_nobody(
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
+) -> None:
     port, tls = pair[0].port, await direct.trust(api)
-    pool = await pool_of(plane, api, asks, pair, 1, 1)
+    pool = await pool_of(plane, api, session, pair, 1, 1)
     slow = [await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname="localhost") for _ in range(20)]
     for _, writer in slow:
         writer.write(b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{")
-    load = await Load.run(asks, port, 4, 100, lambda: review(pool, dry_run=True))
+    load = await Load.run(session, port, 4, 100, lambda: review(pool, dry_run=True))
     assert set(load.outcomes) == {"Granted"}
     answers = await asyncio.gather(*(reader.readline() for reader, _ in slow))
     assert {answer.split()[1] for answer in answers} == {b"408"}
@@ -116,21 +123,23 @@ async def _free(api: Api, pool: str) -> None:
             await api.status(GPUDEVICE, card["metadata"]["name"], {"state": "Assigned", "reservations": []})
 
 
-async def _settled(asks: Sender, pair: list[Replica], pool: str, free: int) -> None:
+async def _settled(session: aiohttp.ClientSession, pair: list[Replica], pool: str, free: int) -> None:
     async def known() -> bool:
-        answers = [await asks.send(replica.port, review(pool, units=999, dry_run=True)) for replica in pair]
+        answers = [await send(session, replica.port, review(pool, units=999, dry_run=True)) for replica in pair]
         return all(f"free {free})" in answer["status"]["message"] for answer in answers)
 
     await until(known, f"the replicas to see {free} free cards")
 
 
 async def test_of_many_who_race_for_the_last_card_one_wins(
-    plane: Plane, api: Api, asks: Sender, pair: list[Replica]
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
 ) -> None:
-    pool = await pool_of(plane, api, asks, pair, 1, 1)
+    pool = await pool_of(plane, api, session, pair, 1, 1)
     for _ in range(15):
-        await _settled(asks, pair, pool, 1)
-        responses = await asyncio.gather(*(asks.send(replica.port, review(pool)) for _ in range(4) for replica in pair))
+        await _settled(session, pair, pool, 1)
+        responses = await asyncio.gather(
+            *(send(session, replica.port, review(pool)) for _ in range(4) for replica in pair)
+        )
         assert Counter(map(word, responses)) == {"Granted": 1, "InsufficientCapacity": 7}
         assert len(await api.reservations(pool)) == 1
         await _free(api, pool)
@@ -138,12 +147,14 @@ async def test_of_many_who_race_for_the_last_card_one_wins(
     assert await conflicts(pair) > 0
 
 
-async def test_all_cards_of_a_pod_or_none(plane: Plane, api: Api, asks: Sender, pair: list[Replica]) -> None:
-    pool = await pool_of(plane, api, asks, pair, 1, 8)
+async def test_all_cards_of_a_pod_or_none(
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
+) -> None:
+    pool = await pool_of(plane, api, session, pair, 1, 8)
     for round_number in range(6):
-        await _settled(asks, pair, pool, 8)
+        await _settled(session, pair, pool, 8)
         responses = await asyncio.gather(
-            *(asks.send(replica.port, review(pool, units=3)) for _ in range(3) for replica in pair)
+            *(send(session, replica.port, review(pool, units=3)) for _ in range(3) for replica in pair)
         )
         reserved = await api.reservations(pool)
         by_request = Counter(entry["requestID"] for entry in reserved)
@@ -156,13 +167,13 @@ async def test_all_cards_of_a_pod_or_none(plane: Plane, api: Api, asks: Sender, 
 
 
 async def test_a_burst_over_two_replicas_fills_the_pool_exactly(
-    plane: Plane, api: Api, asks: Sender, pair: list[Replica]
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
 ) -> None:
-    pool = await pool_of(plane, api, asks, pair, 8, 8)
+    pool = await pool_of(plane, api, session, pair, 8, 8)
     before, began = await conflicts(pair), time.perf_counter()
 
     async def round_of(numbers: list[int]) -> dict[int, str]:
-        asked = (asks.send(pair[n % 2].port, review(pool, namespace=f"team-{n % 9}")) for n in numbers)
+        asked = (send(session, pair[n % 2].port, review(pool, namespace=f"team-{n % 9}")) for n in numbers)
         return dict(zip(numbers, map(word, await asyncio.gather(*asked)), strict=True))
 
     # Whoever is refused comes again, as controllers do: a replica that gets no processor for three seconds gives up.
@@ -185,32 +196,32 @@ async def test_a_burst_over_two_replicas_fills_the_pool_exactly(
 
 
 async def test_a_namespace_whose_pods_never_appear_is_held_back(
-    plane: Plane, api: Api, asks: Sender, pair: list[Replica]
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
 ) -> None:
-    pool = await pool_of(plane, api, asks, pair, 5, 8)
-    taken = await asyncio.gather(*(asks.send(pair[0].port, review(pool, namespace="loop")) for _ in range(32)))
+    pool = await pool_of(plane, api, session, pair, 5, 8)
+    taken = await asyncio.gather(*(send(session, pair[0].port, review(pool, namespace="loop")) for _ in range(32)))
     assert Counter(map(word, taken)) == {"Granted": 32}
 
     async def held_back() -> Any:
-        response = await asks.send(pair[1].port, review(pool, namespace="loop", dry_run=True))
+        response = await send(session, pair[1].port, review(pool, namespace="loop", dry_run=True))
         return not response["allowed"] and response["status"]["message"]
 
     message = await until(held_back, "the namespace to be held back")
     assert message.startswith("InsufficientCapacity: namespace loop has 32 reservations whose pods never appeared")
-    others = await asks.send(pair[1].port, review(pool, namespace="calm", dry_run=True))
+    others = await send(session, pair[1].port, review(pool, namespace="calm", dry_run=True))
     assert word(others) == "Granted"
 
 
 async def test_a_decision_costs_no_more_in_a_fleet_than_on_a_node(
-    plane: Plane, api: Api, asks: Sender, pair: list[Replica]
+    plane: Plane, api: Api, session: aiohttp.ClientSession, pair: list[Replica]
 ) -> None:
     """In the processor's time, which is the same however many others want it; `make bench` has the milliseconds."""
-    few, many = [await pool_of(plane, api, asks, pair, nodes, 8) for nodes in (1, 125)]
+    few, many = [await pool_of(plane, api, session, pair, nodes, 8) for nodes in (1, 125)]
     process, count = psutil.Process(pair[0].process.pid), 500
 
     async def cpu(pool: str) -> float:
         before = process.cpu_times()
-        load = await Load.run(asks, pair[0].port, 4, count, lambda: review(pool, dry_run=True))
+        load = await Load.run(session, pair[0].port, 4, count, lambda: review(pool, dry_run=True))
         after = process.cpu_times()
         assert set(load.outcomes) == {"Granted"}
         return 1000 * (after.user + after.system - before.user - before.system) / count

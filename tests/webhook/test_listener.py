@@ -1,18 +1,17 @@
-"""Strangers' connections over real TLS, and those of who knows the path: which are ended, and which are not."""
+"""Connections over real TLS: which are ended, and which are not."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controllers.runtime.health import Health
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
-from tests.webhook.direct import OneWord
 from webhook import listener, metrics, pki, server
 from webhook.server import Server
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-WORD = "0123abcd"
-POST = b"POST /mutate-pods/0123abcd HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
-STRANGE = POST.replace(b"/0123abcd", b"")
+POST = b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
 QUICK = 0.3
 
 
@@ -45,7 +42,7 @@ class Asked:
 class Port:
     """A server with a certificate, and clients that trust it."""
 
-    def __init__(self, folder: Path, *, others: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
         now = time.time()
         authority, key = pki.make_authority(now, 86400.0)
         certificate, serving = pki.issue(authority, key, now, 3600.0)
@@ -54,8 +51,8 @@ class Port:
         self.tls.load_cert_chain(file)
         self.trust = ssl.create_default_context(cadata=authority)
         self.asked = Asked()
-        to, callers = cast("Any", self.asked), cast("Any", OneWord(WORD, others=others))
-        self.server = Server(to, to, callers, Health("127.0.0.1", 0), host="127.0.0.1", port=0)
+        to: Any = self.asked
+        self.server = Server(to, to, Health("127.0.0.1", 0), host="127.0.0.1", port=0)
 
     async def plain(self) -> Peer:
         """Connects, and shakes no hands."""
@@ -94,10 +91,10 @@ async def over(peer: Peer) -> bool:
     return True
 
 
-async def answered(peer: Peer, body: bytes = b"{}", post: bytes = POST) -> int:
+async def answered(peer: Peer, body: bytes = b"{}") -> int:
     """The status of a request."""
     reader, writer = peer
-    writer.write(post % (len(body), body))
+    writer.write(POST % (len(body), body))
     status = int((await reader.readline()).split()[1])
     length = 0
     while (line := await reader.readline()) != b"\r\n":
@@ -122,23 +119,27 @@ async def test_who_does_not_ask_is_ended(port: Port, says: bytes | None, why: st
     assert count(why) == before + 1
 
 
-async def test_a_stranger_asks_once_and_who_knows_the_path_again_and_again(port: Port) -> None:
-    strange, wrong, known = await port.peer(), await port.peer(), await port.peer()
-    assert await answered(strange, post=STRANGE) == 200
-    assert await answered(wrong, post=POST.replace(b"0123", b"ffff")) == 200
-    assert await answered(known) == 200
-    assert await over(strange)
-    assert await over(wrong)
-    assert await answered(known) == 200
-    await ended(known[1])
+async def test_who_comes_slowly_to_the_end_of_a_second_request_is_ended(port: Port) -> None:
+    for half in (b"POST /mutate", b"POST /mutate-pods HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"):
+        peer = await port.peer()
+        assert await answered(peer) == 200
+        before = count("silent")
+        peer[1].write(half)
+        assert await over(peer)
+        assert count("silent") == before + 1
 
 
-async def test_a_stranger_who_reads_no_answer_is_ended(port: Port) -> None:
+async def test_who_reads_no_answer_is_ended(port: Port) -> None:
     peer = await port.peer()
     peer[1].transport.pause_reading()  # type: ignore[attr-defined]
     before = count("silent")
-    peer[1].write(STRANGE % (2, b"{}") * 1000)
-    await until(lambda: count("silent") > before, "the connection to be ended")
+
+    async def is_ended() -> bool:
+        if not peer[1].is_closing():
+            peer[1].write(POST % (2, b"{}") * 1000)
+        return count("silent") > before
+
+    await until(is_ended, "the connection to be ended")
     await ended(peer[1])
 
 
@@ -156,26 +157,42 @@ async def test_who_waits_for_an_answer_or_is_between_two_requests_is_not_ended(p
     await ended(kept[1], waits[1])
 
 
-async def test_of_too_many_strangers_the_oldest_gives_way_and_never_who_is_known_or_being_answered_or_new(
+async def test_of_too_many_the_one_that_has_been_so_for_longest_gives_way_and_never_the_newest(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    monkeypatch.setattr(listener, "STRANGERS_MAX", 4)
-    known, asks = await port.peer(), await port.peer()
-    assert await answered(known) == 200
+    monkeypatch.setattr(listener, "FIRST_MAX", 4)
+    monkeypatch.setattr(listener, "KEPT_MAX", 2)
+    waits, *kept = [await port.peer() for _ in range(4)]
+    for each in kept:
+        assert await answered(each) == 200
     port.asked.go.clear()
-    answer = asyncio.create_task(answered(asks, post=STRANGE))
+    answer = asyncio.create_task(answered(waits))
     await until(lambda: port.asked.waiting == 1, "the request to wait")
+    assert await over(kept[0]), "the longest quiet of three that were kept"
     before = count("crowded")
     peers = [await port.peer() for _ in range(10)]
-    for first in peers[:7]:
+    for first in peers[:6]:
         assert await over(first)
-    assert count("crowded") == before + 7
+    assert count("crowded") == before + 6
     port.asked.go.set()
     assert await answer == 200
-    assert await answered(peers[9]) == 200
-    assert await answered(known) == 200
-    await ended(known[1], asks[1], *(writer for _, writer in peers[7:]))
+    assert await answered(peers[9]) == 200, "a newcomer among those that ask nothing"
+    await ended(waits[1], *(writer for _, writer in (*kept[1:], *peers[6:])))
+
+
+async def test_one_that_asks_again_and_again_is_kept_among_many_that_asked_once(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "KEPT_MAX", 2)
+    busy = await port.peer()
+    strangers = []
+    for _ in range(6):
+        assert await answered(busy) == 200
+        strangers.append(await port.peer())
+        assert await answered(strangers[-1]) == 200
+    assert await answered(busy) == 200
+    await ended(busy[1], *(writer for _, writer in strangers))
 
 
 async def test_many_who_never_shake_hands_keep_nobody_out(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,17 +219,8 @@ async def test_a_handshake_has_its_time_however_many_come(port: Port, monkeypatc
     await ended(*(writer for _, writer in silent[8:]))
 
 
-async def test_who_can_be_no_api_server_is_refused_before_its_body_is_read(tmp_path: Path) -> None:
-    made = Port(tmp_path, others=False)
-    await made.server.start(made.tls)
-    stranger, known = await made.peer(STRANGE % (1 << 20, b"{")), await made.peer()
-    assert int((await stranger[0].readline()).split()[1]) == 403
-    assert await answered(known) == 200
-    await ended(stranger[1], known[1])
-    await made.server.stop()
-
-
-async def test_who_is_refused_needs_the_connection_no_more(port: Port) -> None:
+async def test_who_is_refused_needs_the_connection_no_more(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SILENCE", PATIENCE)
     for request, status in (
         (b"GET /mutate-pods HTTP/1.1\r\nHost: x\r\n\r\n", 405),
         (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404),

@@ -8,7 +8,7 @@ import ssl
 import time
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -21,7 +21,6 @@ from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE
-from tests.webhook.direct import OneWord
 from webhook import metrics, pki, rotation
 from webhook.certificates import Caches, Keeper, Tls, keyring_of, secret_data
 from webhook.rotation import DAY, Policy
@@ -63,7 +62,7 @@ class Port:
         self._version = 0
         self.hold(GOOD)
         asked: Any = Asked()
-        self.server = Server(asked, asked, cast("Any", OneWord()), Health("127.0.0.1", 0), host="127.0.0.1", port=0)
+        self.server = Server(asked, asked, Health("127.0.0.1", 0), host="127.0.0.1", port=0)
 
     def hold(self, keyring: Keyring) -> None:
         """Somebody writes the Secret."""

@@ -8,7 +8,6 @@ import time
 from base64 import b64decode, b64encode
 from itertools import product
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,7 +21,6 @@ from tests.kit.waiting import until
 from tests.webhook import plane as planes
 from tests.webhook.plane import Api, Plane, pod
 from webhook import pki, rotation
-from webhook.address import MUTATE_PODS, VALIDATE, word_of
 from webhook.certificates import keyring_of, secret_data
 from webhook.rotation import DAY, Policy
 
@@ -125,37 +123,6 @@ async def test_a_foreign_bundle_is_replaced_in_both_configurations(
         await until(mended, "both configurations to be right again")
         assert len(await bundles(api)) > 1, "of both kinds"
         await passing(creates)
-
-
-async def test_the_path_has_a_word_again_after_an_installer_wrote_its_own(
-    plane: Plane, api: Api, creates: Callable[[], Any], tmp_path: Path
-) -> None:
-    """Who asks without it meanwhile is answered, but is not known: its connections are not kept."""
-
-    async def paths() -> set[str]:
-        found = [await api.get(kind.path(name=names.WEBHOOK_CONFIGURATION)) for kind in KINDS]
-        return {urlsplit(hook["clientConfig"]["url"]).path for item in found for hook in item["webhooks"]}
-
-    with planes.replicas(plane, tmp_path, 2):
-        await passing(creates)
-        word = word_of(await keyring(api))
-        wanted = {f"{MUTATE_PODS}/{word}", f"{VALIDATE}/{word}"}
-        assert await paths() == wanted
-        for kind in KINDS:
-            path = kind.path(name=names.WEBHOOK_CONFIGURATION)
-            hooks = [
-                {"name": hook["name"], "clientConfig": {"url": hook["clientConfig"]["url"].removesuffix(f"/{word}")}}
-                for hook in (await api.get(path))["webhooks"]
-            ]
-            await api.client.request("PATCH", path, body={"webhooks": hooks}, content_type=STRATEGIC)
-        failures = {await creates() for _ in range(20)}
-
-        async def mended() -> bool:
-            failures.add(await creates())
-            return await paths() == wanted
-
-        await until(mended, "the word to be there again")
-        assert failures == {""}, failures
 
 
 def _authority_added(old: Keyring, policy: Policy) -> tuple[Keyring, str]:
