@@ -1,0 +1,207 @@
+"""Which files change so that containerd knows NVIDIA's handlers: no more than that, no secret, and a way back."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from nodeagent.toolkit import effective, marks, plan, sources
+from tests.nodeagent.toolkit.configurations import (
+    AUTH,
+    BY_HAND,
+    CASES,
+    CNI,
+    CONFD,
+    DECKHOUSE_1,
+    FORMER,
+    GPU_GROUP,
+    PASSWORD,
+    SHORT,
+    V2,
+    WITH_IMPORTS,
+    after,
+    node,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
+NAMES = sorted(CASES)
+PROGRAMS = {name: f"/usr/local/nvidia/toolkit/{file}" for name, file in plan.HANDLERS.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_is_as_reviewed(name: str) -> None:
+    """`UPDATE_GOLDEN=1` writes it anew; the difference is then reviewed with the change."""
+    told = []
+    for change in plan.install(CASES[name]).changes:
+        content = "(removed)\n" if change.after is None else change.after.decode()
+        told.append(f"### {change.path}\n{content}")
+    text, file = "".join(told), GOLDEN / f"{name}.txt"
+    if UPDATE:
+        GOLDEN.mkdir(exist_ok=True)
+        file.write_bytes(text.encode())
+
+    assert text.encode() == file.read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_containerd_then_has_the_handlers_as_the_nodes_own_and_all_else_as_before(name: str) -> None:
+    before = CASES[name]
+    done = plan.install(before)
+    if done.waits:
+        pytest.skip("bashible merges it")
+    then = after(before, done)
+
+    assert {name: effective.handlers(then.effective).get(name) for name in PROGRAMS} == PROGRAMS
+    assert effective.cdi(then.effective) is (True if before.release >= (1, 7) else None)
+    own = effective.alike(then.effective, "nvidia", PROGRAMS["nvidia"])
+    assert effective.as_is(then.effective, "nvidia") == own
+    # Where the former drop-in hid the main file, it no longer does.
+    base = node(before.release, {path: text for path, text in before.files.items() if path != sources.FORMER})
+    changed = list(effective.differences(base.effective, then.effective))
+    assert [path for path in changed if not plan.is_ours(path)] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_look_changes_nothing(name: str) -> None:
+    done = plan.install(CASES[name])
+
+    assert done.changes
+    assert plan.install(after(CASES[name], done)).changes == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_removal_gives_back_every_byte_but_our_former_drop_in(name: str) -> None:
+    before = CASES[name]
+    then = after(before, plan.install(before))
+    back = after(then, plan.remove(then))
+
+    assert back.files == {path: content for path, content in before.files.items() if path != sources.FORMER}
+    assert plan.remove(back).changes == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_secret_is_in_what_we_add(name: str) -> None:
+    for change in plan.install(CASES[name]).changes:
+        had = (change.before or b"").count(PASSWORD.encode())
+        assert (change.after or b"").count(PASSWORD.encode()) == (0 if change.after is None else had)
+        if change.before is None:
+            assert b"registry" not in (change.after or b"")
+
+
+def test_the_former_drop_in_and_its_passwords_go_in_the_same_plan() -> None:
+    changes = {change.path: change for change in plan.install(CASES["former"]).changes}
+
+    assert PASSWORD.encode() in (changes[sources.FORMER].before or b"")
+    assert changes[sources.FORMER].after is None
+    assert set(changes) == {sources.FORMER, sources.MAIN}
+
+
+def test_a_drop_in_of_that_name_that_is_another_operators_stays() -> None:
+    theirs = FORMER.replace("  enable_cdi = true\n", "  enable_cdi = true\n") + (
+        f'  [{V2}.containerd]\n  default_runtime_name = "nvidia"\n'
+    )
+    before = node((1, 7), {sources.MAIN: WITH_IMPORTS, sources.FORMER: theirs})
+
+    assert sources.FORMER not in {change.path for change in plan.install(before).changes if change.after is None}
+
+
+def test_a_later_edit_of_the_administrators_stands_and_is_followed() -> None:
+    then = after(CASES["by-hand"], plan.install(CASES["by-hand"]))
+    text = then.files[sources.MAIN].decode().replace("SystemdCgroup = true", "SystemdCgroup = false", 1)
+    text += '[debug]\n  level = "debug"\n'
+    edited = node((1, 7), {sources.MAIN: text})
+    again = after(edited, plan.install(edited))
+
+    assert "SystemdCgroup" not in effective.as_is(again.effective, "nvidia").options
+    assert tomllib.loads(again.files[sources.MAIN].decode())["debug"] == {"level": "debug"}
+    expected = BY_HAND.replace("SystemdCgroup = true", "SystemdCgroup = false") + '[debug]\n  level = "debug"\n'
+    assert after(again, plan.remove(again)).files == {sources.MAIN: expected.encode()}
+
+
+def test_what_was_written_after_a_file_without_a_last_newline_stays_a_line_of_its_own() -> None:
+    then = after(CASES["no-last-newline"], plan.install(CASES["no-last-newline"]))
+    edited = node((1, 7), {sources.MAIN: then.files[sources.MAIN] + b'[debug]\nlevel = "debug"\n'})
+
+    assert after(edited, plan.remove(edited)).files == {sources.MAIN: (SHORT + '[debug]\nlevel = "debug"\n').encode()}
+
+
+def test_containerds_own_handler_is_told_of_where_no_file_does() -> None:
+    """1.7 has runc by itself only as long as no file tells of any handler: seen with the real program."""
+    then = after(CASES["empty"], plan.install(CASES["empty"]))
+
+    assert "runc" in effective.handlers(then.effective)
+
+
+def test_the_last_import_with_settings_of_the_plugin_is_the_one_in_force_in_1() -> None:
+    (change,) = plan.install(CASES["an-import-in-force"]).changes
+
+    assert change.path == f"{CONFD}/10-cni.toml"
+    assert (change.before or b"").decode() == CNI
+
+
+def test_deckhouses_drop_ins_lie_where_bashible_looks_and_wait_for_it() -> None:
+    one, two = plan.install(CASES["deckhouse"]), plan.install(CASES["deckhouse-v2"])
+
+    assert [change.path for change in one.changes] == ["/etc/containerd/conf.d/90-gpu-control-plane.toml"]
+    assert [change.path for change in two.changes] == ["/etc/containerd/conf2.d/90-gpu-control-plane.toml"]
+    assert one.waits
+    assert two.waits
+    for done in (one, two):
+        parsed = tomllib.loads((done.changes[0].after or b"").decode())
+        assert set(parsed) == {"plugins"}
+        assert "registry" not in str(parsed)
+
+
+def test_a_node_group_with_gpus_of_deckhouse_has_its_handler_and_gets_none_of_ours() -> None:
+    text = DECKHOUSE_1.replace(AUTH, GPU_GROUP + AUTH)
+    done = plan.install(node((1, 7), {sources.MAIN: text, sources.DECKHOUSE: text}, deckhouse=True))
+
+    assert done.changes == ()
+    assert done.foreign == "/usr/bin/nvidia-container-runtime"
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({sources.MAIN: 'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'}, "disables containerd's CRI plugin"),
+        ({sources.MAIN: 'disabled_plugins = ["cri"]\n'}, "disables containerd's CRI plugin"),
+        (
+            {sources.MAIN: f'{SHORT}[{V2}.containerd.runtimes.nvidia]\nio_type = "x"\n'},
+            "handler nvidia runs 'runc'",
+        ),
+        ({sources.MAIN: SHORT.replace("runc.v2", "kata.v2")}, "no handler runc"),
+        ({sources.MAIN: f"{marks.BEGIN}\n{SHORT}"}, "half of the module's marks"),
+        (
+            {sources.MAIN: 'version = 2\nplugins = {"io.containerd.grpc.v1.cri" = {sandbox_image = "x"}}\n'},
+            "in a form that cannot be added to",
+        ),
+    ],
+)
+def test_what_is_not_foreseen_is_told_and_nothing_is_written(files: dict[str, str], says: str) -> None:
+    with pytest.raises(sources.Refused, match=says):
+        plan.install(node((1, 7), files))
+
+
+def test_a_file_that_is_not_text_is_left_alone() -> None:
+    seen = sources.Node((1, 7), {sources.MAIN: b"\xff\xfe"}, CASES["short"].effective)
+
+    with pytest.raises(sources.Refused, match="not UTF-8"):
+        plan.install(seen)
+    assert plan.remove(seen).changes == ()
+
+
+def test_a_refusal_quotes_nothing_of_the_file() -> None:
+    broken = sources.Node((1, 7), {sources.MAIN: f'password = "{PASSWORD}\n'.encode()}, CASES["short"].effective)
+
+    with pytest.raises(sources.Refused, match="it is not TOML") as told:
+        plan.install(broken)
+    assert PASSWORD not in str(told.value)
+
+
+def test_deckhouses_file_is_awaited() -> None:
+    with pytest.raises(sources.Refused, match="wait until it has made it"):
+        plan.install(node((1, 7), {sources.MAIN: SHORT}, deckhouse=True))
