@@ -113,7 +113,7 @@ check: venv ## style, types, layers, purity, generated files, that every test ca
 	@$(PY) -m sim.monitoring --check
 
 .PHONY: generate
-generate: venv ## write crds/, openapi/, kubelet's messages and generated parts of the docs
+generate: venv ## write crds/, openapi/, messages of the agent's protocols and generated parts of the docs
 	@$(PY) -m controllers.api.crdgen
 	@$(PY) -m nodeagent.deviceplugin.wire.generate
 	@$(PY) -m sim.docs

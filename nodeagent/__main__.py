@@ -10,6 +10,7 @@ ROLES = {
     "validate": "nodeagent.validate.__main__",
     "device-plugin": "nodeagent.deviceplugin.__main__",
     "mig-manager": "nodeagent.mig.__main__",
+    "toolkit": "nodeagent.toolkit.__main__",
 }
 USAGE = f"usage: nodeagent {{{','.join(ROLES)}}} [flags]; nodeagent ROLE --help tells the flags of a role"
 

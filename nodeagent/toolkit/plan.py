@@ -89,7 +89,6 @@ def _handlers(parsed: Mapping[str, Any]) -> tuple[Handler, ...]:
 def _own(node: Node) -> Plan:
     kept = _without_former(node)
     target = sources.in_force(node, kept)
-    place = f"{CONF_D}/{DROP_IN}"
     said = sources.parsed(kept[target], target) if target in kept else {}
     number = effective.version(said) if target in kept else (2 if node.release[0] < MERGING else 3)
     cdi = _cdi(node)
@@ -99,8 +98,9 @@ def _own(node: Node) -> Plan:
     # containerd's own handlers are no longer there once a file tells of another: 1.7 would be left without runc.
     own = [effective.as_is(node.effective, name) for name in effective.handlers(node.effective) if name not in HANDLERS]
     written = [one for one in (*own, *handlers) if one.name not in told]
-    if node.release[0] >= MERGING and place in sources.imported(node, kept, target):
-        target, text = place, marks.whole(number, effective.plugin(number), written, cdi=cdi)
+    if sources.takes_drop_in(node, kept):
+        target = f"{CONF_D}/{DROP_IN}"
+        text = marks.whole(number, effective.plugin(number), written, cdi=cdi)
     elif target in kept:
         text = _edited(target, sources.text(kept[target], target), effective.plugin(number), written, cdi=cdi)
     else:
@@ -131,7 +131,8 @@ def _changes(node: Node, wanted: Mapping[str, bytes]) -> Iterator[Change]:
 def _removals(node: Node) -> Iterator[Change]:
     for path, content in sorted(node.files.items()):
         after = _clean(path, content)
-        if after != content:
+        # Bashible's own file has what it merged, marks and all, until it is made anew.
+        if after != content and not (node.deckhouse and path == node.main):
             yield Change(path, content, after)
 
 

@@ -114,10 +114,24 @@ NODE_UNITS: Final = (
     Unit("payload", "payload", ".", "", ("payload",)),
 )
 
-UNITS: Final = (*CLUSTER_UNITS, *NODE_UNITS)
+# A second containerd, for what configures it on a node: no real node runs it.
+_CONTAINERD_2: Final = "github.com/containerd/containerd/v2"
+RUNTIME_UNITS: Final = (
+    Unit(
+        "containerd2",
+        "containerd2",
+        f"{_CONTAINERD_2}/cmd/containerd",
+        _CONTAINERD_2,
+        ("containerd2",),
+        tags="no_btrfs,no_devmapper,no_zfs",
+    ),
+)
+
+UNITS: Final = (*CLUSTER_UNITS, *NODE_UNITS, *RUNTIME_UNITS)
 
 PROGRAMS: Final = tuple(program for unit in CLUSTER_UNITS for program in unit.programs)
 NODE_PROGRAMS: Final = tuple(program for unit in NODE_UNITS for program in unit.programs)
+RUNTIME_PROGRAMS: Final = tuple(program for unit in RUNTIME_UNITS for program in unit.programs)
 
 _KUBERNETES: Final = {
     "base_env": "GPU_CONTROL_PLANE_KUBERNETES_URL",

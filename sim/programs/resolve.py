@@ -9,7 +9,7 @@ from pathlib import Path
 from sim.errors import UserError
 from sim.programs.build import Build
 from sim.programs.cache import Cache, default_root
-from sim.programs.catalog import NODE_PROGRAMS, PROGRAMS, Unit, content_key, unit_of, units_of
+from sim.programs.catalog import NODE_PROGRAMS, PROGRAMS, RUNTIME_PROGRAMS, Unit, content_key, unit_of, units_of
 from sim.programs.download import Downloader, UnavailableError
 from sim.programs.golang import find_go, host_platform, require_go
 from sim.programs.progress import Progress, Silent
@@ -27,7 +27,7 @@ def ensure(
 
     Blocks, possibly for minutes; several processes may do this at once.
     """
-    wanted, known = tuple(dict.fromkeys(names)), (*PROGRAMS, *NODE_PROGRAMS)
+    wanted, known = tuple(dict.fromkeys(names)), (*PROGRAMS, *NODE_PROGRAMS, *RUNTIME_PROGRAMS)
     for name in wanted:
         if name not in known:
             raise UserError(f"no program {name!r}", expected=f"one of {', '.join(known)}")

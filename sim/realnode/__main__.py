@@ -6,7 +6,7 @@ import sys
 
 from sim.errors import UserError
 from sim.images import archive
-from sim.programs import NODE_PROGRAMS, PROGRAMS, ensure, for_stream
+from sim.programs import NODE_PROGRAMS, PROGRAMS, RUNTIME_PROGRAMS, ensure, for_stream
 from sim.realnode.needs import missing
 
 IMAGE = "control-plane"
@@ -19,7 +19,7 @@ def main() -> int:
         return 0
     progress = for_stream()
     try:
-        paths = ensure((*PROGRAMS, *NODE_PROGRAMS), progress=progress)
+        paths = ensure((*PROGRAMS, *NODE_PROGRAMS, *RUNTIME_PROGRAMS), progress=progress)
         if reason := archive.lacking(IMAGE):
             sys.stderr.write(f"{reason}\n")
         else:

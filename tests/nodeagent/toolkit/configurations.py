@@ -1,6 +1,6 @@
 """Nodes as they are met, as files and what containerd makes of them, for the tests of the toolkit's role.
 
-`effective` plays `containerd config dump`: that it does so truly is held to the real program by `test_containerd.py`.
+`effective` plays `containerd config dump`; `tests/e2e/test_toolkit.py` holds it to the real program.
 """
 
 from __future__ import annotations

@@ -1,0 +1,209 @@
+"""Looks at the node: which process serves CRI, which file it reads, and what that file and its imports say.
+
+Nothing is guessed from names of distributions: the kernel says who listens at containerd's socket, and that process
+says by its own command line where its configuration is. A configuration that another program makes anew at each start
+(K3s, RKE2, k0s, MicroK8s, Docker's own containerd) is not ours to change, and said so.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from nodeagent.host import hostfiles
+from nodeagent.toolkit import inside, marks, sources
+from nodeagent.toolkit.cri import Runtime
+from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, Node, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SOCKET: Final = "/run/containerd/containerd.sock"
+OTHERS: Final = {
+    "/run/k3s/containerd/containerd.sock": "K3s or RKE2, which find the toolkit by themselves when they start anew",
+    "/run/k0s/containerd.sock": "k0s",
+    "/var/snap/microk8s/common/run/containerd.sock": "MicroK8s",
+    "/run/crio/crio.sock": "CRI-O",
+    "/run/cri-dockerd.sock": "Docker",
+}
+"""Sockets of runtimes that this role does not configure, and whose they are."""
+MADE: Final = ("/var/lib/rancher/", "/var/lib/k0s/", "/run/k0s/", "/etc/k0s/", "/var/snap/", "/run/docker/")
+BASHIBLE: Final = "/var/lib/bashible"
+OURS: Final = (FORMER, f"{CONF_D}/{DROP_IN}", f"{CONF2_D}/{DROP_IN}")
+DUMP_SECONDS: Final = 30.0
+FILE_MAX: Final = 4 * 1024 * 1024
+CONNECT_SECONDS: Final = 2.0
+_UNIT: Final = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The process that serves CRI."""
+
+    pid: int
+    program: str
+    """Its path on the host."""
+    main: str
+    """Its configuration's path on the host."""
+    unit: str
+    """systemd's unit that it runs in; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One node, as its files and processes tell."""
+
+    root: Path
+    proc: Path = Path("/proc")
+    socket: str = SOCKET
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime behind the socket."""
+        return Runtime(self.at(self.socket))
+
+    def at(self, path: str) -> Path:
+        """Where a path of the host is seen; links of the host are followed within its root."""
+        found = hostfiles.inside(self.root, path)
+        if found is not None:
+            return found
+        folder = hostfiles.inside(self.root, str(PurePosixPath(path).parent))
+        return (folder or self.root.joinpath(*PurePosixPath(path).parent.parts[1:])) / PurePosixPath(path).name
+
+    def server(self) -> Server:
+        """Who listens at the socket; raises Refused."""
+        pid = self._listener()
+        try:
+            program = self._of_host(str((self.proc / str(pid) / "exe").readlink()).removesuffix(" (deleted)"))
+            words = (self.proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            groups = (self.proc / str(pid) / "cgroup").read_text("utf-8")
+        except OSError as error:
+            raise Refused(f"process {pid}, which serves {self.socket}, cannot be looked at: {error.strerror}") from None
+        if PurePosixPath(program).name != "containerd":
+            raise Refused(f"{program} serves {self.socket}, and not containerd; configure it by hand")
+        main = _configuration(words)
+        if main.startswith(MADE):
+            raise Refused(f"{main} is made anew by the program that starts containerd; configure that one by hand")
+        found = _UNIT.findall(groups)
+        systemd = hostfiles.inside(self.root, "/run/systemd/system") is not None
+        return Server(pid, program, main, found[-1] if found and systemd else "")
+
+    def look(self) -> tuple[Server, Node]:
+        """Everything that a plan depends on; raises Refused, Silent, OSError."""
+        server, release = self.server(), self.runtime.release()
+        if release is None:
+            raise Refused(f"{server.program} does not say over CRI that it is containerd; configure it by hand")
+        node = Node(
+            release=release,
+            files=self._files(server.main),
+            effective=self.dump(server),
+            main=server.main,
+            deckhouse=hostfiles.inside(self.root, BASHIBLE) is not None,
+        )
+        return server, node
+
+    def files(self) -> Node:
+        """What there is of files where no runtime answers: enough to take ours away. Raises OSError, Refused."""
+        return Node((0, 0), self._files(sources.MAIN), {})
+
+    def dump(self, server: Server) -> dict[str, Any]:
+        """What containerd would run with if it were started now; raises Refused where it would not start."""
+        there = self.at(server.main).exists()
+        arguments = ["--config", server.main, "config", "dump"] if there else ["config", "default"]
+        printed = inside.run(self.root, [server.program, *arguments], DUMP_SECONDS)
+        if printed is None:
+            told = " ".join([server.program, *arguments])
+            raise Refused(f"containerd cannot read its own configuration: run `{told}` on the node to see why")
+        try:
+            return tomllib.loads(printed)
+        except (tomllib.TOMLDecodeError, RecursionError):
+            raise Refused("what containerd prints of its configuration is not TOML") from None
+
+    def fingerprint(self) -> tuple[object, ...]:
+        """Changes when another process serves, or a file that was read, or may be, is another. Raises Refused."""
+        server = self.server()
+        paths = {*self._paths(server.main), server.program}
+        folders = {str(PurePosixPath(path).parent) for path in (*paths, *OURS)}
+        return server.pid, *(_stamp(self.at(path)) for path in sorted({*folders, *paths}))
+
+    def _files(self, main: str) -> dict[str, bytes]:
+        read = ((path, self.read(path)) for path in self._paths(main))
+        return {path: content for path, content in read if content is not None}
+
+    def _paths(self, main: str) -> list[str]:
+        """The main file, what it imports, and where ours may be."""
+        paths, pending = list[str](), [main, *OURS, DECKHOUSE]
+        while pending:
+            path = pending.pop(0)
+            if path in paths:
+                continue
+            paths.append(path)
+            try:
+                parsed = marks.parse((self.read(path) or b"").decode(errors="replace"))
+            except marks.Unforeseen:
+                continue  # the plan says so
+            pending += self._found(sources.patterns(path, parsed))
+        return paths
+
+    def _found(self, patterns: Iterable[str]) -> Iterator[str]:
+        for pattern in patterns:
+            folder, name = PurePosixPath(pattern).parent, PurePosixPath(pattern).name
+            if "*" in name:
+                seen = self.at(str(folder))
+                yield from (f"{folder}/{found.name}" for found in sorted(seen.glob(name)) if found.is_file())
+            else:
+                yield pattern
+
+    def read(self, path: str) -> bytes | None:
+        """A file's content; None where there is none. Raises OSError, and Refused where it is no configuration."""
+        seen = self.at(path)
+        try:
+            if seen.stat().st_size > FILE_MAX:
+                raise Refused(f"{path} is larger than {FILE_MAX} bytes")
+            return seen.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _of_host(self, path: str) -> str:
+        """The path on the host of a file that the kernel names: below our root where its folder is our own, too."""
+        seen = Path(path)
+        return f"/{seen.relative_to(self.root)}" if self.root != Path("/") and seen.is_relative_to(self.root) else path
+
+    def _listener(self) -> int:
+        seen = self.at(self.socket)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(CONNECT_SECONDS)
+            try:
+                client.connect(str(seen))
+            except OSError as error:
+                there = [f"{path} ({whose})" for path, whose in OTHERS.items() if self.at(path).exists()]
+                if there:
+                    raise Refused(f"the node's runtime is none that is configured here: {', '.join(there)}") from None
+                raise Refused(f"nobody serves {self.socket}: {error.strerror}") from None
+            pid = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        if not pid:
+            raise Refused("the process that serves CRI cannot be seen: the pod needs hostPID")
+        return int(pid)
+
+
+def _configuration(words: list[str]) -> str:
+    """The file that containerd was told to read, else the one that it reads by itself."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in {"--config", "-config", "-c"} and following:
+            return following
+        if word.startswith(("--config=", "-config=", "-c=")):
+            return word.partition("=")[2]
+    return sources.MAIN
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

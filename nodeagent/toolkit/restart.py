@@ -1,0 +1,81 @@
+"""Starts containerd anew, when it is quiet, and waits until it serves.
+
+Containers go on: their shims do not end with it. One that is just being made may stay as it is for ever, so a moment
+without any is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from nodeagent.host import hostfiles
+from nodeagent.toolkit import inside
+from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.sources import Refused
+
+if TYPE_CHECKING:
+    from nodeagent.toolkit.host import Host, Server
+
+log = structlog.get_logger()
+SYSTEMCTL: Final = ("/usr/bin/systemctl", "/bin/systemctl", "/run/current-system/sw/bin/systemctl")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds."""
+
+    quiet: float = 10.0
+    """Without a container that is being made, before a restart."""
+    busy: float = 300.0
+    """After which it is restarted though one is: one that is stuck would hold it up for ever."""
+    serving: float = 90.0
+    """Until a restarted runtime has to serve."""
+    poll: float = 0.5
+    """Between two looks."""
+
+
+def wait_until_quiet(host: Host, patience: Patience) -> None:
+    """Return when nothing has been in the making for a while; raises Silent."""
+    end = time.monotonic() + patience.busy
+    since = time.monotonic()
+    while time.monotonic() < end:
+        if host.runtime.making():
+            since = time.monotonic()
+        elif time.monotonic() - since >= patience.quiet:
+            return
+        time.sleep(patience.poll)
+    log.warning("containers have been in the making all the time; containerd is restarted all the same")
+
+
+def restart(host: Host, server: Server | None, patience: Patience) -> bool:
+    """Start it anew; whether another process then serves. `server`: the one that serves now, if any."""
+    if server is not None and not (server.unit and _by_systemd(host, server.unit, patience)):
+        # Whatever started it starts what ended again.
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, signal.SIGTERM)
+    return wait_until_serving(host, server.pid if server is not None else 0, patience)
+
+
+def wait_until_serving(host: Host, but: int, patience: Patience) -> bool:
+    """Whether a process other than `but` answers in time."""
+    end = time.monotonic() + patience.serving
+    while time.monotonic() < end:
+        with suppress(Refused, Silent, OSError):
+            if host.server().pid != but and host.runtime.release() is not None:
+                return True
+        time.sleep(patience.poll)
+    return False
+
+
+def _by_systemd(host: Host, unit: str, patience: Patience) -> bool:
+    found = next((path for path in SYSTEMCTL if hostfiles.inside(host.root, path) is not None), None)
+    if found is None:
+        return False
+    return inside.run(host.root, [found, "restart", unit], patience.serving) is not None

@@ -1,0 +1,115 @@
+"""A real containerd in a root of its own, which is started again whenever it ends, as systemd would do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodeagent.toolkit import plan, sources
+from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.host import Host
+from nodeagent.toolkit.keeper import Keeper
+from nodeagent.toolkit.restart import Patience
+from nodeagent.toolkit.sources import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECONDS = 60.0
+# Mounts of a namespace of its own, which goes with the process.
+START = """
+mount --make-rprivate /
+mkdir -p "$0/proc" "$0/dev" "$0/sys" "$0/tmp" "$0/run/containerd"
+mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; mount --rbind /sys "$0/sys"
+exec chroot "$0" /usr/bin/containerd $1
+"""
+
+
+class RealContainerd:
+    """Starts, is started again, and ends with the test."""
+
+    def __init__(self, root: Path, program: Path, files: Mapping[str, str], *, toolkit: bool = True) -> None:
+        self.root, self.starts = root, 0
+        self.refuses = ""
+        """A text with which in its main file it does not start."""
+        self.impatient = Patience(quiet=0.2, busy=5.0, serving=3.0, poll=0.05)
+        self._ending = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._place(program)
+        for path, text in files.items():
+            self.at(path).parent.mkdir(parents=True, exist_ok=True)
+            self.at(path).write_text(text)
+        if toolkit:
+            self.at(f"{plan.FOLDER}/{plan.PROGRAM}").parent.mkdir(parents=True)
+            self.at(f"{plan.FOLDER}/{plan.PROGRAM}").touch(mode=0o755)
+        self.host = Host(root)
+        self.keeper = Keeper(self.host, Patience(quiet=0.2, busy=5.0, serving=20.0, poll=0.05))
+        self._supervisor = threading.Thread(target=self._run, daemon=True)
+        self._supervisor.start()
+        self.served()
+
+    def at(self, path: str) -> Path:
+        """Where a path of the root lies."""
+        return self.root / path.lstrip("/")
+
+    @property
+    def config(self) -> Path:
+        """The main file."""
+        return self.at(sources.MAIN)
+
+    def served(self) -> None:
+        """Wait until it answers."""
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            with suppress(Refused, Silent, OSError):
+                if self.host.server() and self.host.runtime.release():
+                    return
+            time.sleep(0.05)
+        log = self.at("/log").read_text(errors="replace")[-2000:]
+        raise AssertionError(f"containerd does not serve: {log}")
+
+    def restart(self) -> None:
+        """As an administrator would."""
+        assert self._child is not None
+        before = self.starts
+        self._child.terminate()
+        while self.starts == before:
+            time.sleep(0.05)
+        self.served()
+
+    def end(self) -> None:
+        """End it for good."""
+        self._ending.set()
+        if self._child is not None:
+            self._child.terminate()
+        self._supervisor.join(SECONDS)
+
+    def _place(self, program: Path) -> None:
+        """The program with its libraries, as in an image."""
+        target = self.at("/usr/bin/containerd")
+        target.parent.mkdir(parents=True)
+        shutil.copy(program, target)
+        told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        for path in (Path(word) for word in told.split() if word.startswith("/")):
+            here = self.root / path.relative_to("/")
+            here.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, here)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            if self.refuses and self.refuses in self.config.read_text():
+                self._ending.wait(0.1)
+                continue
+            arguments = f"--config={sources.MAIN}" if self.config.exists() else ""
+            command = ["unshare", "--mount", "sh", "-c", START, str(self.root), arguments]
+            with self.at("/log").open("ab") as log:
+                self._child = subprocess.Popen(command, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]})
+            self.starts += 1
+            self._child.wait()
+            self._ending.wait(0.1)

@@ -1,0 +1,111 @@
+"""The kernel and the process itself say which runtime a node has; one that is not known is named, not guessed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodeagent.toolkit.host import Host
+from nodeagent.toolkit.keeper import REFUSED, Keeper
+from nodeagent.toolkit.plan import FOLDER, PROGRAM
+from nodeagent.toolkit.sources import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SERVE = """
+import socket, sys, time
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind({path!r})
+    server.listen()
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def served(root: Path, program: str, *flags: str) -> Iterator[Host]:
+    """A process of that name that listens where containerd would."""
+    place = root / "run/containerd/containerd.sock"
+    place.parent.mkdir(parents=True)
+    script, copied = root / "serve.py", root / "usr/bin" / program
+    script.write_text(SERVE.format(path=str(place)))
+    copied.parent.mkdir(parents=True)
+    shutil.copy(os.path.realpath(sys.executable), copied)
+    env = {"PYTHONHOME": sys.base_prefix, "LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR"))}
+    child = subprocess.Popen([copied, script, *flags], env=env)
+    try:
+        while not answers(place):
+            assert child.poll() is None
+            time.sleep(0.02)
+        yield Host(root)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def answers(place: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(place)) == 0
+
+
+def test_the_process_behind_the_socket_says_where_its_configuration_is(tmp_path: Path) -> None:
+    with served(tmp_path, "containerd", "--config", "/etc/containerd/other.toml") as host:
+        server = host.server()
+
+    assert (server.program, server.main, server.unit) == ("/usr/bin/containerd", "/etc/containerd/other.toml", "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "main"),
+    [
+        ((), "/etc/containerd/config.toml"),
+        (("-c", "/x.toml"), "/x.toml"),
+        (("--config=/y.toml", "--log-level", "info"), "/y.toml"),
+    ],
+)
+def test_its_configuration_is_the_usual_one_unless_it_was_told_another(
+    tmp_path: Path, flags: tuple[str, ...], main: str
+) -> None:
+    with served(tmp_path, "containerd", *flags) as host:
+        assert host.server().main == main
+
+
+@pytest.mark.parametrize(
+    "main", ["/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "/run/docker/containerd/containerd.toml"]
+)
+def test_a_configuration_that_is_made_at_each_start_is_left_alone(tmp_path: Path, main: str) -> None:
+    with served(tmp_path, "containerd", "--config", main) as host, pytest.raises(Refused, match="is made anew by"):
+        host.server()
+
+
+def test_another_program_at_the_socket_is_named(tmp_path: Path) -> None:
+    with served(tmp_path, "stranger") as host, pytest.raises(Refused, match="/usr/bin/stranger serves"):
+        host.server()
+
+
+def test_a_runtime_of_another_kind_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run/crio").mkdir(parents=True)
+    (tmp_path / "run/crio/crio.sock").touch()
+
+    with pytest.raises(Refused, match=r"crio\.sock \(CRI-O\)"):
+        Host(tmp_path).server()
+
+
+def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
+    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+
+    state = Keeper(Host(tmp_path)).look()
+
+    assert (state.phase, "nobody serves" in state.why) == (REFUSED, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["usr"]
