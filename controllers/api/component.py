@@ -23,7 +23,7 @@ _ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
 OWN_ENV: Final = frozenset(
     {
         "NODE_NAME", "HOST_SYS", "HOST_ROOT", "DCGM_EXPORTER_LISTEN", "GFD_OUTPUT_FILE", "GFD_SLEEP_INTERVAL",
-        "ROOT", "DRIVER_ROOT_CTR_PATH", "TOOLKIT_PID_FILE", "RUNTIME_DROP_IN_CONFIG",
+        "ROOT", "DRIVER_ROOT_CTR_PATH", "TOOLKIT_PID_FILE", "NO_RUNTIME_CONFIG",
     }
 )  # fmt: skip
 """Environment that the module's mounts, probes and policies depend on."""

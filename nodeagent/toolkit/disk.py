@@ -92,6 +92,8 @@ class WayBack:
     def carry_out(self, changes: Iterable[Change]) -> None:
         """Change the files, each whole; nothing that is not written down before. Raises OSError."""
         changes = list(changes)
+        if not changes:
+            return
         self._write("way-back.json", [self._told(change) for change in changes])
         for change in changes:
             self.put(change)

@@ -84,7 +84,7 @@ class Host:
             groups = (self.proc / str(pid) / "cgroup").read_text("utf-8")
         except OSError as error:
             raise Refused(f"process {pid}, which serves {self.socket}, cannot be looked at: {error.strerror}") from None
-        if PurePosixPath(program).name != "containerd":
+        if not PurePosixPath(program).name.startswith("containerd"):
             raise Refused(f"{program} serves {self.socket}, and not containerd; configure it by hand")
         main = _configuration(words)
         if main.startswith(MADE):

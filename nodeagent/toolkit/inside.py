@@ -35,7 +35,8 @@ def main(argv: list[str]) -> None:
     if root != "/":
         os.chroot(root)
     os.chdir("/")
-    os.execve(program, argv[1:], {"PATH": PATH})  # noqa: S606 - no shell
+    # systemctl does nothing in a changed root unless it is told that the root is the host's.
+    os.execve(program, argv[1:], {"PATH": PATH, "SYSTEMD_IGNORE_CHROOT": "1"})  # noqa: S606 - no shell
 
 
 if __name__ == "__main__":

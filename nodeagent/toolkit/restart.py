@@ -56,10 +56,14 @@ def wait_until_quiet(host: Host, patience: Patience) -> None:
 
 def restart(host: Host, server: Server | None, patience: Patience) -> bool:
     """Start it anew; whether another process then serves. `server`: the one that serves now, if any."""
-    if server is not None and not (server.unit and _by_systemd(host, server.unit, patience)):
+    if server is not None:
+        if server.unit:
+            _by_systemd(host, server.unit, patience)
+        # Where systemd was not asked, or says that it did and did not, as in a root that it takes for another's.
         # Whatever started it starts what ended again.
-        with suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError, Refused):
+            if host.server().pid == server.pid:
+                os.kill(server.pid, signal.SIGTERM)
     return wait_until_serving(host, server.pid if server is not None else 0, patience)
 
 
@@ -74,8 +78,7 @@ def wait_until_serving(host: Host, but: int, patience: Patience) -> bool:
     return False
 
 
-def _by_systemd(host: Host, unit: str, patience: Patience) -> bool:
+def _by_systemd(host: Host, unit: str, patience: Patience) -> None:
     found = next((path for path in SYSTEMCTL if hostfiles.inside(host.root, path) is not None), None)
-    if found is None:
-        return False
-    return inside.run(host.root, [found, "restart", unit], patience.serving) is not None
+    if found is not None:
+        inside.run(host.root, [found, "restart", unit], patience.serving)

@@ -30,7 +30,7 @@ UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
 BUILT = operands.daemonsets(Settings().bootstrap)
 PODS = [(phase.component, BUILT[operands.object_name(phase.component)]["spec"]["template"]["spec"]) for phase in PHASES]
 VALIDATORS = ("driver-validator", "validator")
-PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and signals it; looks at the host's cards
+PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and restarts it; looks at the host's cards
 
 
 @pytest.fixture
@@ -62,7 +62,9 @@ def test_only_the_modules_own_programs_are_told_where_the_api_server_is() -> Non
         {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"},
     ]
 
-    assert {name for name in BUILT if told[name] != BUILT[name]} == {f"gpu-{one}" for one in VALIDATORS}
+    # The toolkit's container of ours: test_toolkit_pod.py.
+    changed = {name for name in BUILT if told[name] != BUILT[name]}
+    assert changed == {f"gpu-{one}" for one in (*VALIDATORS, "toolkit")}
     for component in VALIDATORS:
         before, after = (each[f"gpu-{component}"]["spec"]["template"]["spec"] for each in (BUILT, told))
         assert after["containers"][0]["env"] == before["containers"][0]["env"] + expected
@@ -84,11 +86,11 @@ def test_every_component_keeps_the_house_rules(component: str, pod: dict[str, An
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["automountServiceAccountToken"] is (component in VALIDATORS)
     assert "initContainers" not in pod
-    assert len(pod["containers"]) == 1 + (component == "toolkit")
+    assert len(pod["containers"]) == (3 if component == "toolkit" else 1)
     for container in pod["containers"]:
         security = container["securityContext"]
         if component in PRIVILEGED:
-            assert security == {"privileged": True}
+            assert security["privileged"] is True
         else:
             assert security["allowPrivilegeEscalation"] is False
             assert security["capabilities"]["drop"] == ["ALL"]
@@ -175,7 +177,8 @@ def test_runtime_classes_name_the_handlers_that_the_toolkit_makes() -> None:
     assert {pod["runtimeClassName"] for _, pod in PODS if "runtimeClassName" in pod} <= set(made)
 
 
-PID, DROP_IN, RUNTIME = "run/toolkit.pid", "conf.d/99-nvidia.toml", "toolkit/nvidia-container-runtime"
+PID, RUNTIME = "run/toolkit.pid", "toolkit/nvidia-container-runtime"
+CONFIG = "toolkit/.config/nvidia-container-runtime/config.toml"
 
 
 @pytest.mark.parametrize(
@@ -183,20 +186,20 @@ PID, DROP_IN, RUNTIME = "run/toolkit.pid", "conf.d/99-nvidia.toml", "toolkit/nvi
     [
         ([], False),
         ([(RUNTIME, 0)], False),  # programs of an earlier run
-        ([(RUNTIME, 0), (DROP_IN, 10)], False),  # a run that has begun no more
-        ([(RUNTIME, 0), (PID, 20)], False),  # installed, and the runtime does not know yet
-        ([(RUNTIME, 0), (DROP_IN, 10), (PID, 20)], False),  # the drop-in is of the run before
-        ([(RUNTIME, 0), (PID, 20), (DROP_IN, 20)], True),  # within one second
-        ([(RUNTIME, 0), (PID, 20), (DROP_IN, 25)], True),
-        ([(PID, 20), (DROP_IN, 25)], False),
+        ([(RUNTIME, 0), (CONFIG, 10)], False),  # a run that has begun no more
+        ([(RUNTIME, 0), (PID, 20)], False),  # its configuration is not written yet
+        ([(RUNTIME, 0), (CONFIG, 10), (PID, 20)], False),  # of the run before
+        ([(RUNTIME, 0), (PID, 20), (CONFIG, 20)], True),  # within one second
+        ([(RUNTIME, 0), (PID, 20), (CONFIG, 25)], True),
+        ([(PID, 20), (CONFIG, 25)], False),
     ],
 )
-def test_the_toolkit_is_ready_when_this_run_has_told_the_runtime(
+def test_the_toolkit_is_ready_when_this_run_has_installed_it(
     files: list[tuple[str, int]], ready: bool, tmp_path: Path
 ) -> None:
     probe = script("toolkit", "readinessProbe")
     for path, inside in (
-        ("/usr/local/nvidia/toolkit", "toolkit"), ("/run/nvidia/toolkit", "run"), ("/runtime/config-dir.d", "conf.d"),
+        ("/usr/local/nvidia/toolkit", "toolkit"), ("/run/nvidia/toolkit", "run"),
     ):  # fmt: skip
         probe = probe.replace(path, str(tmp_path / inside))
     for name, at in files:
@@ -235,7 +238,7 @@ def passes(text: str) -> bool:
 
 
 def file(path: Path, at: float) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x")
     path.chmod(0o755)
     os.utime(path, (at, at))

@@ -211,9 +211,10 @@ def test_another_file_with_other_names_is_no_concern(host: Host, kind: str, name
 def test_the_settings_are_the_installers_but_for_the_image() -> None:
     chosen = {"args": ["--more"], "env": [{"name": "MORE", "value": "1"}], "resources": {"limits": {"cpu": "1"}}}
     settings = parse_settings({"bootstrap": {"toolkit": {"version": "v9", **chosen}}}).bootstrap
-    installer, keeper = operands.daemonsets(settings)["gpu-toolkit"]["spec"]["template"]["spec"]["containers"]
+    installer, keeper, role = operands.daemonsets(settings)["gpu-toolkit"]["spec"]["template"]["spec"]["containers"]
 
     assert (installer["name"], keeper["name"]) == ("toolkit", "cdi")
+    assert role == POD["containers"][2]
     assert keeper == POD["containers"][1] | {"image": installer["image"]}
     assert installer["image"].endswith(":v9")
 

@@ -50,6 +50,22 @@ async def play(cluster: Cluster, folder: Path) -> None:
     await reports(cluster, folder)
     await plugin(cluster, folder)
     await division(cluster, folder)
+    await leaving(cluster, folder)
+
+
+async def leaving(cluster: Cluster, folder: Path) -> None:
+    """`toolkit` asks at its end whether it ends for good."""
+    name = "left"
+    config = await cluster.kubeconfig(name, folder, names.MANAGER_TOOLKIT)
+    place = _Machine({"HOST_ROOT": str(folder / "toolkits-host")})
+    agent = Agent(name, config, place, ("nodeagent.toolkit",))  # type: ignore[arg-type]
+
+    async def looked() -> bool:
+        return "AwaitingToolkit" in agent.log
+
+    await _until(agent, looked, "the first look")
+    await asyncio.to_thread(agent.end)
+    assert "the toolkit leaves this node" in agent.log, agent.log[-3000:]
 
 
 async def reports(cluster: Cluster, folder: Path) -> None:

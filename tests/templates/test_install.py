@@ -151,7 +151,13 @@ def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
     from controllers.api import names
 
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
-    managers = {names.MANAGER_DISCOVER, names.MANAGER_VALIDATE, names.MANAGER_PLUGIN, names.MANAGER_MIG}
+    managers = {
+        names.MANAGER_DISCOVER,
+        names.MANAGER_VALIDATE,
+        names.MANAGER_PLUGIN,
+        names.MANAGER_MIG,
+        names.MANAGER_TOOLKIT,
+    }
     processes = {names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, names.COVERAGE}
     assert accounts == processes | managers | {names.MANAGER_CRDS, names.MANAGER_CLEANUP}
     assert harness.NAMESPACE == names.NAMESPACE == of_kind(chart, "Namespace")[0]["metadata"]["name"]

@@ -65,6 +65,10 @@ MAY = {
         ("patch", NFD, "nodefeatures", "", OURS, "x"),
         ("watch", NFD, "nodefeatures", "", OURS, ""),
     ],
+    "gpu-nodeagent-toolkit": [
+        ("get", "", "nodes", "", ANYWHERE, "x"),
+        ("get", "apps", "daemonsets", "", OURS, "gpu-toolkit"),
+    ],
     "gpu-nodeagent-device-plugin": [
         ("watch", "", "configmaps", "", OURS, ""),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
@@ -147,6 +151,13 @@ MAY_NOT = {
         ("create", NFD, "nodefeatures", "", OURS, ""),
         ("get", "", "nodes", "", ANYWHERE, "x"),
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
+    ],
+    "gpu-nodeagent-toolkit": [
+        ("list", "", "nodes", "", ANYWHERE, ""),
+        ("patch", "", "nodes", "", ANYWHERE, "x"),
+        ("get", "apps", "daemonsets", "", OURS, "gpu-dcgm"),
+        ("patch", "apps", "daemonsets", "", OURS, "gpu-toolkit"),
+        ("patch", NFD, "nodefeatures", "", OURS, "x"),
     ],
     "gpu-nodeagent-device-plugin": [
         ("patch", GPU, "gpudevices", "", ANYWHERE, "x"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
+from controllers.bootstrap.operands.agent import Agent
 from controllers.bootstrap.operands.custom import customised
 from controllers.bootstrap.phases import EXPORTER, PHASES, setting
 from controllers.domain.agents import reaching
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
     "driver-validator": validators.driver,
-    "toolkit": toolkit.pod,
     "gfd": gfd.pod,
     "dcgm": monitoring.dcgm,
     EXPORTER: monitoring.exporter,
     "validator": validators.container,
 }
+# With a container of the module's own program beside another's.
+MIXED: Final[dict[str, Callable[[str, BootstrapSettings, Agent], Json]]] = {"toolkit": toolkit.pod}
 # Of a pod that reads its configuration once: a new one starts it anew.
 ANNOTATIONS: Final = {EXPORTER: {names.COLLECTORS_HASH: collectors.HASH}}
 
@@ -56,7 +58,10 @@ def daemonsets(
         chosen, component = setting(phase, settings), phase.component
         if chosen.enabled:
             image = images.reference(chosen, images.default(component, agent_image))
-            pod = PODS[component](image, settings)
+            if component in MIXED:
+                pod = MIXED[component](image, settings, Agent(agent_image, agent_env))
+            else:
+                pod = PODS[component](image, settings)
             if component not in images.IMAGES:
                 pod = reaching(pod, agent_env)
             if component == EXPORTER:

@@ -11,21 +11,18 @@ from controllers.bootstrap.parts import TOOLKIT_ROOT
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
+    from controllers.bootstrap.operands.agent import Agent
     from controllers.bootstrap.parts import Json
 
 RUN: Final = "/run/nvidia/toolkit"
 PID_FILE: Final = f"{RUN}/toolkit.pid"
-DROP_IN: Final = "/runtime/config-dir.d/99-nvidia.toml"
+CONFIG: Final = f"{TOOLKIT_ROOT}/toolkit/.config/nvidia-container-runtime/config.toml"
 ENVIRONMENT: Final = {
     "ROOT": TOOLKIT_ROOT,
-    "RUNTIME": "containerd",
-    "CONTAINERD_RUNTIME_CLASS": names.RUNTIME_CLASS,
-    "RUNTIME_CONFIG": "/runtime/config-dir/config.toml",
-    "RUNTIME_DROP_IN_CONFIG": DROP_IN,
-    "RUNTIME_DROP_IN_CONFIG_HOST_PATH": "/etc/containerd/conf.d/99-nvidia.toml",
-    "RUNTIME_SOCKET": "/runtime/sock-dir/containerd.sock",
+    # It would copy the runtime's CRI settings, passwords of registries among them, into a file that everybody reads,
+    # and restart the runtime at each end and each start of this pod. Container `runtime` tells the runtime instead.
+    "NO_RUNTIME_CONFIG": "true",
     "CDI_ENABLED": "true",
-    "NVIDIA_RUNTIME_SET_AS_DEFAULT": "false",
     "NVIDIA_CONTAINER_RUNTIME_MODE": "cdi",
     "NVIDIA_CONTAINER_RUNTIME_MODES_CDI_DEFAULT_KIND": "management.nvidia.com/gpu",
     "NVIDIA_DRIVER_ROOT": "/",
@@ -33,12 +30,12 @@ ENVIRONMENT: Final = {
     "NVIDIA_VISIBLE_DEVICES": "void",
     "TOOLKIT_PID_FILE": PID_FILE,
 }
-# The installer makes its pid file first, then installs the programs, then writes the drop-in, and removes pid file
-# and drop-in when it is stopped in order. A drop-in that is older than the pid file is left from a run that was not.
-# The image has busybox, whose test compares whole seconds: hence not the other way round, "is newer".
+# The installer makes its pid file first, then empties the programs' folder, and writes their configuration after they
+# are all there. A configuration that is older than the pid file is left from a run before. The image has busybox, whose
+# test compares whole seconds: hence not the other way round, "is newer".
 READY: Final = (
-    f"test -x {TOOLKIT_ROOT}/toolkit/nvidia-container-runtime && test -s {PID_FILE} && test -s {DROP_IN}"
-    f" && ! test {PID_FILE} -nt {DROP_IN}"
+    f"test -x {TOOLKIT_ROOT}/toolkit/nvidia-container-runtime && test -s {PID_FILE} && test -s {CONFIG}"
+    f" && ! test {PID_FILE} -nt {CONFIG}"
 )
 KEEPER: Final = (Path(__file__).parent / "specification.sh").read_text("utf-8")
 PLACES: Final = {
@@ -55,14 +52,20 @@ SPECIFIED: Final = f"test -s {PLACES['CDI']}/gpu-control-plane.yaml || test -e {
 ALIVE: Final = f'test -n "$(find {RUN}/cdi.alive -mmin -5)"'
 
 
-def pod(image: str, _: BootstrapSettings) -> Json:
+HEALTH_PORT: Final = 8080
+IDENTITY: Final = "identity"
+"""The volume of a token that NVIDIA's containers do not get: only `runtime` speaks with the API server."""
+
+
+def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
     """Installs the container toolkit on the host, tells the container runtime of it, and of the cards by name."""
-    volumes = ("toolkit-run", "toolkit-root", "cdi", "containerd-config", "containerd-drop-ins", "containerd-socket")
     # The settings are of the first container.
     return {
         "hostPID": True,
-        "containers": [_installer(image), _keeper(image)],
-        "volumes": parts.volumes(*volumes, "host"),
+        # The projected token names the pod's node. It is not mounted by itself, but where `_runtime` says so.
+        "serviceAccountName": names.MANAGER_TOOLKIT,
+        "containers": [_installer(image), _keeper(image), _runtime(agent)],
+        "volumes": [*parts.volumes("toolkit-run", "toolkit-root", "cdi", "host"), _identity()],
     }
 
 
@@ -72,7 +75,7 @@ def _installer(image: str) -> Json:
         "image": image,
         "command": ["nvidia-toolkit"],
         "env": parts.env(ENVIRONMENT),
-        # The runtime's socket and configuration, and signals to it, are root's of the host.
+        # It makes the driver's control devices.
         "securityContext": {"privileged": True},
         "resources": parts.resources("20m", "64Mi", "256Mi"),
         "readinessProbe": parts.run(READY, 5),
@@ -80,9 +83,6 @@ def _installer(image: str) -> Json:
         "livenessProbe": parts.run(f"kill -0 $(cat {PID_FILE})", 30),
         "volumeMounts": [
             *parts.mounts("toolkit-run", "toolkit-root", "cdi"),
-            parts.mount("containerd-config", "/runtime/config-dir"),
-            parts.mount("containerd-drop-ins", "/runtime/config-dir.d"),
-            parts.mount("containerd-socket", "/runtime/sock-dir"),
             parts.mount("host", "/host", read_only=True),
         ],
     }
@@ -106,3 +106,42 @@ def _keeper(image: str) -> Json:
             parts.mount("toolkit-run", PLACES["HOST"] + RUN),
         ],
     }
+
+
+def _runtime(agent: Agent) -> Json:
+    """The node agent's role `toolkit`, with the host's files, and its processes by the pod's hostPID."""
+    return agent.reaching(
+        {
+            "name": "runtime",
+            "image": agent.image,
+            "command": ["python3", "-m", "nodeagent.toolkit"],
+            # The kubelet asks for health at the pod's address.
+            "args": ["--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}"],
+            "env": [
+                parts.from_field("NODE_NAME", "spec.nodeName"),
+                *parts.env({"HOST_ROOT": "/host", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            ],
+            "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+            # The runtime's socket and configuration are root's of the host, and so is the right to start it anew.
+            "securityContext": {"privileged": True, "runAsUser": 0, "runAsGroup": 0, "readOnlyRootFilesystem": True},
+            "resources": parts.resources("10m", "96Mi", "256Mi"),
+            "readinessProbe": parts.probe({"httpGet": {"path": "/readyz", "port": "health"}}, 5),
+            "livenessProbe": parts.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
+            "volumeMounts": [
+                # What is mounted on the host later is seen, too.
+                parts.mount("host", "/host") | {"mountPropagation": "HostToContainer"},
+                parts.mount(IDENTITY, "/var/run/secrets/kubernetes.io/serviceaccount", read_only=True),
+            ],
+        }
+    )
+
+
+def _identity() -> Json:
+    """As kubelet would mount it into every container of the pod."""
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]
+    return {"name": IDENTITY, "projected": {"defaultMode": 0o644, "sources": sources}}
