@@ -79,7 +79,7 @@ class Host:
         """Who listens at the socket; raises Refused."""
         pid = self._listener()
         try:
-            program = self._of_host(str((self.proc / str(pid) / "exe").readlink()).removesuffix(" (deleted)"))
+            program = str((self.proc / str(pid) / "exe").readlink()).removesuffix(" (deleted)")
             words = (self.proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
             groups = (self.proc / str(pid) / "cgroup").read_text("utf-8")
         except OSError as error:
@@ -168,11 +168,6 @@ class Host:
             return seen.read_bytes()
         except FileNotFoundError:
             return None
-
-    def _of_host(self, path: str) -> str:
-        """The path on the host of a file that the kernel names: below our root where its folder is our own, too."""
-        seen = Path(path)
-        return f"/{seen.relative_to(self.root)}" if self.root != Path("/") and seen.is_relative_to(self.root) else path
 
     def _listener(self) -> int:
         seen = self.at(self.socket)

@@ -50,7 +50,7 @@ class Plan:
 
     changes: tuple[Change, ...] = ()
     handlers: tuple[Handler, ...] = ()
-    """What the runtime then has to run with."""
+    """Ours, which the runtime then has to run with."""
     cdi: bool = False
     """Whether CDI is on by us."""
     waits: bool = False
@@ -105,7 +105,9 @@ def _own(node: Node) -> Plan:
         text = _edited(target, sources.text(kept[target], target), effective.plugin(number), written, cdi=cdi)
     else:
         text = marks.whole(number, effective.plugin(number), written, cdi=cdi)
-    return Plan(tuple(_changes(node, {target: text.encode()})), handlers, cdi=cdi)
+    # What another file tells of under these names is its writer's to put into force.
+    ours = tuple(one for one in handlers if one.name not in told)
+    return Plan(tuple(_changes(node, {target: text.encode()})), ours, cdi=cdi)
 
 
 def _deckhouse(node: Node) -> Plan:
@@ -166,10 +168,12 @@ def _is_former(text: str) -> bool:
 
 def _cdi(node: Node) -> bool:
     """Whether we are to switch CDI on: it is off, or on by us. Else the second look would undo the first one's work."""
+    told = effective.cdi(node.effective)
     ours = any(marks.switches_cdi(content.decode(errors="replace")) for content in node.files.values())
     # With the former drop-in goes what it switched on.
-    former = FORMER not in _without_former(node) and FORMER in node.files
-    return effective.cdi(node.effective) is False or ours or (former and effective.cdi(node.effective) is not None)
+    former = FORMER in node.files and FORMER not in _without_former(node)
+    # Where it is not told there is no such switch: in 1.6 no CDI, in 2.4 nothing else.
+    return told is False or (told is True and (ours or former))
 
 
 def _edited(path: str, text: str, plugin: str, handlers: Sequence[Handler], *, cdi: bool) -> str:

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECONDS = 60.0
-# Mounts of a namespace of its own, which goes with the process.
+# Mounts of a namespace of its own, which goes with the process: its root is no folder of ours, as a host's is none of a
+# pod's, so the kernel names its files as they are called there.
 START = """
-mount --make-rprivate /
-mkdir -p "$0/proc" "$0/dev" "$0/sys" "$0/tmp" "$0/run/containerd"
-mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; mount --rbind /sys "$0/sys"
-exec chroot "$0" /usr/bin/containerd $1
+mount --make-rprivate / && mount --bind "$0" "$0" && cd "$0"
+mkdir -p proc dev sys tmp run/containerd old
+mount -t proc proc proc && mount --rbind /dev dev && mount --rbind /sys sys
+pivot_root . old && cd / && exec /usr/bin/containerd $1
 """
 
 

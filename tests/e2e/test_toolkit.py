@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import re
+import subprocess
+import sys
+import time
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -11,10 +16,12 @@ import pytest
 from nodeagent.toolkit import cri, effective, inside, marks, plan, sources
 from nodeagent.toolkit.disk import STATE
 from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, TOOLKIT, WAITING, Keeper, State
+from sim.module.install import ROOT
 from sim.programs import Silent, ensure
 from sim.realnode import distribution
 from sim.realnode.needs import missing
 from tests.e2e.realcontainerd import RealContainerd
+from tests.kit.waiting import PATIENCE
 from tests.nodeagent.toolkit import configurations as made
 
 if TYPE_CHECKING:
@@ -56,7 +63,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., RealContainerd]]:
     running: list[RealContainerd] = []
 
     def begin(program: Path, files: Mapping[str, str], *, toolkit: bool = True) -> RealContainerd:
-        running.append(RealContainerd(tmp_path / "root", program, files, toolkit=toolkit))
+        running.append(RealContainerd(tmp_path / f"root{len(running)}", program, files, toolkit=toolkit))
         return running[-1]
 
     yield begin
@@ -269,6 +276,20 @@ def test_no_handler_is_told_of_before_its_program_is_there(start: Callable[..., 
     assert contents(node) == {sources.MAIN.lstrip("/"): made.SHORT.encode()}
 
 
+def test_a_containerd_that_is_upgraded_goes_on_with_what_it_knows(start: Callable[..., RealContainerd]) -> None:
+    """The newest know no switch of CDI: what was switched on for 1.7 is not asked of them."""
+    old = start(path_of("1.7"), {sources.MAIN: BY_HAND})
+    assert old.keeper.look() == State(READY)
+    old.end()
+    new = start(path_of("2"), {sources.MAIN: old.config.read_text()})
+
+    assert new.keeper.look() == State(READY)
+    assert new.starts == 1, "it runs with the handlers already"
+    assert runs_with_handlers(new)
+    assert new.keeper.remove().phase == READY
+    assert new.config.read_text() == BY_HAND
+
+
 def test_ours_goes_though_no_containerd_answers(start: Callable[..., RealContainerd]) -> None:
     node = start(path_of("1.7"), {sources.MAIN: made.SHORT})
     node.keeper.look()
@@ -276,3 +297,40 @@ def test_ours_goes_though_no_containerd_answers(start: Callable[..., RealContain
 
     assert node.keeper.remove().phase == READY
     assert node.config.read_text() == made.SHORT
+
+
+def test_the_program_is_ready_with_the_handlers_and_leaves_them_where_nobody_says_that_it_ends_for_good(
+    start: Callable[..., RealContainerd], tmp_path: Path
+) -> None:
+    node = start(path_of("1.7"), {sources.MAIN: BY_HAND})
+    flags = ("--root", str(node.root), "--node=x", "--health-port=0", "--quiet=0.2", "--period=0.2")
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "nodeagent", "toolkit", *flags]
+        child = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
+    try:
+        end = time.monotonic() + PATIENCE
+        while answer(log.read_text()) != 200:
+            assert child.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.1)
+        assert runs_with_handlers(node)
+    finally:
+        child.terminate()
+        assert child.wait(PATIENCE) == 0
+    assert "nobody can be asked" in log.read_text()
+    assert marks.BEGIN in node.config.read_text()
+    assert made.PASSWORD not in log.read_text()
+    assert node.starts == 2
+
+
+def answer(log: str) -> int:
+    found = re.search(r'"health":"127.0.0.1:(\d+)"', log)
+    if found is None:
+        return 0
+    connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status
+    finally:
+        connection.close()

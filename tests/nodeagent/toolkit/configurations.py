@@ -127,7 +127,9 @@ def effective(release: tuple[int, int], files: Mapping[str, bytes]) -> dict[str,
         # 1.x replaces a plugin's settings by those of the file that is read later.
         made = merged(made, told) if release[0] > 1 else told or made
     made.setdefault("containerd", {}).setdefault("runtimes", {"runc": deepcopy(RUNC)})
-    if release >= (1, 7):
+    if release >= (2, 4):
+        made.pop("enable_cdi", None)
+    elif release >= (1, 7):
         made.setdefault("enable_cdi", release[0] > 1)
     return {"version": release[0] + 1, "disabled_plugins": disabled, "plugins": {newest: made}}
 

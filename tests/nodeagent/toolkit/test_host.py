@@ -62,7 +62,8 @@ def test_the_process_behind_the_socket_says_where_its_configuration_is(tmp_path:
     with served(tmp_path, "containerd", "--config", "/etc/containerd/other.toml") as host:
         server = host.server()
 
-    assert (server.program, server.main, server.unit) == ("/usr/bin/containerd", "/etc/containerd/other.toml", "")
+    program = str(tmp_path / "usr/bin/containerd")
+    assert (server.program, server.main, server.unit) == (program, "/etc/containerd/other.toml", "")
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,16 @@ def test_the_former_drop_in_and_its_passwords_go_in_the_same_plan() -> None:
 
 
 def test_a_drop_in_of_that_name_that_is_another_operators_stays() -> None:
-    theirs = FORMER.replace("  enable_cdi = true\n", "  enable_cdi = true\n") + (
-        f'  [{V2}.containerd]\n  default_runtime_name = "nvidia"\n'
-    )
-    before = node((1, 7), {sources.MAIN: WITH_IMPORTS, sources.FORMER: theirs})
+    """GPU Operator's, of that name too, makes its handler the default."""
+    cdi = FORMER[FORMER.index("    BinaryName") :].replace('runtime"', 'runtime.cdi"')
+    theirs = f"""{FORMER}      NoPivotRoot = true
+  [{V2}.containerd.runtimes.nvidia-cdi.options]
+  {cdi}  [{V2}.containerd]
+  default_runtime_name = "nvidia"
+"""
+    done = plan.install(node((1, 7), {sources.MAIN: WITH_IMPORTS, sources.FORMER: theirs}))
 
-    assert sources.FORMER not in {change.path for change in plan.install(before).changes if change.after is None}
+    assert (done.changes, done.handlers) == ((), ()), "nor is the runtime restarted for what they wrote"
 
 
 def test_a_later_edit_of_the_administrators_stands_and_is_followed() -> None:
@@ -127,6 +131,15 @@ def test_what_was_written_after_a_file_without_a_last_newline_stays_a_line_of_it
     edited = node((1, 7), {sources.MAIN: then.files[sources.MAIN] + b'[debug]\nlevel = "debug"\n'})
 
     assert after(edited, plan.remove(edited)).files == {sources.MAIN: (SHORT + '[debug]\nlevel = "debug"\n').encode()}
+
+
+def test_an_upgrade_to_a_containerd_without_the_switch_of_cdi_gives_the_line_back() -> None:
+    then = after(CASES["by-hand"], plan.install(CASES["by-hand"]))
+    (change,) = plan.install(node((2, 4), then.files)).changes
+
+    assert marks.switches_cdi((change.before or b"").decode())
+    assert not marks.switches_cdi((change.after or b"").decode())
+    assert "\tenable_cdi = false # not yet\n" in (change.after or b"").decode()
 
 
 def test_containerds_own_handler_is_told_of_where_no_file_does() -> None:
