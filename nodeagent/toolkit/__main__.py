@@ -77,10 +77,14 @@ async def live(args: argparse.Namespace) -> None:
     """Look until SIGTERM; raises ConfigurationError."""
     if not args.node:
         raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once and --remove need neither")
-    stop = asyncio.Event()
+    stop, keeping, health = asyncio.Event(), keeper(args), Health(args.health_host, args.health_port)
+
+    def end() -> None:
+        stop.set()
+        keeping.stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    keeping, health = keeper(args), Health(args.health_host, args.health_port)
+        asyncio.get_running_loop().add_signal_handler(number, end)
     health.stall_interval = STALL_INTERVAL
     health.check("the container runtime knows NVIDIA's handlers", lambda: keeping.state.phase == READY)
     health.check("not stopping", lambda: not stop.is_set())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -46,6 +47,8 @@ class Keeper:
 
     host: Host
     patience: Patience = field(default_factory=Patience)
+    stopping: Event = field(default_factory=Event)
+    """Set by another thread where the program is to end."""
 
     def __post_init__(self) -> None:
         """Remember nothing."""
@@ -169,7 +172,7 @@ class Keeper:
         return before
 
     def _restarted(self, server: Server, done: Plan) -> State:
-        wait_until_quiet(self.host, self.patience)
+        wait_until_quiet(self.host, self.patience, self.stopping)
         log.info(
             "restarting containerd, which does not run with NVIDIA's handlers yet", unit=server.unit, pid=server.pid
         )

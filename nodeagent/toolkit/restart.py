@@ -21,6 +21,8 @@ from nodeagent.toolkit.cri import Silent
 from nodeagent.toolkit.sources import Refused
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from nodeagent.toolkit.host import Host, Server
 
 log = structlog.get_logger()
@@ -41,8 +43,8 @@ class Patience:
     """Between two looks."""
 
 
-def wait_until_quiet(host: Host, patience: Patience) -> None:
-    """Return when nothing has been in the making for a while; raises Silent."""
+def wait_until_quiet(host: Host, patience: Patience, stopping: Event) -> None:
+    """Return when nothing has been in the making for a while; raises Silent, also where the program is to end."""
     end = time.monotonic() + patience.busy
     since = time.monotonic()
     while time.monotonic() < end:
@@ -50,7 +52,8 @@ def wait_until_quiet(host: Host, patience: Patience) -> None:
             since = time.monotonic()
         elif time.monotonic() - since >= patience.quiet:
             return
-        time.sleep(patience.poll)
+        if stopping.wait(patience.poll):
+            raise Silent("told to end before the runtime was restarted; the next run undoes the change, and makes it")
     log.warning("containers have been in the making all the time; containerd is restarted all the same")
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from nodeagent.toolkit import cri, effective, inside, marks, plan, sources
 from nodeagent.toolkit.disk import STATE
-from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, TOOLKIT, WAITING, Keeper, State
+from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, SILENT, TOOLKIT, WAITING, Keeper, State
+from nodeagent.toolkit.restart import Patience
 from sim.module.install import ROOT
 from sim.programs import Silent, ensure
 from sim.realnode import distribution
@@ -297,6 +298,20 @@ def test_ours_goes_though_no_containerd_answers(start: Callable[..., RealContain
 
     assert node.keeper.remove().phase == READY
     assert node.config.read_text() == made.SHORT
+
+
+def test_who_is_told_to_end_while_it_waits_for_quiet_ends_and_the_next_one_goes_on(
+    start: Callable[..., RealContainerd],
+) -> None:
+    node = start(path_of("1.7"), {sources.MAIN: made.SHORT})
+    waiting = Keeper(node.host, Patience(quiet=PATIENCE, busy=PATIENCE))
+    waiting.stopping.set()
+
+    assert waiting.look().phase == SILENT
+    assert node.starts == 1
+    assert node.keeper.look() == State(READY)
+    assert node.starts == 2
+    assert not (node.at(STATE) / "way-back.json").exists()
 
 
 def test_the_program_is_ready_with_the_handlers_and_leaves_them_where_nobody_says_that_it_ends_for_good(
