@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from nodeagent.toolkit.cri import Silent
 from nodeagent.toolkit.sources import FORMER
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ STATE: Final = "/var/lib/gpu-control-plane/toolkit"
 """The folder on the host of what this role remembers; a reboot must not empty it."""
 NEW_MODE: Final = 0o644
 SECRET_MODE: Final = 0o600
+
+
+class Overtaken(Silent):
+    """A file is no longer what the plan began from."""
 
 
 def write(path: Path, content: bytes, mode: int | None = None) -> None:
@@ -90,10 +95,13 @@ class WayBack:
     folder: str = STATE
 
     def carry_out(self, changes: Iterable[Change]) -> None:
-        """Change the files, each whole; nothing that is not written down before. Raises OSError."""
+        """Change the files, each whole; nothing that is not written down before. Raises OSError, Overtaken."""
         changes = list(changes)
         if not changes:
             return
+        for change in changes:
+            if self.host.read(change.path) != change.before:
+                raise Overtaken(f"somebody has just written {change.path}; it is looked at anew")
         self._write("way-back.json", [self._told(change) for change in changes])
         for change in changes:
             self.put(change)

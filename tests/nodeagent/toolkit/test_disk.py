@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit import disk
-from nodeagent.toolkit.disk import STATE, WayBack
+from nodeagent.toolkit.disk import STATE, Overtaken, WayBack
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.plan import Change
 from nodeagent.toolkit.sources import FORMER, MAIN
@@ -91,3 +91,15 @@ def test_what_somebody_wrote_since_is_not_undone(tmp_path: Path) -> None:
 
     assert back.go()
     assert main.read_bytes() == b"the administrator's"
+
+
+def test_what_somebody_wrote_after_the_look_is_not_overwritten(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    main = tmp_path / MAIN.lstrip("/")
+    main.parent.mkdir(parents=True)
+    main.write_bytes(b"the administrator's")
+
+    with pytest.raises(Overtaken, match=r"somebody has just written /etc/containerd/config\.toml"):
+        WayBack(host).carry_out([Change(MAIN, b"a", b"b")])
+    assert main.read_bytes() == b"the administrator's"
+    assert not WayBack(host).open
