@@ -42,7 +42,7 @@ def remembered(node: Node) -> dict[Place, tuple[str, str]]:
     try:
         entries = json.loads(node.metadata.annotations.get(names.POOL_TAINTS, "[]"))
         return {(entry["key"], entry["effect"]): (entry.get("value", ""), entry["pool"]) for entry in entries}
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 

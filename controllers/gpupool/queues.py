@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controllers.api import names
 from controllers.domain.request import pools_of
 from controllers.gpupool import waiting
 from controllers.gpupool.observe import BY_NODE
@@ -28,20 +28,19 @@ class Queues:
     def __init__(self, process: Process, world: World) -> None:
         """Make the loop; `watch` connects it to the caches."""
         self._execute, self._world = process.executor.execute, world
-        self._turns: dict[str, dict[str, float]] = {}
+        self._turns: dict[str, dict[str, waiting.Turn]] = {}
         self.controller = Controller("queues", self._reconcile, workers=4)
 
     async def _reconcile(self, pool: str) -> float | None:
-        turns = self._turns.get(pool, {})
-        seen = waiting.observe(self._world, pool, turns)
+        seen = waiting.observe(self._world, pool, self._turns.get(pool, {}))
         if seen is None:
             self._turns.pop(pool, None)
             return None
         now = time.time()
         made = waiting.plan(seen, now)
+        self._turns[pool] = turns = dict(made.seen)  # also where a write below meets another's
         await self._execute(made.plan.actions)
-        unbound = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.unbound}
-        self._turns[pool] = {r: at for r, at in turns.items() if r in unbound} | dict.fromkeys(made.served, now)
+        turns |= {request: replace(turns.get(request, waiting.Turn(now)), began=now) for request in made.served}
         return made.plan.requeue_after
 
     def watch(self) -> None:

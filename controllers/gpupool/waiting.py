@@ -2,12 +2,13 @@
 
 Turns: each waiting pod is reserved for once, oldest first, before any is a second time; then
 the one whose turn is longest ago comes first. A turn lasts the reservation's TTL, and nobody
-has another before it is over. Where the scheduler does not place a pod in two turns, the one
-that the webhook gave it and one of ours, the reason is not ours: others come first for a TTL,
-after each further turn for twice as long as before (`status.passedOver`, which the webhook
-reads). Then it has its place again, by its age. So such a pod holds cards for ever shorter
-shares of the time. When a turn began lives in the process: after a restart a pod that is not
-in that list has one turn more.
+has another before it is over. Where two turns ran out though the cards could be used, the
+webhook's among them, the scheduler does not place the pod for a reason that is not ours:
+others come first for a TTL, after each further turn for twice as long as before
+(`status.passedOver`, which the webhook reads). Then it has its place again, by its age. So
+such a pod holds cards for ever shorter shares of the time. Turns are what is seen of
+reservations, and live in the process: after a restart a pod that is not in that list has one
+turn more.
 
 A pod of several cards is reserved for card by card; where that ends half-way, the next plan
 takes back what is there and begins again.
@@ -16,7 +17,7 @@ takes back what is there and begins again.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -27,15 +28,15 @@ from controllers.api.gpupool import PassedOver
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import applied, is_applied
-from controllers.domain.clock import stamp_exact
+from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
-from controllers.domain.slots import account, slots_of
+from controllers.domain.slots import account, gives, issuable, slots_of
 from controllers.domain.waiting import Room, Rooms, Waiting, until, waiting, waits_from
 from controllers.gpupool.observe import BY_POOL, UNBOUND
 from controllers.runtime.plan import Draft, Merge, Plan, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Collection, Container, Mapping
 
     from controllers.api.gpudevice import DeviceState, GPUDevice
     from controllers.api.gpupool import GPUPool, Toleration
@@ -53,6 +54,18 @@ DOUBLED_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """The last time that a pod's demand was reserved."""
+
+    began: float
+    """Seconds since the epoch."""
+    ran_out: int = 0
+    """Turns that ran out before the pod was bound, and were counted."""
+    cards: frozenset[str] = frozenset()
+    """The reserved cards, while it lasts."""
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedQueue:
     """A pool's cards, and the pods that may wait for them."""
 
@@ -65,13 +78,13 @@ class ObservedQueue:
     """Pods that are on a node and hold cards of the pool."""
     tolerated: tuple[Toleration, ...] = ()
     """What the pool's pods tolerate."""
-    turns: Mapping[str, float] = field(default_factory=dict)
-    """When a request was last reserved for anew, in seconds since the epoch."""
+    turns: Mapping[str, Turn] = field(default_factory=dict)
+    """By request."""
     reservation_ttl: float = 120.0
     unseen_ttl: float = 15.0
 
 
-def observe(world: World, name: str, turns: Mapping[str, float]) -> ObservedQueue | None:
+def observe(world: World, name: str, turns: Mapping[str, Turn]) -> ObservedQueue | None:
     """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
     pool, unbound = world.pools.get(name), world.pods.by(UNBOUND, name)
     if pool is None or not (unbound or pool.status.passed_over):
@@ -96,26 +109,84 @@ class Turns:
     """What to write, and whose turn it is with that."""
 
     plan: Plan
+    seen: Mapping[str, Turn]
+    """By request: what was seen of turns, whatever becomes of the plan."""
     served: tuple[str, ...] = ()
+    """Requests that are reserved for, once the plan is done."""
 
 
 def plan(seen: ObservedQueue, now: float) -> Turns:
     """Plan for the pods of one pool."""
     draft = Draft()
     if not _gives(seen.pool):
-        return Turns(draft.done())
-    passed = _passed_over(seen, now)
+        return Turns(draft.done(), {})
+    turns, ended = _followed(seen, now)
+    passed = _passed_over(seen, turns, ended, now)
     if passed != (seen.pool.status.passed_over or ()):
         status = {"passedOver": [to_json(each) for each in passed] or None}
         draft.add(Merge(ref(GPUPOOL, seen.pool), seen.pool.metadata.resource_version, {"status": status}, "status"))
-    queue = _queue(seen, passed, draft, now)
+    queue = _queue(seen, turns, passed, draft, now)
     if not queue:
-        return Turns(draft.done())
+        return Turns(draft.done(), turns)
     if remains := _remains(seen, queue, now):
         draft.add(*remains)
-        return Turns(draft.done())
+        return Turns(draft.done(), turns)
     served = _reserve(seen, queue, draft, now)
-    return Turns(draft.done(), tuple(served))
+    return Turns(draft.done(), turns, tuple(served))
+
+
+def _followed(seen: ObservedQueue, now: float) -> tuple[dict[str, Turn], frozenset[str]]:
+    """The turns of pods that wait, and the requests of those that ran out since the last look."""
+    held: dict[str, list[tuple[GPUDevice, Reservation]]] = defaultdict(list)
+    for device in seen.members:
+        for reservation in device.status.reservations:
+            if live(reservation, now):
+                held[reservation.request_id].append((device, reservation))
+    counted = {each.request_id: each.turns for each in seen.pool.status.passed_over or ()}
+    turns, ended = dict[str, Turn](), set[str]()
+    for pod in seen.unbound:
+        if (wants := waiting(pod, seen.pool.name)) is None:
+            continue  # behind a gate nothing is a turn
+        request, entries = wants.request_id, held[wants.request_id]
+        before = seen.turns.get(request)
+        if sum(reservation.slots for _, reservation in entries) >= wants.units:
+            began = max(_began(reservation, now) for _, reservation in entries)
+            ran_out = before.ran_out if before is not None else counted.get(request, 0)
+            turns[request] = Turn(began, ran_out, frozenset(device.name for device, _ in entries))
+        elif before is not None and before.cards and _could_be_used(seen, before.cards):
+            ended.add(request)
+            turns[request] = Turn(before.began, before.ran_out + 1)
+        elif before is not None:
+            turns[request] = replace(before, cards=frozenset())
+    return turns, frozenset(ended)
+
+
+def _began(reservation: Reservation, now: float) -> float:
+    try:
+        return min(now, seconds(reservation.since))
+    except ValueError:
+        return now
+
+
+def _could_be_used(seen: ObservedQueue, cards: Collection[str]) -> bool:
+    """Whether none of these cards is out of service, or gone, at a turn's end: a fault of ours is not the pod's."""
+    found = [device for device in seen.members if device.name in cards]
+    return len(found) == len(cards) and all(
+        issuable(device, seen.pool.name) and gives(seen.nodes.get(device.status.node_name or "")) for device in found
+    )
+
+
+def _passed_over(
+    seen: ObservedQueue, turns: Mapping[str, Turn], ended: Collection[str], now: float
+) -> tuple[PassedOver, ...]:
+    """Whom others come before, with those whose turn has run out by now; the longest are kept where they are many."""
+    unbound = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.unbound}
+    found = {each.request_id: each for each in seen.pool.status.passed_over or () if each.request_id in unbound}
+    for request in ended:
+        if (ran_out := turns[request].ran_out) >= PASSED_AFTER:
+            passed = seen.reservation_ttl * 2 ** min(ran_out - PASSED_AFTER, DOUBLED_MAX)
+            found[request] = PassedOver(request_id=request, turns=ran_out, until=stamp_exact(now + passed))
+    return tuple(sorted(found.values(), key=lambda each: (each.until, each.request_id))[-names.LIST_MAX :])
 
 
 def _gives(pool: GPUPool) -> bool:
@@ -126,24 +197,9 @@ def _gives(pool: GPUPool) -> bool:
     return pool.metadata.deletion_timestamp is None and not closed
 
 
-def _passed_over(seen: ObservedQueue, now: float) -> tuple[PassedOver, ...]:
-    """Whom others come before, with those whose turn has run out by now; the longest are kept where they are many."""
-    unbound = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.unbound}
-    found = {each.request_id: each for each in seen.pool.status.passed_over or () if each.request_id in unbound}
-    for pod in seen.unbound:
-        request = pod.metadata.annotations.get(names.REQUEST_ID, "")
-        began, before = seen.turns.get(request), found.get(request)
-        if began is None or began + seen.reservation_ttl > now or waiting(pod, seen.pool.name) is None:
-            continue  # no turn, or it runs, or the pod waits for something else
-        if before is not None and until(before, now) > began:
-            continue  # is counted
-        turns = before.turns + 1 if before is not None else PASSED_AFTER
-        passed = seen.reservation_ttl * 2 ** min(turns - PASSED_AFTER, DOUBLED_MAX)
-        found[request] = PassedOver(request_id=request, turns=turns, until=stamp_exact(now + passed))
-    return tuple(sorted(found.values(), key=lambda each: (each.until, each.request_id))[-names.LIST_MAX :])
-
-
-def _queue(seen: ObservedQueue, passed: tuple[PassedOver, ...], draft: Draft, now: float) -> list[Waiting]:
+def _queue(
+    seen: ObservedQueue, turns: Mapping[str, Turn], passed: tuple[PassedOver, ...], draft: Draft, now: float
+) -> list[Waiting]:
     """The pods that wait without a reservation and are not passed over, in the order of their turns."""
     held: dict[str, list[Reservation]] = {}
     for reservation in chain.from_iterable(device.status.reservations for device in seen.members):
@@ -154,14 +210,15 @@ def _queue(seen: ObservedQueue, passed: tuple[PassedOver, ...], draft: Draft, no
         if (found := waiting(pod, seen.pool.name)) is None:
             continue
         since = waits_from(found, held.get(found.request_id, ()), now, seen.unseen_ttl)
-        if found.request_id in seen.turns:
-            since = max(since, seen.turns[found.request_id] + seen.reservation_ttl)
+        if (turn := turns.get(found.request_id)) is not None:
+            since = max(since, turn.began + seen.reservation_ttl)
         since = max(since, last.get(found.request_id, 0.0))
         if since <= now:
             queue.append(found)
         else:
             draft.look_again(since - now + GRACE)
-    return sorted(queue, key=lambda pod: (seen.turns.get(pod.request_id, last.get(pod.request_id, 0.0)), pod.age))
+    before = last | {request: turn.began for request, turn in turns.items()}
+    return sorted(queue, key=lambda pod: (before.get(pod.request_id, 0.0), pod.age))
 
 
 def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.api import names
 from controllers.runtime.errors import RuntimeFault
 from nodeagent.deviceplugin import cdi, give
 from nodeagent.deviceplugin.cdi import MAINS
@@ -288,7 +289,7 @@ def listed(*uuids: str, healthy: bool = True) -> Ground:
 def test_names_only_where_every_device_has_one() -> None:
     some = Seen(runtime_cdi=True, cdi=frozenset({"nvidia.com/gpu=a"}))
     assert give.given(["a"], listed("a", "b"), some, give.AUTO).cdi == ("nvidia.com/gpu=a",)
-    assert give.given(["a", "b"], listed("a", "b"), some, give.AUTO).environment == {give.VISIBLE: "a,b"}
+    assert give.given(["a", "b"], listed("a", "b"), some, give.AUTO).environment == {names.VISIBLE_DEVICES: "a,b"}
     assert give.given(["a"], listed("a"), Seen(), give.CDI).cdi == ("nvidia.com/gpu=a",)
     assert give.given(["a"], listed("a"), some, give.DEVICE_SPECS).cdi == ()
 
@@ -305,7 +306,7 @@ def test_instances_come_with_their_capabilities() -> None:
     assert found.nodes == (
         "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidiactl",
     )  # fmt: skip
-    assert found.environment == {give.VISIBLE: "MIG-a"}
+    assert found.environment == {names.VISIBLE_DEVICES: "MIG-a"}
 
 
 @pytest.mark.parametrize(
