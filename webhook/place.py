@@ -104,8 +104,8 @@ def shelf(node: Node | None, slots: NodeSlots, held: Mapping[str, Mapping[str, i
         if card.free > waiting:
             spots.append(Spot(card.device, card.free - waiting))
     total = sum(card.slots for card in slots.cards)
-    taken = sum(card.used + card.reserved for card in slots.cards) + slots.overflow + in_flight
-    free = max(0, sum(spot.free for spot in spots) - slots.overflow - slots.displaced)
+    taken = slots.taken + in_flight
+    free = slots.offered(max(0, sum(spot.free for spot in spots) - slots.overflow - slots.displaced), taken)
     seats = topology.seats(card.device for card in slots.cards)
     near = _near(spots, seats)
     return Shelf(node, slots, tuple(spots), free, taken, total, in_flight, seats, near)
@@ -199,6 +199,7 @@ def _without(entry: Shelf, cards: Collection[str]) -> Shelf:
     if len(left) == len(entry.spots):
         return entry
     free = max(0, sum(spot.free for spot in left) - entry.slots.overflow - entry.slots.displaced)
+    free = entry.slots.offered(free, entry.taken)
     return replace(entry, spots=left, free=free, near=_near(left, entry.seats))
 
 

@@ -57,6 +57,7 @@ def lacking(ask: Ask, pool: GPUPool, shelves: Collection[Shelf], node_name: str 
     reserved = sum(card.reserved for shelf in shelves for card in shelf.slots.cards) + sum(s.held for s in shelves)
     free = sum(shelf.free for shelf in shelves)
     unavailable = sum(card.unavailable for shelf in shelves for card in shelf.slots.cards)
+    unavailable += sum(shelf.slots.hidden for shelf in shelves)
     return Denied(
         names.INSUFFICIENT_CAPACITY,
         f"GPUPool {pool.name} cannot give {ask.units} now: {_why(ask, pool, shelves, node_name)}"

@@ -23,6 +23,7 @@ def capacity(nodes: Iterable[NodeSlots], allocation: AllocationSpec) -> Capacity
     for node in nodes:
         used += node.overflow
         available += node.free
+        unavailable += node.hidden
         for card in node.cards:
             total += card.slots
             used += card.used

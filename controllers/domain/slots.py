@@ -7,6 +7,8 @@ A slot is taken by an allocation (what kubelet reported), by a bound pod as far 
 not reported it yet (cards are reported one by one), or by a live reservation of a pod that is
 not bound. What is not reported takes the cards that the pod's annotation names, or else the
 first that are free: kubelet may decide differently, but the number is right.
+
+Of what is left no more is free than the Node's own `allocatable` has room for: schedulers go by that.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from controllers.api import names
 from controllers.api.conditions import CONFIGURED, FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
 from controllers.domain.allocation import slots_under
 from controllers.domain.lifecycle import live
-from controllers.domain.request import units_of
+from controllers.domain.request import units_of, whole
 from controllers.domain.taints import keeps_off
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class NodeSlots:
     cards: tuple[Card, ...]
     overflow: int = 0
     """Slots of bound pods beyond what the cards have: kubelet gave what we do not know of."""
+    allocatable: int | None = None
+    """Slots that the Node offers to schedulers, used or not; None where it tells nothing of the kind."""
 
     @property
     def displaced(self) -> int:
@@ -78,9 +82,30 @@ class NodeSlots:
         return sum(card.displaced for card in self.cards)
 
     @property
+    def taken(self) -> int:
+        """Slots that pods have or are promised."""
+        return sum(card.used + card.reserved for card in self.cards) + self.overflow
+
+    @property
     def free(self) -> int:
         """Slots that new pods can get on this node."""
+        return self.offered(self._idle, self.taken)
+
+    @property
+    def hidden(self) -> int:
+        """Slots that the cards have to give, and that the Node does not offer: no scheduler would find them."""
+        return self._idle - self.free
+
+    @property
+    def _idle(self) -> int:
         return max(0, sum(card.free for card in self.cards) - self.overflow - self.displaced)
+
+    def offered(self, free: int, taken: int) -> int:
+        """So many of the `free` slots as the Node offers beside those `taken`: what the scheduler will count.
+
+        Kubelet shows a plugin's cards with its next status update, up to ten seconds after it has acknowledged them.
+        """
+        return free if self.allocatable is None else max(0, min(free, self.allocatable - taken))
 
 
 def slots_of(device: GPUDevice, allocation: AllocationSpec) -> int:
@@ -198,7 +223,18 @@ def account(
             for card in cards
         ),
         overflow,
+        _allocatable(pool, node),
     )
+
+
+def _allocatable(pool: str, node: Node | None) -> int | None:
+    """What the Node shows of a pool's resource: 0 where it shows others alone; None where it shows nothing at all."""
+    if node is None or not node.status.allocatable:
+        return None
+    try:
+        return whole(node.status.allocatable.get(names.resource_name(pool), 0))
+    except ValueError:
+        return 0
 
 
 def _place(pod: Pod, units: int, cards: list[GPUDevice], sizes: dict[str, int], used: Counter[str]) -> int:

@@ -178,6 +178,7 @@ class Reconciler:
         if new is not None:
             self.cards.add(new.name)
         self._joins(old, new)
+        metrics.count_promises(old, new, self._world.pods)
 
     def _joins(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         """Note when a card came into its pool, until something has been said of its plugin."""
@@ -234,8 +235,9 @@ def _concerned(device: GPUDevice) -> set[str]:
 
 
 def _matters(node: Node) -> tuple[object, ...]:
-    """What pools and nodes' decisions read of a Node: not what kubelet reports of its resources."""
-    return node.metadata, node.spec, node.ready
+    """What pools and nodes' decisions read of a Node: of what kubelet reports of resources, the pools'."""
+    ours = {key: value for key, value in node.status.allocatable.items() if key.startswith(names.PREFIX)}
+    return node.metadata, node.spec, node.ready, ours
 
 
 def _decides(pool: GPUPool) -> tuple[object, ...]:

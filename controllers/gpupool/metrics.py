@@ -19,6 +19,7 @@ from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import gives, issuable, slots_of
+from controllers.gpupool import promises
 from controllers.runtime.plan import Note
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
+    from controllers.api.tenant import TenantPod
     from controllers.gpupool.observe import World
     from controllers.runtime.plan import Plan
+    from controllers.runtime.store import Store
 
 CAPACITY = {
     word: Gauge(f"gpupool_capacity_{word}", f"Slots of the pool: {word}.", ["pool"])
@@ -42,6 +45,12 @@ NODE_SLOTS = Gauge("gpupool_node_slots", "Slots of the pool's cards on the node.
 EXPIRED = Counter(
     "gpupool_reservations_expired_total", "Reservations that ran out before their pod was bound.", ["pool"]
 )
+PROMISES = Counter(
+    "gpupool_promises_total",
+    "Cards that kubelet gave to pods that were promised some, by what they were: the promised card, another one of the"
+    " promised node, or one of another node.",
+    ["pool", "got"],
+)
 _pools_on: dict[str, set[str]] = {}
 
 
@@ -49,6 +58,8 @@ def record(pool: GPUPool, cards: int) -> None:
     """Take over what the pool's status says, and how many cards it has."""
     ASSIGNMENTS.labels(pool.name).set(cards)
     EXPIRED.labels(pool.name)  # from 0 on: a series that begins with 1 has not risen, for Prometheus
+    for got in promises.GOT:
+        PROMISES.labels(pool.name, got)
     if pool.status.capacity is not None:
         for word, gauge in CAPACITY.items():
             gauge.labels(pool.name).set(getattr(pool.status.capacity, word))
@@ -59,6 +70,19 @@ def forget(pool: str) -> None:
     for gauge in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED):
         with contextlib.suppress(KeyError):
             gauge.remove(pool)
+    for got in promises.GOT:
+        with contextlib.suppress(KeyError):
+            PROMISES.remove(pool, got)
+
+
+def count_promises(old: GPUDevice | None, new: GPUDevice | None, pods: Store[TenantPod]) -> None:
+    """Count what became of promises to pods to which kubelet has just given a card."""
+    if old is None or new is None or new.status.pool_ref is None:
+        return  # what was given before we looked was counted then, or never
+    for taken in promises.given(old, new):
+        pod = pods.get(f"{taken.namespace}/{taken.pod}")
+        if pod is not None and pod.metadata.uid == taken.pod_uid and (got := promises.got(new, pod)) is not None:
+            PROMISES.labels(new.status.pool_ref.name, got).inc()
 
 
 def count_expired(device: GPUDevice, made: Plan) -> None:

@@ -128,6 +128,8 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
             return f"{card.device.status.inventory_id}: {why}"
         if card.device.status.published is None:
             return f"{card.device.status.inventory_id}: the node's device plugin does not offer it yet"
+    if node.hidden:
+        return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
     return None
 
 
@@ -136,6 +138,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
     coming = sum(card.slots for node in slots for card in node.cards if _is_coming(seen, standing, card.device, now))
+    coming += sum(node.hidden for node in slots)
     found = findings(seen, standing, total, offered=offered, coming=coming)
     return tuple(
         kinds.said(seen.pool.status.conditions, kind, finding, now=stamp(now), generation=seen.pool.metadata.generation)

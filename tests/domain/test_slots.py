@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,32 @@ def test_a_card_that_its_plugin_has_yet_to_withdraw_is_not_given_out() -> None:
     assert count([replace(withdrawn, status=replace(withdrawn.status, conditions=(differs,)))]).free == 1
 
 
+def showing(slots: int | str | None, name: str = "n") -> Node:
+    """A node whose kubelet has told the scheduler of so many slots; None: of other resources alone."""
+    ours = {} if slots is None else {"gpu.deckhouse.io/a": str(slots)}
+    status = NODE.status
+    return replace(
+        objects.node(name), status=replace(status, allocatable={"cpu": "64", "gpu.deckhouse.io/b": "8", **ours})
+    )
+
+
+@pytest.mark.parametrize(
+    ("shows", "free", "hidden"),
+    [(4, 2, 0), (9, 2, 0), (3, 1, 1), (2, 0, 2), (0, 0, 2), (None, 0, 2), ("1k", 2, 0), ("many", 0, 2)],
+)
+def test_no_more_is_free_than_the_scheduler_would_find(shows: int | str | None, free: int, hidden: int) -> None:
+    cards = [card(0, allocated="u"), card(1, reserved="r"), card(2), card(3)]
+    slots = count(cards, [pod("u", "q")], node=showing(shows))
+
+    assert (slots.free, slots.hidden) == (free, hidden)
+    told = capacity([slots], AllocationSpec())
+    assert (told.total, told.used, told.reserved, told.unavailable, told.available) == (4, 1, 1, hidden, free)
+
+
+def test_a_node_that_shows_nothing_at_all_says_nothing_of_the_pool() -> None:
+    assert count([card(0)], node=objects.node("n")).free == 1
+
+
 def test_more_bound_pods_than_slots_are_told_as_overflow() -> None:
     made = count([card(0), card(1)], [pod("u", "r", 2), pod("v", "s", 1)])
     total = capacity([made], AllocationSpec())
@@ -100,17 +127,23 @@ def test_more_bound_pods_than_slots_are_told_as_overflow() -> None:
     st.lists(
         st.tuples(st.sampled_from(["u", "v", "w"]), st.sampled_from(["r", "s", "t"]), st.integers(1, 3)), max_size=4
     ),
+    st.none() | st.integers(0, 8),
 )
-def test_the_parts_always_add_up(cards: list[Any], pods: list[Any]) -> None:
+def test_the_parts_always_add_up(cards: list[Any], pods: list[Any], shows: int | None) -> None:
     made = count(
         [card(n, published=p, allocated=a, reserved=r, claimed=c) for n, (p, a, r, c) in enumerate(cards)],
         [pod(u, r, n) for u, r, n in pods],
+        node=NODE if shows is None else showing(shows),
     )
     total = capacity([made], AllocationSpec())
     parts = total.used + total.reserved + total.unavailable
 
     assert parts + total.available == total.total or (total.available == 0 and parts > total.total)
     assert 0 <= made.free <= max(0, total.total - total.used - total.reserved)
+    assert made.hidden >= 0
+    if shows is not None:
+        # What the scheduler counts: the requests of pods that are bound there, or will be.
+        assert made.free <= max(0, shows - total.used - total.reserved)
 
 
 def test_what_one_node_says_of_its_cards_takes_nothing_from_others() -> None:

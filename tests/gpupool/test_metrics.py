@@ -5,10 +5,16 @@ from __future__ import annotations
 from prometheus_client import REGISTRY
 
 from controllers.api import resources
+from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
+from controllers.api.record import adapter
+from controllers.api.tenant import TenantPod
 from controllers.gpupool import metrics
+from controllers.runtime.store import Store
 from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.kit import objects
+from tests.kit.pods import pod_body
 
 CARD = "n1-0000-00-00-0"
 
@@ -59,3 +65,37 @@ def test_a_pool_tells_its_cards_until_it_is_gone() -> None:
     )
     metrics.forget("metric-c")
     assert (told("gpupool_assignments"), told("gpupool_capacity_total")) == (None, None)
+
+
+def promises(pool: str) -> dict[str, float | None]:
+    return {
+        got: REGISTRY.get_sample_value("gpupool_promises_total", {"pool": pool, "got": got})
+        for got in ("card", "node", "elsewhere")
+    }
+
+
+def test_what_became_of_promises_is_counted_once_for_each_card_and_pod() -> None:
+    listed = []
+    for name, devices in (("kept", "n-a"), ("near", "n-b,n-c"), ("far", "m-1-a"), ("none", "")):
+        body = pod_body(name, 1, request=name, devices=devices, meta={"uid": f"u-{name}"}, nodeName="n")
+        listed.append(adapter(TenantPod).validate_python(body))
+    pods: Store[TenantPod] = Store("Pod")
+    pods.replace(listed, 1)
+    metrics.record(objects.pool("kept-pool"), 1)
+    assert promises("kept-pool") == {"card": 0, "node": 0, "elsewhere": 0}
+
+    def held(*names: str, uid: str = "u-{}") -> GPUDevice:
+        taken = tuple(objects.allocation(name, uid.format(name), namespace="team") for name in names)
+        return objects.card("n", pool="kept-pool", inventory_id="n-a", allocations=taken)
+
+    now = held("kept", "near", "far", "none")
+    metrics.count_promises(None, now, pods)
+    assert promises("kept-pool") == {"card": 0, "node": 0, "elsewhere": 0}, "what was so before we looked is not news"
+    metrics.count_promises(held(), now, pods)
+    metrics.count_promises(now, now, pods)
+    assert promises("kept-pool") == {"card": 1, "node": 1, "elsewhere": 1}
+    metrics.count_promises(held(), held("kept", uid="another"), pods)
+    assert promises("kept-pool")["card"] == 1, "a pod of that name that is another one"
+
+    metrics.forget("kept-pool")
+    assert promises("kept-pool") == {"card": None, "node": None, "elsewhere": None}

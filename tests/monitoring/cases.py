@@ -48,17 +48,25 @@ def cards(total: int, unassigned: int, *, ready: int = 1, waits: int = 1) -> dic
 
 
 def capacity(
-    *, available: int, reserved: int = 0, total: int = 20, allocatable: int | None = 20, issuable: int | None = None
+    *,
+    available: int,
+    reserved: int = 0,
+    unavailable: int = 0,
+    total: int = 20,
+    allocatable: int | None = 20,
+    issuable: int | None = None,
 ) -> dict[str, str]:
     """A pool on two nodes, and what kubelets offer of it; another resource is there in any case.
 
-    What is neither available nor reserved is in use. `issuable`: slots of cards that pods can be given, all by default.
+    What is neither available, reserved nor unavailable is in use. `issuable`: slots of cards that pods can be given,
+    all by default.
     """
     found = {
         'gpupool_capacity_total{pool="p-q",pod="a"}': held(total),
         'gpupool_capacity_available{pool="p-q",pod="a"}': held(available),
         'gpupool_capacity_reserved{pool="p-q",pod="a"}': held(reserved),
-        'gpupool_capacity_used{pool="p-q",pod="a"}': held(total - available - reserved),
+        'gpupool_capacity_unavailable{pool="p-q",pod="a"}': held(unavailable),
+        'gpupool_capacity_used{pool="p-q",pod="a"}': held(total - available - reserved - unavailable),
         'gpupool_info{pool="p-q",resource="gpu_deckhouse_io_p_q",mode="Exclusive",unit="card",pod="a"}': held(1),
         'kube_node_status_allocatable{node="n1",resource="cpu",unit="core"}': held(64),
     }
@@ -183,6 +191,13 @@ CASES = [
         capacity(available=0, reserved=1, allocatable=18),
         {"pool": "p-q"},
         capacity(available=0, allocatable=18),
+    ),
+    # Slots that kubelets do not show are given to nobody: they are unavailable, and that is not meant.
+    Case(
+        "GPUPoolNotOffered",
+        capacity(available=0, unavailable=10, allocatable=10),
+        {"pool": "p-q"},
+        capacity(available=0, unavailable=10, issuable=10),
     ),
     # A node that offers more, as a cordoned one does, makes up for none that offers less.
     Case(

@@ -97,7 +97,12 @@ async def test_a_deployment_gets_as_many_cards_as_there_are_and_is_told_about_th
 
     await people.running(team, 2)
     await people.settled(pool, (2, 2, 0, 0))
-    assert len({a.pod for card in people.cards(pool) for a in card.status.allocations}) == 2
+
+    def holders() -> set[str]:
+        return {taken.pod for card in people.cards(pool) for taken in card.status.allocations}
+
+    # A pod counts as soon as it is bound; which card it has is told when kubelet has reported it.
+    await people.view.until(lambda: len(holders()) == 2, PATIENCE, lambda: f"cards are held by {holders()}")
 
     async def told() -> bytes:
         answer = await people.client.request("GET", f"/api/v1/namespaces/{team}/events")

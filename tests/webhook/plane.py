@@ -223,6 +223,11 @@ class Api:
         await self.status(NODE, name, {"capacity": room, "allocatable": room})
         return list(await asyncio.gather(*(self.card(name, pool, number) for number in range(cards))))
 
+    async def shows(self, node: str, pool: str, slots: int) -> None:
+        """Kubelet shows the scheduler so many slots of the pool."""
+        room = {names.resource_name(pool): str(slots)}
+        await self.status(NODE, node, {"capacity": room, "allocatable": room})
+
     async def card(self, node: str, pool: str, number: int) -> str:
         made = card(node, number + 16, pool=pool, hardware=None)
         await self.create(GPUDEVICE.path(), manifest(made))

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.resources import GPUPOOL, NODE, POD
+from controllers.runtime.errors import ApiError
 from tests.kit.waiting import until
 from tests.webhook.plane import Api, Plane, Replica, pod, refusal
 from webhook.affinity import PREFERRED, REQUIRED
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.cluster
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 TOLERATION = {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
 DRY = {"dryRun": "All"}
+ANYWHERE: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 
 
 def exists(key: str) -> dict[str, Any]:
@@ -225,3 +227,33 @@ async def test_the_scheduler_follows(api: Api, team: tuple[str, str]) -> None:
         return (await api.get(POD.path(namespace, "runs")))["spec"].get("nodeName", "")
 
     assert await until(bound, "the pod to be bound") == node
+
+
+async def test_what_the_node_does_not_show_yet_is_promised_to_nobody(
+    plane: Plane, api: Api, pair: list[Replica]
+) -> None:
+    """Between a plugin's offer and kubelet's status update the scheduler knows of no such slot (D16)."""
+    namespace, pool = await api.namespace(plane.unique("team")), await api.pool(plane.unique("pool"))
+    shown, hidden = f"{pool}-shown", f"{pool}-hidden"
+    for node in (shown, hidden):
+        await api.node(node, pool, 2)
+        await until(lambda node=node: api.ready_node(node), "the node to be ready")
+
+    async def says(unavailable: int) -> bool:
+        try:
+            await api.make_pod(namespace, asking(pool, 3), DRY)
+        except ApiError as error:
+            return f"unavailable {unavailable}, " in error.message
+        return False
+
+    await api.shows(hidden, pool, 0)
+    await until(lambda: says(2), "the webhooks to know the nodes")
+    first = await api.make_pod(namespace, asking(pool, 2, "first", **ANYWHERE))
+    assert first["metadata"]["annotations"][names.DEVICES].startswith(f"{shown}-")
+    with pytest.raises(ApiError, match=names.INSUFFICIENT_CAPACITY):
+        await api.make_pod(namespace, asking(pool, 1, "early", **ANYWHERE))
+
+    await api.shows(hidden, pool, 2)
+    await until(lambda: says(0), "the webhooks to know what the node shows")
+    second = await api.make_pod(namespace, asking(pool, 2, "second", **ANYWHERE))
+    assert second["metadata"]["annotations"][names.DEVICES].startswith(f"{hidden}-")

@@ -274,7 +274,9 @@ async def test_a_replica_set_is_told_and_tries_again(
 
         await until(eight, "eight pods")
         assert len(set(await devices())) == 8
-        await api.card(cards[0].rsplit("-0000-", 1)[0], pool, 40)
+        node = cards[0].rsplit("-0000-", 1)[0]
+        await api.card(node, pool, 40)
+        await api.shows(node, pool, sum(card.startswith(f"{node}-") for card in cards) + 1)
 
         async def nine() -> bool:
             return len(await devices()) == 9

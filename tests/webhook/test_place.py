@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controllers.api import names
 from controllers.domain.fits import Wants
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
@@ -76,6 +78,21 @@ def test_slots_in_flight_are_not_free() -> None:
     shown = world.device("n", 1, slots=2, reservations=[reservation("r1")])
     both = world.shelf_of(world.node("n"), [shown], **{shown.name: {"r1": 1}})
     assert (both.free, both.held) == (1, 0)
+
+
+def test_what_the_node_does_not_show_yet_is_promised_to_nobody() -> None:
+    cards = [world.device("n", number, slots=2) for number in range(2)]
+
+    def shown(slots: int, **held: dict[str, int]) -> Shelf:
+        node = world.node("n")
+        status = replace(node.status, allocatable={names.resource_name(world.POOL): str(slots)})
+        return world.shelf_of(replace(node, status=status), cards, **held)
+
+    assert [shown(slots).free for slots in (0, 1, 4, 8)] == [0, 1, 4, 4]
+    assert choose([shown(1)], 2, SPREAD) is None
+    in_flight = {cards[0].name: {"r1": 1}}
+    assert [shown(slots, **in_flight).free for slots in (1, 3)] == [0, 2]
+    assert [entry.free for entry in place.without([shown(3)], [cards[0].name])] == [2]
 
 
 def test_a_reservation_whose_card_another_pod_got_keeps_a_slot_of_the_node() -> None:

@@ -81,6 +81,7 @@ async def race(plane: Plane, api: Api, client: Client, slots: int, *, careless: 
     await api.pool(pool, allocation=mode)
     (card,) = await api.node(node, pool, 1)
     await api.status(GPUDEVICE, card, {"published": {"pool": pool, "configVersion": "1", "slots": slots}})
+    await api.shows(node, pool, slots)
     await until(lambda: api.ready_node(node), "the node to be ready")
     pair = [await webhook(client, node, pool, careless=careless) for _ in range(2)]
     body = orjson.dumps(world.review_of(world.pod(pool=pool, tolerations=[{"operator": "Exists"}])))

@@ -45,6 +45,11 @@ def pool() -> Json:
             {"{{pool}}": f"sum by (pool) (increase(gpupool_reservations_expired_total{here}{RATE}))"},
         ),
         lines(
+            "Promises by what the pod got",
+            {"{{pool}} {{got}}": f"sum by (pool, got) (increase(gpupool_promises_total{here}{RATE}))"},
+            about="The promised card, another one of the promised node, or one elsewhere; counted when kubelet tells.",
+        ),
+        lines(
             "Reservations written",
             {"{{pool}}": rate("gpu_webhook_reservations_total", "pool", chosen=here)},
             unit="reqps",
