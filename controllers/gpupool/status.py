@@ -120,16 +120,23 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
             f"node {node.node} has taint {taint.key}={taint.value}:{taint.effect}, which pods of the pool do not"
             " tolerate: none comes there until it is gone, or is in spec.scheduling.tolerations"
         )
-    for card in node.cards:
-        if not is_wanted(seen, card.device):
-            rest = f", and node {node.node} is not Ready" if away(seen.facts(node.node), node.node) else ""
-            return f"{card.device.status.inventory_id} is leaving the pool{rest}"
-        if why := unfit(card.device, seen.facts(node.node)):
-            return f"{card.device.status.inventory_id}: {why}"
-        if card.device.status.published is None:
-            return f"{card.device.status.inventory_id}: the node's device plugin does not offer it yet"
+    of_cards = (_of_card(seen, card.device, node.node) for card in node.cards)
+    if (why := next(filter(None, of_cards), None)) is not None:
+        return why
     if node.hidden:
         return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
+    return None
+
+
+def _of_card(seen: ObservedPool, device: GPUDevice, node: str) -> str | None:
+    """What keeps a card from being offered."""
+    if not is_wanted(seen, device):
+        rest = f", and node {node} is not Ready" if away(seen.facts(node), node) else ""
+        return f"{device.status.inventory_id} is leaving the pool{rest}"
+    if why := unfit(device, seen.facts(node)):
+        return f"{device.status.inventory_id}: {why}"
+    if device.status.published is None:
+        return f"{device.status.inventory_id}: the node's device plugin does not offer it yet"
     return None
 
 
