@@ -246,8 +246,10 @@ class Api:
         ]
 
     async def ready_node(self, name: str) -> bool:
-        conditions = (await self.get(NODE.path(name=name)))["status"].get("conditions", ())
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        """Whether pods come to it: a new node carries Kubernetes' own taint for a moment after it is Ready."""
+        node = await self.get(NODE.path(name=name))
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
+        return ready and not node["spec"].get("taints")
 
     async def make_pod(
         self, namespace: str, body: dict[str, Any], query: dict[str, str] | None = None
