@@ -112,7 +112,12 @@ async def test_a_node_that_is_not_ready_keeps_its_cards(plane: Plane, tmp_path: 
         await plane.node("down", ready=False)
         await plane.report("down", [reported(1)])  # the last word of an agent that nobody can reach now
         await says(plane, resources.GPUDEVICE, "down-0000-17-00-0", "AwaitingReport")
-        assert await process.writes() == before + 2  # the card and the summary, once
+
+        async def both() -> bool:
+            return await process.writes() >= before + 2
+
+        await plane.until(both, "the card and the summary to be written")
+        assert await process.writes() == before + 2, "each once"
         await plane.node("down")
         await addresses(plane, "down", "0000:18:00.0")
 
