@@ -25,7 +25,7 @@ from nodeagent.host.places import seconds
 from nodeagent.host.program import STALL_INTERVAL
 from nodeagent.toolkit import leaving
 from nodeagent.toolkit.host import SOCKET, Host
-from nodeagent.toolkit.keeper import READY, Keeper, State
+from nodeagent.toolkit.keeper import DONE, READY, Keeper, State
 from nodeagent.toolkit.restart import Patience
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ async def live(args: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end)
     health.stall_interval = STALL_INTERVAL
-    health.check("the container runtime knows NVIDIA's handlers", lambda: keeping.state.phase == READY)
+    health.check("the container runtime knows NVIDIA's handlers", lambda: keeping.state.phase in DONE)
     health.check("not stopping", lambda: not stop.is_set())
     await health.start()
     log.info("started", health=f"{args.health_host}:{health.port}", pid=os.getpid())

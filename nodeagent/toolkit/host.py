@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import inside, marks, sources
 from nodeagent.toolkit.cri import Runtime
-from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, Node, Refused
+from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,10 +85,10 @@ class Host:
         except OSError as error:
             raise Refused(f"process {pid}, which serves {self.socket}, cannot be looked at: {error.strerror}") from None
         if not PurePosixPath(program).name.startswith("containerd"):
-            raise Refused(f"{program} serves {self.socket}, and not containerd; configure it by hand")
+            raise ByHand(f"{program} serves {self.socket}, and not containerd; configure it by hand")
         main = _configuration(words)
         if main.startswith(MADE):
-            raise Refused(f"{main} is made anew by the program that starts containerd; configure that one by hand")
+            raise ByHand(f"{main} is made anew by the program that starts containerd; configure that one by hand")
         found = _UNIT.findall(groups)
         systemd = hostfiles.inside(self.root, "/run/systemd/system") is not None
         return Server(pid, program, main, found[-1] if found and systemd else "")
@@ -97,7 +97,7 @@ class Host:
         """Everything that a plan depends on; raises Refused, Silent, OSError."""
         server, release = self.server(), self.runtime.release()
         if release is None:
-            raise Refused(f"{server.program} does not say over CRI that it is containerd; configure it by hand")
+            raise ByHand(f"{server.program} does not say over CRI that it is containerd; configure it by hand")
         node = Node(
             release=release,
             files=self._files(server.main),
@@ -178,7 +178,7 @@ class Host:
             except OSError as error:
                 there = [f"{path} ({whose})" for path, whose in OTHERS.items() if self.at(path).exists()]
                 if there:
-                    raise Refused(f"the node's runtime is none that is configured here: {', '.join(there)}") from None
+                    raise ByHand(f"the node's runtime is none that is configured here: {', '.join(there)}") from None
                 raise Refused(f"nobody serves {self.socket}: {error.strerror}") from None
             pid = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         if not pid:

@@ -18,7 +18,7 @@ from nodeagent.toolkit import cri, effective, metrics, plan
 from nodeagent.toolkit.cri import Silent
 from nodeagent.toolkit.disk import WayBack, digest
 from nodeagent.toolkit.restart import Patience, restart, wait_until_quiet
-from nodeagent.toolkit.sources import FORMER, Refused
+from nodeagent.toolkit.sources import FORMER, ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 READY, TOOLKIT, WAITING = "Ready", "AwaitingToolkit", "AwaitingNodeConfiguration"
-REFUSED, REVERTED, SILENT = "Refused", "Reverted", "Silent"
-PHASES: Final = (READY, TOOLKIT, WAITING, REFUSED, REVERTED, SILENT)
+BY_HAND, REFUSED, REVERTED, SILENT = "ByHand", "Refused", "Reverted", "Silent"
+PHASES: Final = (READY, TOOLKIT, WAITING, BY_HAND, REFUSED, REVERTED, SILENT)
+DONE: Final = (READY, BY_HAND)
+"""In which nothing more is to be done here: whether containers get cards the validator says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Keeper:
     def _told(self, work: Any) -> State:
         try:
             state: State = work()
+        except ByHand as error:
+            return State(BY_HAND, str(error))
         except Refused as error:
             return State(REFUSED, str(error))
         except Silent as error:
@@ -184,9 +188,9 @@ class Keeper:
             why = "containerd runs without the handlers though its configuration has them"
         else:
             why = f"containerd did not serve within {self.patience.serving:g} s of its restart"
-        return self._reverted(done, why)
+        return self._reverted(done, why, server.unit)
 
-    def _reverted(self, done: Plan, why: str) -> State:
+    def _reverted(self, done: Plan, why: str, unit: str) -> State:
         self._back.refuse(digest(done), why)
         if not self._back.go():
             return State(REVERTED, f"{why}; nothing was changed in this run, so nothing is put back")
@@ -195,6 +199,6 @@ class Keeper:
         try:
             server: Server | None = self.host.server()
         except Refused:
-            server = None  # it ends again and again; whatever starts it now does so with the former files
-        served = restart(self.host, server, self.patience)
+            server = None  # it ended, or does so again and again
+        served = restart(self.host, server, self.patience, unit)
         return State(REVERTED, why if served else f"{why}, nor with the former configuration: look at it on the node")

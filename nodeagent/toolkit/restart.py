@@ -57,8 +57,13 @@ def wait_until_quiet(host: Host, patience: Patience, stopping: Event) -> None:
     log.warning("containers have been in the making all the time; containerd is restarted all the same")
 
 
-def restart(host: Host, server: Server | None, patience: Patience) -> bool:
-    """Start it anew; whether another process then serves. `server`: the one that serves now, if any."""
+def restart(host: Host, server: Server | None, patience: Patience, unit: str = "") -> bool:
+    """Start it anew; whether another process then serves.
+
+    `server`: the one that serves now, if any. `unit`: systemd's, of the one that served before.
+    """
+    if server is None and unit:
+        _by_systemd(host, unit, patience)  # one that failed too often is not started by itself any more
     if server is not None:
         if server.unit:
             _by_systemd(host, server.unit, patience)
@@ -84,4 +89,5 @@ def wait_until_serving(host: Host, but: int, patience: Patience) -> bool:
 def _by_systemd(host: Host, unit: str, patience: Patience) -> None:
     found = next((path for path in SYSTEMCTL if hostfiles.inside(host.root, path) is not None), None)
     if found is not None:
+        inside.run(host.root, [found, "reset-failed", unit], patience.serving)
         inside.run(host.root, [found, "restart", unit], patience.serving)

@@ -47,6 +47,10 @@ class Refused(Exception):
     """What is found is not what can be worked with; says what, and what a person may do."""
 
 
+class ByHand(Refused):
+    """The node's runtime is of a kind that is configured by people alone."""
+
+
 def in_force(node: Node, kept: Mapping[str, bytes]) -> str:
     """The file whose CRI settings containerd uses: the last that has any, where imports replace them as a whole."""
     found = node.main

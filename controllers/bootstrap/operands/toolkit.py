@@ -62,6 +62,8 @@ def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
     # The settings are of the first container.
     return {
         "hostPID": True,
+        # A restart of containerd, and the way back from one that failed, are seen to their end.
+        "terminationGracePeriodSeconds": 420,
         # The projected token names the pod's node. It is not mounted by itself, but where `_runtime` says so.
         "serviceAccountName": names.MANAGER_TOOLKIT,
         "containers": [_installer(image), _keeper(image), _runtime(agent)],

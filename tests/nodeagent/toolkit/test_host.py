@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit.host import Host
-from nodeagent.toolkit.keeper import REFUSED, Keeper
+from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
 from nodeagent.toolkit.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.sources import Refused
+from nodeagent.toolkit.sources import ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,8 +98,13 @@ def test_a_runtime_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "run/crio").mkdir(parents=True)
     (tmp_path / "run/crio/crio.sock").touch()
 
-    with pytest.raises(Refused, match=r"crio\.sock \(CRI-O\)"):
+    with pytest.raises(ByHand, match=r"crio\.sock \(CRI-O\)"):
         Host(tmp_path).server()
+    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
+    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+    state = Keeper(Host(tmp_path)).look()
+    assert state.phase == BY_HAND
+    assert state.phase in DONE, "or the node would wait for ever for what nobody does"
 
 
 def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> None:
