@@ -7,11 +7,13 @@ by nature: `mask` learns it. Pure.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.bootstrap.operands import monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +31,8 @@ _DROPPED = {*_VERSIONS, "temperatureC"}  # what a sensor said when a status was 
 _OURS = ("gpu.deckhouse.io/", "nvidia.com/", "feature.node.kubernetes.io/")
 _NOT_SHOWN = ("ModuleConfig", "Event")
 """People's own; and what only grows."""
+EXPORTER = "gpu-dcgm-exporter"
+GENERATION = "deprecated.daemonset.template.generation"
 ABSENT = "<absent>"
 GONE = "<gone>"
 
@@ -132,10 +136,20 @@ def _shown(kind: str, obj: Mapping[str, Any], bearers: Mapping[str, str]) -> Map
         return {"metadata": meta, "keys": sorted(obj.get("data", {}))}  # what is in it: `trust`
     if kind.endswith("WebhookConfiguration"):
         return {"metadata": {}, "webhooks": [_without_bundle(webhook) for webhook in obj.get("webhooks", ())]}
-    parts = (
-        ("spec", "data") if kind == "DaemonSet" else ("spec", "status", "data")
-    )  # Kubernetes counts a DaemonSet's pods
-    return {"metadata": meta, **{key: value for key, value in obj.items() if key in parts}}
+    parts = ("spec", "data") if kind == "DaemonSet" else ("spec", "status", "data")
+    found = {"metadata": meta, **{key: value for key, value in obj.items() if key in parts}}
+    return _daemonset(found, obj["metadata"]["name"]) if kind == "DaemonSet" else found
+
+
+def _daemonset(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Without what Kubernetes counts; of the exporter's without its pools: which of them it was told of is luck."""
+    shown = copy.deepcopy(dict(found))
+    shown["metadata"].get("annotations", {}).pop(GENERATION, None)
+    if name == EXPORTER:
+        shown["metadata"].get("annotations", {}).pop(names.SPEC_HASH, None)
+        for container in shown["spec"]["template"]["spec"]["containers"]:
+            container["env"] = [each for each in container.get("env", ()) if each["name"] != monitoring.RESOURCES]
+    return shown
 
 
 def _owners(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -8,9 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, resources
+from controllers.bootstrap.operands import monitoring
 from controllers.runtime.errors import NotFound, RuntimeFault
 from sim.nodes.names import FAULT
 from sim.view import LateError
+from tests.faults.picture import EXPORTER
 from tests.faults.processes import FULL, MANAGER, PACE, START_SECONDS
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 NODES: Final = ("base-1", "base-2")
 TEAM: Final = "team"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
 WIPE_SECONDS: Final = 45.0 * PACE
 REST: Final = 0.7
 MARKS: Final = frozenset({names.ASSIGNMENT, names.RETURN, names.LABEL_IGNORE})
@@ -65,12 +68,25 @@ async def _remove(ground: Ground) -> None:
         elif kind == "Node" and FAULT in obj["metadata"].get("annotations", {}):
             await _unmark(ground, resources.NODE, name, FAULT)
     await ground.until(lambda: not list(ground.view.pools), WIPE_SECONDS, lambda: "; ".join(left(ground)))
+    await _unname(ground)
     await _new_nodes(ground)
     for name in _stray(ground):  # Kubernetes' own collector comes after up to a minute
         await ground.delete(resources.POD, name.partition("/")[2], names.NAMESPACE)
     for device in list(ground.view.devices):
         if marks := device.metadata.annotations.keys() & MARKS:
             await _unmark(ground, resources.GPUDEVICE, device.name, *marks)
+
+
+async def _unname(ground: Ground) -> None:
+    """The exporter is told of pools until it is told of another: take out what the last run's were, as a person can."""
+    key = ("DaemonSet", f"{names.NAMESPACE}/{EXPORTER}")
+    containers = ground.recorder.now.get(key, {}).get("spec", {}).get("template", {}).get("spec", {}).get("containers")
+    for container in containers or ():
+        if any(each["name"] == monitoring.RESOURCES for each in container.get("env", ())):
+            gone = {"name": monitoring.RESOURCES, "$patch": "delete"}
+            body = {"spec": {"template": {"spec": {"containers": [{"name": container["name"], "env": [gone]}]}}}}
+            path = resources.DAEMONSET.path(names.NAMESPACE, EXPORTER)
+            await ground.client.request("PATCH", path, body=body, content_type=STRATEGIC)
 
 
 def _stray(ground: Ground) -> list[str]:
