@@ -19,6 +19,7 @@ import orjson
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUPOOL, NAMESPACE, NODE, POD
+from controllers.domain.taints import KUBERNETES
 from controllers.runtime.client import Client
 from controllers.runtime.errors import ApiError, NotFound
 from sim.controlplane.ports import free_ports
@@ -249,7 +250,8 @@ class Api:
         """Whether pods come to it: a new node carries Kubernetes' own taint for a moment after it is Ready."""
         node = await self.get(NODE.path(name=name))
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
-        return ready and not node["spec"].get("taints")
+        kept_away = any(taint["key"].startswith(KUBERNETES) for taint in node["spec"].get("taints") or ())
+        return ready and not kept_away
 
     async def make_pod(
         self, namespace: str, body: dict[str, Any], query: dict[str, str] | None = None
