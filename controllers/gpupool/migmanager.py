@@ -52,7 +52,7 @@ def _pod(pool: str, image: str) -> dict[str, Any]:
                 "args": ["mig-manager", "--pool", pool, *LISTENS],
                 "env": [
                     {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                    {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+                    {"name": names.VISIBLE_DEVICES, "value": "all"},
                     {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"},
                     {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
                 ],

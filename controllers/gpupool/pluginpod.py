@@ -62,7 +62,7 @@ def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> di
 def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
     env = {"HOST_DEV": f"{HOST}/dev", "HOST_ROOT": f"{HOST}/root", "DEVICE_STRATEGY": STRATEGIES[strategy]}
     if divided:
-        env |= {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
+        env |= {names.VISIBLE_DEVICES: "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
     return {
         "name": "device-plugin",
         "image": image,

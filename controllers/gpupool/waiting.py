@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -36,7 +35,7 @@ from controllers.gpupool.observe import BY_POOL, UNBOUND
 from controllers.runtime.plan import Draft, Merge, Plan, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
 
     from controllers.api.gpudevice import DeviceState, GPUDevice
     from controllers.api.gpupool import GPUPool, Toleration
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.domain.slots import Card, NodeSlots
     from controllers.gpupool.observe import World
+
+    Held = dict[str, list[tuple[GPUDevice, Reservation]]]
+    """What is reserved on which card, by request."""
 
 GRACE = 0.05
 """Seconds added to a deadline, so that it has passed when the key comes back."""
@@ -120,12 +122,14 @@ def plan(seen: ObservedQueue, now: float) -> Turns:
     draft = Draft()
     if not _gives(seen.pool):
         return Turns(draft.done(), {})
-    turns, ended = _followed(seen, now)
+    held = _held(seen)
+    unbound = [found for pod in seen.unbound if (found := waiting(pod, seen.pool.name)) is not None]
+    turns, ended = _followed(seen, unbound, held, now)
     passed = _passed_over(seen, turns, ended, now)
     if passed != (seen.pool.status.passed_over or ()):
         status = {"passedOver": [to_json(each) for each in passed] or None}
         draft.add(Merge(ref(GPUPOOL, seen.pool), seen.pool.metadata.resource_version, {"status": status}, "status"))
-    queue = _queue(seen, turns, passed, draft, now)
+    queue = _queue(seen, unbound, held, turns, passed, draft=draft, now=now)
     if not queue:
         return Turns(draft.done(), turns)
     if remains := _remains(seen, queue, now):
@@ -135,20 +139,26 @@ def plan(seen: ObservedQueue, now: float) -> Turns:
     return Turns(draft.done(), turns, tuple(served))
 
 
-def _followed(seen: ObservedQueue, now: float) -> tuple[dict[str, Turn], frozenset[str]]:
-    """The turns of pods that wait, and the requests of those that ran out since the last look."""
-    held: dict[str, list[tuple[GPUDevice, Reservation]]] = defaultdict(list)
+def _held(seen: ObservedQueue) -> Held:
+    found: Held = defaultdict(list)
     for device in seen.members:
         for reservation in device.status.reservations:
-            if live(reservation, now):
-                held[reservation.request_id].append((device, reservation))
+            found[reservation.request_id].append((device, reservation))
+    return found
+
+
+def _followed(
+    seen: ObservedQueue, unbound: Iterable[Waiting], held: Held, now: float
+) -> tuple[dict[str, Turn], frozenset[str]]:
+    """The turns of pods that wait, and the requests of those that ran out since the last look.
+
+    Behind a gate nothing is a turn: such pods are not among `unbound`.
+    """
     counted = {each.request_id: each.turns for each in seen.pool.status.passed_over or ()}
     turns, ended = dict[str, Turn](), set[str]()
-    for pod in seen.unbound:
-        if (wants := waiting(pod, seen.pool.name)) is None:
-            continue  # behind a gate nothing is a turn
-        request, entries = wants.request_id, held[wants.request_id]
-        before = seen.turns.get(request)
+    for wants in unbound:
+        request, before = wants.request_id, seen.turns.get(wants.request_id)
+        entries = [entry for entry in held.get(request, ()) if live(entry[1], now)]
         if sum(reservation.slots for _, reservation in entries) >= wants.units:
             began = max(_began(reservation, now) for _, reservation in entries)
             ran_out = before.ran_out if before is not None else counted.get(request, 0)
@@ -198,18 +208,21 @@ def _gives(pool: GPUPool) -> bool:
 
 
 def _queue(
-    seen: ObservedQueue, turns: Mapping[str, Turn], passed: tuple[PassedOver, ...], draft: Draft, now: float
+    seen: ObservedQueue,
+    unbound: Iterable[Waiting],
+    held: Held,
+    turns: Mapping[str, Turn],
+    passed: tuple[PassedOver, ...],
+    *,
+    draft: Draft,
+    now: float,
 ) -> list[Waiting]:
     """The pods that wait without a reservation and are not passed over, in the order of their turns."""
-    held: dict[str, list[Reservation]] = {}
-    for reservation in chain.from_iterable(device.status.reservations for device in seen.members):
-        held.setdefault(reservation.request_id, []).append(reservation)
     last = {each.request_id: until(each, now) for each in passed}
     queue: list[Waiting] = []
-    for pod in seen.unbound:
-        if (found := waiting(pod, seen.pool.name)) is None:
-            continue
-        since = waits_from(found, held.get(found.request_id, ()), now, seen.unseen_ttl)
+    for found in unbound:
+        reserved = [reservation for _, reservation in held.get(found.request_id, ())]
+        since = waits_from(found, reserved, now, seen.unseen_ttl)
         if (turn := turns.get(found.request_id)) is not None:
             since = max(since, turn.began + seen.reservation_ttl)
         since = max(since, last.get(found.request_id, 0.0))

@@ -13,7 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.bootstrap.operands import monitoring
+from controllers.bootstrap import phases
+from controllers.bootstrap.operands import monitoring, object_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ _DROPPED = {*_VERSIONS, "temperatureC"}  # what a sensor said when a status was 
 _OURS = ("gpu.deckhouse.io/", "nvidia.com/", "feature.node.kubernetes.io/")
 _NOT_SHOWN = ("ModuleConfig", "Event")
 """People's own; and what only grows."""
-EXPORTER = "gpu-dcgm-exporter"
+EXPORTER = object_name(phases.EXPORTER)
 GENERATION = "deprecated.daemonset.template.generation"
 ABSENT = "<absent>"
 GONE = "<gone>"

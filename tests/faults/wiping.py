@@ -14,6 +14,7 @@ from sim.nodes.names import FAULT
 from sim.view import LateError
 from tests.faults.picture import EXPORTER
 from tests.faults.processes import FULL, MANAGER, PACE, START_SECONDS
+from webhook.certificates import STRATEGIC
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 NODES: Final = ("base-1", "base-2")
 TEAM: Final = "team"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 WIPE_SECONDS: Final = 45.0 * PACE
 REST: Final = 0.7
 MARKS: Final = frozenset({names.ASSIGNMENT, names.RETURN, names.LABEL_IGNORE})

@@ -18,7 +18,7 @@ ENVIRONMENT: Final = {
     "GFD_FAIL_ON_INIT_ERROR": "true",
     # By default it would write a NodeFeature itself, for which it has no rights here.
     "GFD_USE_NODE_FEATURE_API": "false",
-    "NVIDIA_VISIBLE_DEVICES": "all",
+    names.VISIBLE_DEVICES: "all",
 }
 # It writes the file anew every minute, changed or not, and removes it when it is stopped in order. The image has
 # no base system but carries busybox, with sh and find.

@@ -37,7 +37,7 @@ def dcgm(image: str, _: BootstrapSettings) -> Json:
         "command": ["nv-hostengine"],
         # In the foreground; the address is the default, and said here since it matters.
         "args": ["-n", "-b", "127.0.0.1", "-p", str(DCGM_PORT)],
-        "env": parts.env({"NVIDIA_VISIBLE_DEVICES": "all"}),
+        "env": parts.env({names.VISIBLE_DEVICES: "all"}),
         # Profiling counters need SYS_ADMIN. It writes a log and its pid under /var.
         "securityContext": parts.root(add=["SYS_ADMIN"], read_only=False),
         "resources": parts.resources("50m", "128Mi", "512Mi"),
@@ -57,7 +57,7 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
         # Milliseconds; 30 s unless told. Half of our period: no two of our readings in a row are one of its, whatever
         # the two clocks do.
         "DCGM_EXPORTER_INTERVAL": str(round(500 * settings.monitoring.scrape_period)),
-        "NVIDIA_VISIBLE_DEVICES": "all",
+        names.VISIBLE_DEVICES: "all",
         # Root has what it may have without it, and one that asks for more is not started (exporters before 4.5).
         "NO_SETCAP": "true",
     }

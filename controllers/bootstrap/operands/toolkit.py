@@ -27,7 +27,7 @@ ENVIRONMENT: Final = {
     "NVIDIA_CONTAINER_RUNTIME_MODES_CDI_DEFAULT_KIND": "management.nvidia.com/gpu",
     "NVIDIA_DRIVER_ROOT": "/",
     "DRIVER_ROOT_CTR_PATH": "/host",
-    "NVIDIA_VISIBLE_DEVICES": "void",
+    names.VISIBLE_DEVICES: names.NO_DEVICES,
     "TOOLKIT_PID_FILE": PID_FILE,
 }
 # The installer makes its pid file first, then empties the programs' folder, and writes their configuration after they
@@ -95,7 +95,7 @@ def _keeper(image: str) -> Json:
         "name": "cdi",
         "image": image,
         "command": ["sh", "-c", KEEPER],
-        "env": parts.env(PLACES | {"NVIDIA_VISIBLE_DEVICES": "void"}),
+        "env": parts.env(PLACES | {names.VISIBLE_DEVICES: names.NO_DEVICES}),
         # Another root, and all cards' device nodes in it.
         "securityContext": {"privileged": True},
         "resources": parts.resources("10m", "64Mi", "256Mi"),
@@ -121,7 +121,7 @@ def _runtime(agent: Agent) -> Json:
             "args": ["--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}"],
             "env": [
                 parts.from_field("NODE_NAME", "spec.nodeName"),
-                *parts.env({"HOST_ROOT": "/host", "NVIDIA_VISIBLE_DEVICES": "void"}),
+                *parts.env({"HOST_ROOT": "/host", names.VISIBLE_DEVICES: names.NO_DEVICES}),
             ],
             "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
             # The runtime's socket and configuration are root's of the host, and so is the right to start it anew.

@@ -43,7 +43,7 @@ def container(image: str, _: BootstrapSettings) -> Json:
 
     The host's folders beside that are for the checks of the runtime's configuration and of the CDI specifications.
     """
-    cards = parts.env({"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
+    cards = parts.env({names.VISIBLE_DEVICES: "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
     pod = _agent("validator", "container", image, HOST | CDI, cards)
     return {"runtimeClassName": names.RUNTIME_CLASS} | pod
 
