@@ -219,9 +219,19 @@ class People:
 
         await until(is_back, f"{process} to come back")
 
-    async def events(self, reason: str) -> list[str]:
-        items = orjson.loads(await self.client.request("GET", resources.EVENT.path("default")))["items"]
-        return [f"{item['regarding']['name']}: {item['note']}" for item in items if item["reason"] == reason]
+    async def told(self, reason: str, *words: str, about: str = "") -> None:
+        """Wait for an Event with these words: Events are sent after what they tell of is done."""
+
+        async def found() -> bool:
+            items = orjson.loads(await self.client.request("GET", resources.EVENT.path("default")))["items"]
+            return any(
+                item["reason"] == reason
+                and about in ("", item["regarding"]["name"])
+                and all(word in item["note"] for word in words)
+                for item in items
+            )
+
+        await until(found, f"an Event {reason} with {words}")
 
 
 def gpupool(name: str, **spec: Any) -> dict[str, Any]:

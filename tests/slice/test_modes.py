@@ -181,7 +181,7 @@ async def test_a_pool_changes_its_mode_when_its_pod_has_ended_and_changes_back(m
     found = people.view.pools.get(pool)
     assert found is not None
     assert found.status.last_reconfigured is not None
-    assert any(note.startswith(f"{pool}: ") for note in await people.events(names.EVENT_RECONFIGURED))
+    await people.told(names.EVENT_RECONFIGURED, about=pool)
     await asyncio.gather(*(people.pod(f"p{n}", TEAM, pool) for n in range(4)))
     await people.running(TEAM, 4)
 

@@ -100,11 +100,7 @@ async def test_wrong_settings_change_nothing_and_are_told(live: Live) -> None:
         await live.eventually(lambda: told(1), "nobody says that the settings are wrong")
         assert await key() == "example.com/good"
 
-        async def event() -> bool:
-            found = await live.people.events(names.EVENT_SETTINGS_INVALID)
-            return any("admission.maxUnseen" in one and "last good settings" in one for one in found)
-
-        await live.eventually(event, "no event tells of it")
+        await live.people.told(names.EVENT_SETTINGS_INVALID, "admission.maxUnseen", "last good settings")
     await live.set(scheduling={"topologyKey": "example.com/mended"})
     await live.eventually(lambda: told(0), "the settings still count as wrong")
 

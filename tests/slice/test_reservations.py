@@ -43,7 +43,7 @@ async def test_a_pod_refused_after_us_frees_its_card(two_cards: People) -> None:
     await people.settled(POOL, (2, 0, 1, 1))  # reserved before the quota refused
     await people.settled(POOL, (2, 0, 0, 2))
 
-    assert any("never appeared" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
+    await people.told(names.EVENT_RESERVATION_EXPIRED, "never appeared")
     await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/resourcequotas/none")
 
 
@@ -55,7 +55,7 @@ async def test_a_pod_that_is_not_bound_in_time_loses_its_card_and_waits(two_card
 
     await people.settled(POOL, (2, 0, 0, 2))  # after two turns, if not between them
 
-    assert any("not bound in time" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
+    await people.told(names.EVENT_RESERVATION_EXPIRED, "not bound in time")
     await people.client.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/stuck", body={"gracePeriodSeconds": 0})
 
 

@@ -65,7 +65,7 @@ async def test_it_gets_its_card_before_a_newcomer(one_card: People) -> None:
     while not again():
         assert time.monotonic() < deadline, f"the card is {reservation(people)}, first {first}"
         assert names.INSUFFICIENT_CAPACITY in await people.refused("newcomer", TEAM, POOL)
-    assert any("not bound in time" in event for event in await people.events(names.EVENT_RESERVATION_EXPIRED))
+    await people.told(names.EVENT_RESERVATION_EXPIRED, "not bound in time")
 
     await friend(people, "friend")
     await people.view.until(
