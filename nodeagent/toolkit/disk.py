@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from nodeagent.toolkit.host import Host
     from nodeagent.toolkit.plan import Change, Plan
+    from nodeagent.toolkit.sources import Node
 
 log = structlog.get_logger()
 STATE: Final = "/var/lib/gpu-control-plane/toolkit"
@@ -187,10 +188,10 @@ class WayBack:
         write(path, json.dumps(content).encode(), SECRET_MODE)
 
 
-def digest(done: Plan) -> str:
-    """Says which plan this is; the same for the same content."""
+def digest(done: Plan, node: Node) -> str:
+    """Says which plan this is; the same for the same content and the same release of containerd."""
     changes = sorted([change.path, _hash(change.before) or "", _hash(change.after) or ""] for change in done.changes)
-    told = [changes, [[one.name, one.table()] for one in done.handlers], done.cdi]
+    told = [node.release, changes, [[one.name, one.table()] for one in done.handlers], done.cdi]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import inside, marks, sources
-from nodeagent.toolkit.cri import Runtime
+from nodeagent.toolkit.cri import Runtime, Silent
 from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
 
 if TYPE_CHECKING:
@@ -112,10 +112,13 @@ class Host:
         return Node((0, 0), self._files(sources.MAIN), {})
 
     def dump(self, server: Server) -> dict[str, Any]:
-        """What containerd would run with if it were started now; raises Refused where it would not start."""
+        """What containerd would run with if it were started now; raises Refused where it would not start, Silent."""
         there = self.at(server.main).exists()
         arguments = ["--config", server.main, "config", "dump"] if there else ["config", "default"]
-        printed = inside.run(self.root, [server.program, *arguments], DUMP_SECONDS)
+        try:
+            printed = inside.run(self.root, [server.program, *arguments], DUMP_SECONDS)
+        except TimeoutError as error:
+            raise Silent(str(error)) from None  # a node that is busy has refused nothing
         if printed is None:
             told = " ".join([server.program, *arguments])
             raise Refused(f"containerd cannot read its own configuration: run `{told}` on the node to see why")

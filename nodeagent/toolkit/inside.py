@@ -17,14 +17,16 @@ PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt
 
 
 def run(root: Path, command: list[str], seconds: float) -> str | None:
-    """What the program prints; None where it cannot be run, fails or does not end.
+    """What the program prints; None where it cannot be run or fails. Raises TimeoutError where it does not end.
 
     What it complains of is not read: it may quote a configuration.
     """
     start = [sys.executable, "-m", "nodeagent.toolkit.inside", str(root)]
     try:
         done = subprocess.run([*start, *command], capture_output=True, text=True, timeout=seconds, check=False)
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"`{' '.join(command)}` did not end within {seconds:g} s") from None
+    except (OSError, UnicodeDecodeError):
         return None
     return done.stdout if done.returncode == 0 else None
 

@@ -98,10 +98,10 @@ class Keeper:
         done = plan.install(node)
         state = None if done.changes else self._in_force(done)
         if state is None:
-            if why := self._back.refused.get(digest(done)):
+            if why := self._back.refused.get(digest(done, node)):
                 return State(REVERTED, why)
             self._change(server, node, done)
-            state = self._in_force(done) or self._restarted(server, done)
+            state = self._in_force(done) or self._restarted(server, node, done)
         if state.phase == READY:
             self._back.proved()
             self._back.forget()
@@ -143,9 +143,9 @@ class Keeper:
         except Refused as error:
             self._back.go()
             why = f"{error}. The files are as they were, and the same is not tried again"
-            self._back.refuse(digest(done), why)
+            self._back.refuse(digest(done, node), why)
             raise Refused(why) from None
-        except OSError:
+        except (OSError, Silent):
             self._back.go()
             raise
         for change in done.changes:
@@ -175,7 +175,7 @@ class Keeper:
             self._back.put(change)
         return before
 
-    def _restarted(self, server: Server, done: Plan) -> State:
+    def _restarted(self, server: Server, node: Node, done: Plan) -> State:
         wait_until_quiet(self.host, self.patience, self.stopping)
         log.info(
             "restarting containerd, which does not run with NVIDIA's handlers yet", unit=server.unit, pid=server.pid
@@ -188,10 +188,10 @@ class Keeper:
             why = "containerd runs without the handlers though its configuration has them"
         else:
             why = f"containerd did not serve within {self.patience.serving:g} s of its restart"
-        return self._reverted(done, why, server.unit)
+        self._back.refuse(digest(done, node), why)
+        return self._reverted(why, server.unit)
 
-    def _reverted(self, done: Plan, why: str, unit: str) -> State:
-        self._back.refuse(digest(done), why)
+    def _reverted(self, why: str, unit: str) -> State:
         if not self._back.go():
             return State(REVERTED, f"{why}; nothing was changed in this run, so nothing is put back")
         log.error("the former configuration is put back, and containerd restarted with it", why=why)

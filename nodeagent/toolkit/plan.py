@@ -75,8 +75,24 @@ def install(node: Node) -> Plan:
 
 
 def remove(node: Node) -> Plan:
-    """Take everything of ours away; the rest is left as it is found."""
-    return Plan(tuple(_removals(node)))
+    """Take everything of ours away; the rest is left as it is found. Raises Refused where the rest needs it."""
+    done = Plan(tuple(_removals(node)))
+    if done.changes and (named := _default_of_ours(node)):
+        raise Refused(f"{named} is containerd's default_runtime_name, and would be gone: name another, such as runc")
+    return done
+
+
+def _default_of_ours(node: Node) -> str:
+    """Our handler that somebody has made the default one; containerd serves no pod where that is not there."""
+    defaults, known = set[str](), set[str]()
+    for path, content in _without_former(node).items():
+        try:
+            parsed = sources.parsed(content, path)
+        except Refused:
+            continue
+        defaults.add(str(table(effective.cri(parsed), "containerd").get("default_runtime_name")))
+        known.update(effective.handlers(parsed))
+    return next((name for name in HANDLERS if name in defaults - known), "")
 
 
 def _handlers(parsed: Mapping[str, Any]) -> tuple[Handler, ...]:

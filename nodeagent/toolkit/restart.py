@@ -89,5 +89,6 @@ def wait_until_serving(host: Host, but: int, patience: Patience) -> bool:
 def _by_systemd(host: Host, unit: str, patience: Patience) -> None:
     found = next((path for path in SYSTEMCTL if hostfiles.inside(host.root, path) is not None), None)
     if found is not None:
-        inside.run(host.root, [found, "reset-failed", unit], patience.serving)
-        inside.run(host.root, [found, "restart", unit], patience.serving)
+        for verb in ("reset-failed", "restart"):
+            with suppress(TimeoutError):
+                inside.run(host.root, [found, verb, unit], patience.serving)

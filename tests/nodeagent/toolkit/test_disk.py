@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit import disk
-from nodeagent.toolkit.disk import STATE, Overtaken, WayBack
+from nodeagent.toolkit.disk import STATE, Overtaken, WayBack, digest
 from nodeagent.toolkit.host import Host
-from nodeagent.toolkit.plan import Change
-from nodeagent.toolkit.sources import FORMER, MAIN
+from nodeagent.toolkit.plan import Change, Plan
+from nodeagent.toolkit.sources import FORMER, MAIN, Node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +78,13 @@ def test_the_way_back_leads_back_and_is_roots_alone_while_it_is_there(tmp_path: 
     assert (former.read_bytes(), mode(former)) == (b"password", 0o600), "closed, since it holds passwords"
     assert not back.go()
     assert list(folder.iterdir()) == []
+
+
+def test_another_release_of_containerd_is_asked_again_what_a_former_one_refused() -> None:
+    done = Plan((Change(MAIN, b"", b"1"),))
+
+    assert digest(done, Node((1, 6), {}, {})) == digest(done, Node((1, 6), {}, {}))
+    assert digest(done, Node((1, 6), {}, {})) != digest(done, Node((1, 7), {}, {}))
 
 
 def test_what_somebody_wrote_since_is_not_undone(tmp_path: Path) -> None:

@@ -10,18 +10,20 @@ import sys
 import sysconfig
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from nodeagent.toolkit.host import Host
+from nodeagent.toolkit import host
+from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
 from nodeagent.toolkit.plan import FOLDER, PROGRAM
 from nodeagent.toolkit.sources import ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SERVE = """
 import socket, sys, time
@@ -105,6 +107,18 @@ def test_a_runtime_of_another_kind_is_named(tmp_path: Path) -> None:
     state = Keeper(Host(tmp_path)).look()
     assert state.phase == BY_HAND
     assert state.phase in DONE, "or the node would wait for ever for what nobody does"
+
+
+def test_a_program_that_does_not_end_has_refused_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a busy node would remember for ever that its configuration cannot be read."""
+    slow = tmp_path / "usr/bin/containerd"
+    slow.parent.mkdir(parents=True)
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(host, "DUMP_SECONDS", 0.3)
+
+    with pytest.raises(Silent, match=r"config default` did not end within 0\.3 s"):
+        Host(Path("/")).dump(Server(1, str(slow), str(tmp_path / "config.toml"), ""))
 
 
 def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> None:

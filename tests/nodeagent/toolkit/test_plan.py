@@ -199,6 +199,19 @@ def test_what_is_not_foreseen_is_told_and_nothing_is_written(files: dict[str, st
         plan.install(node((1, 7), files))
 
 
+def test_a_handler_that_is_the_default_one_is_not_taken_away() -> None:
+    """containerd loads no CRI plugin whose default handler is not there: the node would lose its pods."""
+    default = f'{SHORT}[{V2}.containerd]\ndefault_runtime_name = "nvidia"\n'
+    seen = node((1, 7), {sources.MAIN: default})
+    installed = after(seen, plan.install(seen))
+
+    with pytest.raises(sources.Refused, match=r"nvidia is containerd's default_runtime_name.* name another"):
+        plan.remove(installed)
+    elsewhere = f'version = 2\n[{V2}.containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'
+    files = installed.files | {"/etc/containerd/theirs.toml": elsewhere.encode()}
+    assert plan.remove(sources.Node((1, 7), files, installed.effective)).changes
+
+
 def test_a_file_that_is_not_text_is_left_alone() -> None:
     seen = sources.Node((1, 7), {sources.MAIN: b"\xff\xfe"}, CASES["short"].effective)
 
