@@ -21,20 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain.clock import seconds
-from controllers.runtime.client import Client
 from sim import controlplane
 from sim.bench import stats
-from sim.bench.bed import MANAGER, Bed, bed, configure, shown
-from sim.bench.creators import CARD, PLAIN, TEAMS, Creation, Creators
-from sim.bench.fleet import CARDS, fleet
-from sim.bench.gpu_pool import cards, fill, free
+from sim.bench.bed import Bed, bed, shown
+from sim.bench.creators import CARD, PLAIN, TEAMS, Creation
+from sim.bench.fleet import CARDS
+from sim.bench.gpu_pool import cards
 from sim.bench.quiet import Moment, others, wait_for_quiet
+from sim.bench.replicas import Ground, replicas
 from sim.bench.rows import Result, Row, Sizes
-from sim.bench.subject import Subject, cpu_seconds, total
-from sim.controlplane.ports import free_ports
-from sim.errors import UserError
-from sim.module.balance import webhook_processes
-from sim.module.processes import Timers
+from sim.bench.subject import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +38,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from sim.programs import Progress
 
-REPLICAS = 2
 PAIRS_A_BATCH = 25
-KNOWN_SECONDS = 30.0
 UNSEEN_SECONDS = 15.0
 LONG = "10m"
 """A reservation's life here."""
@@ -90,26 +84,6 @@ class Burst:
     """Of each process: reservations written."""
 
 
-@dataclass
-class Ground:
-    """Everybody who takes part."""
-
-    bed: Bed
-    admin: Client
-    gpupool: Client
-    creators: Creators
-    webhooks: list[Subject]
-
-    async def clear(self) -> None:
-        """Free every card and remove every pod; wait until the replicas know."""
-        await free(self.gpupool, await cards(self.admin))
-        await self.creators.clear()
-
-    async def sum(self, metric: str) -> list[float]:
-        """A metric of each replica."""
-        return [total(await webhook.metrics(), metric) for webhook in self.webhooks]
-
-
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
     with bed(folder, progress) as made:
@@ -118,25 +92,10 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
 
 async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
     nodes = -(-sizes.burst_pods // CARDS)
-    admin = await Client.connect(made.plane.kubeconfig, user_agent=MANAGER)
-    gpupool = await Client.connect(made.kubeconfig(names.POOL_CONTROLLER), user_agent=MANAGER)
-    subjects: list[Subject] = []
-    try:
-        await fill(made, admin, fleet(nodes), progress)
-        await _live_long(admin)
-        async with shown(progress, f"starting {REPLICAS} replicas of the webhook and the balancer"):
-            subjects += await asyncio.to_thread(_start, made)
-        async with Creators(made.plane, admin) as creators:
-            ground = Ground(made, admin, gpupool, creators, subjects[1:])
-            await _known(ground, nodes * CARDS)
-            pairs = await _pairs(ground, sizes, progress)
-            series = await _series(ground, sizes, progress)
-            burst = await _burst(ground, sizes, progress)
-    finally:
-        for subject in reversed(subjects):
-            await asyncio.to_thread(subject.stop)
-        await gpupool.close()
-        await admin.close()
+    async with replicas(made, nodes, {"unseenTTL": LONG}, progress) as ground:
+        pairs = await _pairs(ground, sizes, progress)
+        series = await _series(ground, sizes, progress)
+        burst = await _burst(ground, sizes, progress)
     raw = {
         "cards": nodes * CARDS,
         "pairs": list(map(asdict, pairs)),
@@ -144,32 +103,6 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
         "burst": asdict(burst),
     }
     return Result(_rows(sizes, pairs, series, burst), raw)
-
-
-async def _live_long(admin: Client) -> None:
-    await configure(admin, {"admission": {"unseenTTL": LONG}})
-
-
-def _start(made: Bed) -> list[Subject]:
-    """The balancer, then the replicas. Blocks."""
-    ports = free_ports(1 + 2 * REPLICAS)
-    account = made.kubeconfig(names.WEBHOOK)
-    balancer, *replicas = webhook_processes(account, made.webhook_port, ports, Timers())
-    started = [Subject.start(made.plane.dir, balancer, wait=False)]
-    started += [Subject.start(made.plane.dir, spec, wait=True) for spec in replicas]
-    controlplane.wait_ready(made.plane.dir, balancer.name)
-    return started
-
-
-async def _known(ground: Ground, free_cards: int) -> None:
-    """Wait until pods are admitted; raises UserError."""
-    limit = time.monotonic() + KNOWN_SECONDS
-    while not (made := await ground.creators.create(TEAMS[0], CARD)).pod:
-        if time.monotonic() > limit:
-            raise UserError(f"no pod is admitted to a pool of {free_cards} cards: {made.refusal}")
-        await asyncio.sleep(0.2)
-    await ground.creators.several(4 * REPLICAS, CARD, 4)
-    await ground.clear()
 
 
 async def _pairs(ground: Ground, sizes: Sizes, progress: Progress) -> list[Pair]:

@@ -69,10 +69,11 @@ class Creators:
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         await self._admin.request("POST", roles, body=role | {"rules": rules})
         for team in TEAMS:
-            await self._enrol(team)
+            await self.enrol(team)
         return self
 
-    async def _enrol(self, team: str) -> None:
+    async def enrol(self, team: str) -> None:
+        """Make a team's namespace and its account."""
         await create_namespace(self._admin, team)
         accounts = f"/api/v1/namespaces/{team}/serviceaccounts"
         await self._admin.request("POST", accounts, body={"metadata": {"name": "default"}})
@@ -97,7 +98,7 @@ class Creators:
         async def one(number: int) -> None:
             team = TEAMS[number % len(TEAMS)]
             url = f"{self._plane.server}{POD.path(team)}?watch=1&timeoutSeconds={OPEN_SECONDS}&resourceVersion=0"
-            async with self._session.get(url, headers=self._headers(team)) as answer:
+            async with self._session.get(url, headers=self.headers(team)) as answer:
                 await answer.read()
 
         await asyncio.gather(*(one(number) for number in range(connections)))
@@ -105,8 +106,10 @@ class Creators:
     async def create(self, team: str, resource: str) -> Creation:
         """Create a pod that asks for one of a resource."""
         self._made += 1
-        body = orjson.dumps(_pod(f"p-{self._made}", resource))
-        url, headers = f"{self._plane.server}{POD.path(team)}?fieldManager={MANAGER}", self._headers(team)
+        pod = pod_of(resource)
+        pod["metadata"] |= {"name": f"p-{self._made}"}
+        body = orjson.dumps(pod)
+        url, headers = f"{self._plane.server}{POD.path(team)}?fieldManager={MANAGER}", self.headers(team)
         began, tries = time.perf_counter(), 0
         while True:
             tries += 1
@@ -138,11 +141,13 @@ class Creators:
         for team in TEAMS:
             await self._admin.request("DELETE", POD.path(team), query={"gracePeriodSeconds": "0"}, timeout=60)
 
-    def _headers(self, team: str) -> dict[str, str]:
+    def headers(self, team: str) -> dict[str, str]:
+        """With which a team's requests come."""
         return {"Authorization": f"Bearer {self._tokens[team]}", "Content-Type": "application/json"}
 
 
-def _pod(name: str, resource: str) -> dict[str, Any]:
+def pod_of(resource: str) -> dict[str, Any]:
+    """A pod that asks for one of a resource."""
     amounts = {"cpu": "8", "memory": "64Gi", resource: "1"}
     container = {
         "name": "main",
@@ -155,6 +160,6 @@ def _pod(name: str, resource: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "train"}},
+        "metadata": {"generateName": "p-", "labels": {"app": "train"}},
         "spec": {"containers": [container], "automountServiceAccountToken": False},
     }
