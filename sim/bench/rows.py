@@ -126,6 +126,10 @@ class Sizes:
     """Pods of a series that are created at once."""
     burst_pods: int = 1000
     """Pods that are created at once, as many as there are cards."""
+    attacked_nodes: int = 50
+    """Nodes with 8 cards of the pool from which others take cards while somebody attacks."""
+    attack_seconds: float = 8.0
+    """Of each attack, and of the quiet before it."""
     writing_seconds: float = 4.0
     """With writes each review takes a card: at most as long as there are cards."""
     repeats: int = 30

@@ -18,7 +18,7 @@ from typing import Any
 
 from sim import programs
 from sim.alone import orderly_end, refuse_second
-from sim.bench import admission, burst, change, coldstart, large, latency, monitoring, nearness, pools, table
+from sim.bench import admission, attacked, burst, change, coldstart, large, latency, monitoring, nearness, pools, table
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
@@ -33,6 +33,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "pools": pools.measure,
     "webhook": admission.measure,
     "burst": burst.measure,
+    "attacked": attacked.measure,
     "pod": latency.measure,
     "nearness": nearness.measure,
 }

@@ -48,6 +48,8 @@ TINY = Sizes(
     series_rounds=1,
     creators=4,
     burst_pods=40,
+    attacked_nodes=6,
+    attack_seconds=1.0,
     repeats=3,
     nearness_pods=600,
     gap=0.5,
@@ -59,7 +61,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, burst, pod, nearness"),
+        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, burst, attacked, pod, nearness"),
     ],
 )
 def test_wrong_usage(
@@ -122,7 +124,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, pod, nearness):
+    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, attacked, pod, nearness):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -235,6 +237,25 @@ def burst(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     assert ratio["measured"] == pytest.approx(series["card"] / series["plain"])
     assert ratio["budget"]["at_least"] == 0.5
     assert rows["cards promised twice"]["verdict"] == "met"
+
+
+def attacked(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    expected = {
+        "numbers": "200",
+        "connections": "opened",
+        "unseen": "422",
+        "terms": "422",
+        "values": "422",
+        "resources": "201",
+    }
+    assert {one["name"]: max(one["did"], key=one["did"].get) for one in raw["attacks"]} == expected
+    for one in raw["attacks"]:
+        assert one["quiet"]["refused"] == one["attacked"]["refused"] == 0, one["attacked"]["refusal"]
+        assert one["quiet"]["plain"]["count"] == one["quiet"]["card"]["count"] > 0
+        base, over = (one["floor"], "while the same ask for no card") if one["floor"] else (one["quiet"], "quiet")
+        ratio = one["attacked"]["plain"]["p50"] / base["plain"]["p50"]
+        assert rows[f"attack: {one['title']}: other pods, p50 ÷ {over}"]["measured"] == pytest.approx(ratio)
+    assert 50 < raw["quiet_rss_mb"] <= raw["attacks"][-1]["rss_mb"] < 512
 
 
 def pod(raw: dict[str, Any], rows: dict[str, Any]) -> None:
