@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TENANT = "attacker"
 """The namespace of the attacker."""
+BEGUN_SECONDS = 180.0
+"""An attacker has what the others leave of the machine, and is waited for until it has done everything once."""
 GAP = 0.1
 """Seconds between two pairs."""
 
@@ -79,7 +81,7 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
     async with replicas(made, sizes.attacked_nodes, {}, progress) as ground:
         await ground.creators.enrol(TENANT)
         quiet_rss = max(webhook.peak_rss_mb() for webhook in ground.webhooks)
-        for plan in plans():
+        for plan in plans(sizes.idle_connections):
             await wait_for_quiet(made.plane.dir, sizes.patience)
             async with shown(progress, f"nobody attacks, then: {plan.title}"):
                 found.append(await _one(ground, plan, sizes.attack_seconds))
@@ -102,7 +104,7 @@ async def _under(ground: Ground, attack: attacker.Attack, seconds: float) -> tup
     folder, process = ground.bed.plane.dir, attacker.process(attack)
     await asyncio.to_thread(controlplane.add_process, folder, process)
     try:
-        await asyncio.to_thread(controlplane.wait_ready, folder, process.name)
+        await asyncio.to_thread(controlplane.wait_ready, folder, process.name, BEGUN_SECONDS)
         seen = await _stretch(ground, seconds)
     finally:
         await asyncio.to_thread(controlplane.remove_process, folder, process.name)

@@ -18,7 +18,6 @@ DIGITS = 60_000
 TERMS = 50_000
 VALUES = 200_000
 RESOURCES = 20_000
-IDLE = 1400
 DRY_RUN = "?dryRun=All"
 
 
@@ -41,11 +40,11 @@ class Plan:
     """All together; 0: back to back."""
 
 
-def plans() -> tuple[Plan, ...]:
-    """All of them."""
+def plans(idle: int) -> tuple[Plan, ...]:
+    """All of them; `idle`: connections to each replica."""
     return (
         Plan("numbers", "numbers of 60,000 digits to each replica", "webhook", _digits(), at_once=2, a_second=40),
-        Plan("connections", "1,400 idle connections to each replica", "connections", at_once=IDLE, a_second=200),
+        Plan("connections", f"{idle:,} idle connections to each replica", "connections", at_once=idle, a_second=200),
         Plan("unseen", "4 loops of pods that are refused after their reservation", "pods", _refused(), at_once=4),
         _terms(),
         _values(),

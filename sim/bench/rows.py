@@ -128,6 +128,8 @@ class Sizes:
     """Pods that are created at once, as many as there are cards."""
     attacked_nodes: int = 50
     """Nodes with 8 cards of the pool from which others take cards while somebody attacks."""
+    idle_connections: int = 1400
+    """To each replica, by one who attacks."""
     attack_seconds: float = 8.0
     """Of each attack, and of the quiet before it."""
     writing_seconds: float = 4.0
