@@ -69,7 +69,7 @@ class Snapshot:
         self._held: dict[str, dict[str, int]] = defaultdict(dict)
         stores.devices.index("spot", _spot_of_device)
         stores.devices.index("node", lambda device: [device.status.node_name] if device.status.node_name else [])
-        stores.devices.index("pool", lambda d: [d.status.pool_ref.name] if d.status.pool_ref else [])
+        stores.devices.index("pool", lambda d: [d.home] if d.home else [])
         stores.devices.index("request", lambda device: [r.request_id for r in device.status.reservations])
         stores.pods.index("spot", _spot_of_pod)
         stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
@@ -231,8 +231,8 @@ class Snapshot:
 
 
 def _spot_of_device(device: GPUDevice) -> list[str]:
-    status = device.status
-    return [f"{status.pool_ref.name}/{status.node_name}"] if status.pool_ref and status.node_name else []
+    node = device.status.node_name
+    return [f"{device.home}/{node}"] if device.home and node else []
 
 
 def _spot_of_pod(pod: TenantPod) -> list[str]:

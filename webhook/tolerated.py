@@ -55,6 +55,6 @@ def _scheduling(pool: GPUPool | None) -> Scheduling | None:
 
 def _where(device: GPUDevice | None) -> tuple[str | None, str | None]:
     """The pool and the node of a card."""
-    if device is None or device.status.pool_ref is None:
+    if device is None or device.home is None:
         return None, None
-    return device.status.pool_ref.name, device.status.node_name
+    return device.home, device.status.node_name

@@ -201,6 +201,8 @@ class GPUDeviceStatus:
     """`<node>-<pci address>`: the card's name in lists and selectors."""
     managed: bool | None = None
     """Whether the node is managed by the module."""
+    node_gone_since: Timestamp | None = None
+    """Since when its Node is deleted; until the card is recognised on a Node of that name pools go without it."""
     auto_attach: bool | None = None
     """Whether a pool takes this card without a person's confirmation."""
     state: DeviceState | None = None
@@ -234,3 +236,14 @@ class GPUDevice(KubeObject):
     metadata: CardMeta = Field(default_factory=ObjectMeta)
     status: GPUDeviceStatus = Field(default_factory=GPUDeviceStatus)
     """Observed state; there is no spec."""
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the record outlives its Node for what people said of the card: to pools it is not there."""
+        return self.status.node_gone_since is not None
+
+    @property
+    def home(self) -> str | None:
+        """The pool that the card serves in."""
+        ref = self.status.pool_ref
+        return None if ref is None or self.is_remembered else ref.name

@@ -104,6 +104,8 @@ class InventorySettings:
 
     resync_period: Duration = duration("30s")
     """How often every node is looked at again although nothing changed."""
+    remember_for: Duration = duration("72h")
+    """How long a deleted Node's cards keep their assignments for its return; less than a second forgets at once."""
 
 
 @record

@@ -57,7 +57,8 @@ class Readiness(Collector):
         )
         for card in self._world.devices:
             found = find(card.status.conditions, FAULTED)
-            if found is not None and found.status == "True":
+            # Of a card whose Node was deleted nobody waits for the repair.
+            if found is not None and found.status == "True" and card.status.node_gone_since is None:
                 pool = card.status.pool_ref.name if card.status.pool_ref is not None else ""
                 faulted.add_metric([card.status.node_name or "", card.name, pool, found.reason], 1)
         return faulted

@@ -76,6 +76,7 @@ class CardStatus:
     health: DeviceHealth | None = None
     conditions: tuple[Condition, ...] = ()
     mig_apply: MigApply | None = None
+    node_gone_since: str | None = None
     in_use: Annotated[bool, BeforeValidator(bool)] = Field(default=False, alias="allocations")
     """Whether kubelet says that a pod has it; which pod does not matter here."""
 

@@ -158,6 +158,7 @@ class Told(Collector):
                 device.status.state or "Unassigned",
             )
             for device in self._world.devices
+            if not device.is_remembered
         )
         cards = GaugeMetricFamily("gpupool_devices", "Cards by pool and state.", labels=["pool", "state"])
         for (pool, state), amount in counted.items():

@@ -207,7 +207,7 @@ class World:
         self.devices.index(BY_CLAIM, _claims)
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
-        self.devices.index(BY_POOL, lambda d: (d.status.pool_ref.name if d.status.pool_ref else FREE,))
+        self.devices.index(BY_POOL, _homes)
         self.pods.index(UNBOUND, lambda p: _unbound(p) & {_label(p)})
         for pods in (self.pods, self.unadmitted):
             pods.index(BY_POOL, pools_of)
@@ -332,7 +332,9 @@ class World:
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""
-        devices, facts = tuple(self.devices.by(BY_NODE, name)), self._facts(name)
+        facts = self._facts(name)
+        # What is only remembered has no place; once its Node is back, it is one of the node's cards by address.
+        devices = tuple(d for d in self.devices.by(BY_NODE, name) if facts.node is not None or not d.is_remembered)
         selection = self.selection
         free = any(device.status.pool_ref is None for device in devices)
         return ObservedNode(
@@ -385,6 +387,13 @@ def _read(cards: str) -> NodeLayout | None:
     return mig.read({names.MIG_CARDS: cards})
 
 
+def _homes(device: GPUDevice) -> tuple[str, ...]:
+    """The pool of a card; of one whose Node was deleted none, nor is it free, until it is recognised."""
+    if device.is_remembered:
+        return ()
+    return (device.home or FREE,)
+
+
 def _claims(device: GPUDevice) -> tuple[str, ...]:
-    named = claim(device) if device.status.pool_ref is None else None
+    named = claim(device) if device.status.pool_ref is None and not device.is_remembered else None
     return (named,) if named is not None else ()

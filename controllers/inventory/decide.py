@@ -18,13 +18,16 @@ from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
 from controllers.inventory import findings, gfd, identity, nfd
 from controllers.inventory.cards import Card, Reading, read
+from controllers.inventory.memory import is_recognised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice, Hardware
+    from controllers.inventory.memory import Memory
     from controllers.inventory.observe import Observed
 
+FORGOTTEN = "its Node was deleted, and nobody recognised the card for as long as it is remembered"
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
 
 
@@ -37,6 +40,13 @@ class Wanted:
     incomplete: Finding
     device: GPUDevice | None
     """Its record so far."""
+    gone_since: str | None = None
+    """Since when its Node was deleted, while nobody has recognised it."""
+
+    @property
+    def is_recognised(self) -> bool:
+        """Whether its record is that of a Node that was deleted, and serves again from now on."""
+        return self.device is not None and self.device.is_remembered and self.gone_since is None
 
     @property
     def labels(self) -> dict[str, str]:
@@ -82,45 +92,64 @@ class Decision:
     """Nothing speaks of cards any more: the summary, which says so, may go."""
 
 
-def decide(seen: Observed) -> Decision:
+def decide(seen: Observed, memory: Memory) -> Decision:
     """Join the reports with the records of a node that exists."""
     node, models = seen.node, nfd.read(seen.bus)
     reading, left_over = _reading(seen), _is_left_over(seen, models)
     if left_over:
         reading = Reading()
     known = {address: d for d in seen.devices if (address := _address(seen.name, d)) is not None}
-    reported = reading is not None and bool(reading.cards or reading.problems)
-    speaks = bool(seen.labelled or known or reported)
+    speaks = bool(seen.labelled or known or (reading is not None and (reading.cards or reading.problems)))
     if node is None or not (speaks or seen.inventory):
         return Decision()
     if not speaks and seen.nfd:
         return Decision(
             of_node=_of_node(seen, findings.node(seen.name, ())), is_gpu_node=True, was_gpu_node=_is_left(seen)
         )
-    wanted: list[Wanted] = []
-    removals: list[Removal] = []
-    for card in reading.cards if reading else ():
-        device = known.pop(card.address, None)
-        if device is not None and (other := _another(device, card.hardware)):
-            removals.append(Removal(device, other))
-            continue
-        hardware = _remember(device.status.hardware if device else None, card.hardware)
-        known_now = replace(card, hardware=hardware).but_known() if _is_same(device, card) else card
-        wanted.append(Wanted(card.address, hardware, findings.card(node.name, known_now), device))
-    places = _places(seen, wanted)
+    reported = reading.cards if reading else ()
+    found = [_reported(seen, memory, card, known.pop(card.address, None)) for card in reported]
+    places = _places(seen, [card for card in found if isinstance(card, Wanted)])
     confirmed = reading is not None and reading.all_named and (_is_fresh(seen) or (left_over and node.ready))
     for address, device in known.items():
-        match _unreported(seen, reading, address, device, places, confirmed=confirmed):
-            case Wanted() as kept:
-                wanted.append(kept)
-            case removal:
-                removals.append(removal)
+        if device.is_remembered:
+            found.append(_missing(seen, memory, device, confirmed=confirmed))
+        else:
+            found.append(_unreported(seen, reading, address, device, places, confirmed=confirmed))
+    wanted = [card for card in found if isinstance(card, Wanted)]
+    removals = [card for card in found if isinstance(card, Removal)]
     wanted, left_out = _within_limit(wanted)
     wanted.sort(key=lambda card: card.address)
     removals = [removal for removal in removals if removal.device.metadata.deletion_timestamp is None]
     of_node = _of_node(seen, _incomplete(seen, reading, wanted, models, left_out))
     unnamed = bool(reading.problems) if reading else seen.labelled
     return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
+
+
+def _reported(seen: Observed, memory: Memory, card: Card, device: GPUDevice | None) -> Wanted | Removal:
+    """A card that the report names, with its record if there is one."""
+    if device is None:
+        return Wanted(card.address, card.hardware, findings.card(seen.name, card), None)
+    if other := _another(device, card.hardware):
+        return Removal(device, other)
+    hardware = _remember(device.status.hardware, card.hardware)
+    if device.is_remembered and (memory.left(device) <= 0 or not is_recognised(seen, device, card)):
+        return _waits(memory, device, hardware) if memory.keeps(device) else Removal(device, FORGOTTEN)
+    known = replace(card, hardware=hardware).but_known() if _is_same(device, card) else card
+    return Wanted(card.address, hardware, findings.card(seen.name, known), device)
+
+
+def _missing(seen: Observed, memory: Memory, device: GPUDevice, *, confirmed: bool) -> Wanted | Removal:
+    """A card whose Node was deleted and is back, and that the report does not name."""
+    if confirmed:
+        return Removal(device, f"its Node was deleted, and a fresh report of node {seen.name} does not name it")
+    return _waits(memory, device, device.status.hardware) if memory.keeps(device) else Removal(device, FORGOTTEN)
+
+
+def _waits(memory: Memory, device: GPUDevice, hardware: Hardware | None) -> Wanted:
+    """A card whose Node was deleted and is back, and that is not known to be the same yet."""
+    address = hardware.pci.address if hardware else ""
+    finding = findings.unrecognised(device, memory.until(device))
+    return Wanted(address, hardware, finding, device, memory.since(device))
 
 
 def _within_limit(wanted: list[Wanted]) -> tuple[list[Wanted], int]:

@@ -15,6 +15,7 @@ from controllers.domain.catalogue import VENDORS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
     from controllers.api.nodefeature import NodeFeature
     from controllers.api.settings import ManagedNodes
@@ -96,6 +97,31 @@ def lost(node: str, address: str, *, confirmed: bool, place: str = "") -> Findin
         f"{source(node)} does not name card {address}, and is not fresh and complete enough to say that it is gone"
     )
     return Finding(True, "AwaitingReport", message)
+
+
+def gone(device: GPUDevice, since: str, until: str) -> Finding:
+    """A card whose Node was deleted, and of which a person said something."""
+    message = (
+        f"Node {device.status.node_name} is gone since {since}; until {until} what was said of the card is kept for"
+        f" {_uuid(device)} at its address on a Node of that name, and pools go without it;"
+        f" kubectl delete gpudevice {device.name} forgets it at once"
+    )
+    return Finding(True, names.REASON_NODE_GONE, message)
+
+
+def unrecognised(device: GPUDevice, until: str) -> Finding:
+    """A card whose Node was deleted and is back, and that no report has named since."""
+    message = (
+        f"Node {device.status.node_name} was deleted and is back; until {until} the card waits for a report from its"
+        f" present start that names {_uuid(device)} at its address, and pools go without it; a driver has to tell the"
+        f" uuid. kubectl delete gpudevice {device.name} begins anew without what was said of the card"
+    )
+    return Finding(True, names.REASON_NOT_RECOGNISED, message)
+
+
+def _uuid(device: GPUDevice) -> str:
+    hardware = device.status.hardware
+    return (hardware.uuid if hardware else None) or "its uuid"
 
 
 def unseen(node: str) -> Finding:

@@ -38,7 +38,9 @@ class Records(Collector):
         cards = GaugeMetricFamily("gpu_inventory_devices_total", "Cards on record, by node.", labels=["node"])
         free = GaugeMetricFamily("gpu_device_unassigned_total", "Cards in no pool, by node.", labels=["node"])
         for node in self._world.devices.index_values(BY_NODE):
-            devices = self._world.devices.by(BY_NODE, node)
+            devices = [device for device in self._world.devices.by(BY_NODE, node) if not device.is_remembered]
+            if not devices:
+                continue
             cards.add_metric([node], len(devices))
             free.add_metric([node], sum(device.status.pool_ref is None for device in devices))
         yield cards

@@ -19,13 +19,15 @@ from controllers.domain.clock import stamp
 from controllers.domain.wording import sentence
 from controllers.inventory import findings, identity
 from controllers.inventory.decide import Decision, Removal, Wanted, decide
+from controllers.inventory.memory import Memory
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Apply, Delete, Draft, Note, Plan, Ref, ref
+from controllers.runtime.plan import Apply, Delete, Draft, Expect, Note, Plan, Ref, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from controllers.api.conditions import Finding
+    from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
@@ -38,9 +40,10 @@ FEATURE_MISSING = frozenset({"NotLabelled", "NoReport", "NodeFeatureNotServed", 
 
 def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     """What to write so that the node's cards are recorded as they are."""
+    memory = Memory(settings.inventory.remember_for, now)
     if seen.node is None:
-        return _forget(seen)
-    decision = decide(seen)
+        return _forget(seen, memory, stamp(now))
+    decision = decide(seen, memory)
     if decision.was_gpu_node:
         return _summary_goes(seen)
     if not decision.is_gpu_node:
@@ -56,14 +59,39 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     return draft.done()
 
 
-def _forget(seen: Observed) -> Plan:
-    """The node is gone: so are its records, once a quorum read confirms it."""
+def _forget(seen: Observed, memory: Memory, at: str) -> Plan:
+    """The node is gone: so are its records, once a quorum read confirms it, but those of which a person said something.
+
+    Those are marked first: whatever of this comes to pass, what was said is not lost.
+    """
     draft, absent = Draft(), (Ref(NODE, seen.name),)
-    for device in seen.devices:
-        if device.metadata.deletion_timestamp is None:
+    there = [device for device in seen.devices if device.metadata.deletion_timestamp is None]
+    kept = [device for device in there if memory.keeps(device)]
+    if marks := [mark for device in kept if (mark := _marked(device, memory, at)) is not None]:
+        draft.add(Expect(NODE, frozenset(), fields=f"metadata.name={seen.name}"), *marks)
+    for device in there:
+        if device not in kept:
             draft.add(Delete(ref(GPUDEVICE, device), device.metadata.resource_version, absent))
     draft.add(*_summary_goes(seen, absent).actions)
+    for device in kept:
+        draft.look_again(max(1.0, memory.left(device)))
     return draft.done()
+
+
+def _marked(device: GPUDevice, memory: Memory, at: str) -> Apply | None:
+    """The write that says of a card that its Node is gone; None where it is said."""
+    since, old = memory.since(device), device.status
+    of_card = {
+        kinds.INVENTORY_INCOMPLETE: findings.gone(device, since, memory.until(device)),
+        kinds.IGNORED: findings.IGNORED if is_ignored(device.metadata) else findings.NOT_IGNORED,
+    }
+    made = _conditions(of_card, old.conditions, at, device.metadata.generation)
+    # Of a Node that is not there nobody can say whether it is managed: it stays as it was.
+    made += [one for one in old.conditions if one.type == kinds.MANAGED_DISABLED]
+    if old.node_gone_since == since and all(one in old.conditions for one in made):
+        return None
+    said = {"nodeName": old.node_name, "inventoryID": old.inventory_id, "managed": old.managed, "nodeGoneSince": since}
+    return _status(ref(GPUDEVICE, device), said, old.hardware, made)
 
 
 def _summary_goes(seen: Observed, absent: tuple[Ref, ...] = ()) -> Plan:
@@ -94,16 +122,22 @@ def _card(draft: Draft, node: Node, card: Wanted, disabled: Finding, at: str) ->
     }
     old = device.status if device else None
     made = _conditions(of_card, old.conditions if old else (), at, device.metadata.generation if device else 1)
+    said = {"nodeName": node.name, "inventoryID": inventory_id, "managed": managed, "nodeGoneSince": card.gone_since}
     if old is not None and (
-        (old.node_name, old.inventory_id, old.managed, old.hardware)
-        == (node.name, inventory_id, managed, card.hardware)
+        (old.node_name, old.inventory_id, old.managed, old.node_gone_since, old.hardware)
+        == (*said.values(), card.hardware)
         and all(one in old.conditions for one in made)
     ):
         return
-    status: dict[str, Any] = {"nodeName": node.name, "inventoryID": inventory_id, "managed": managed}
-    if card.hardware is not None:
-        status["hardware"] = to_json(card.hardware)
-    draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
+    draft.add(_status(about, said, card.hardware, made))
+
+
+def _status(about: Ref, said: Mapping[str, Any], hardware: Hardware | None, made: Sequence[Condition]) -> Apply:
+    """All that this process applies of a card's status: what is left out of it goes."""
+    status = {key: value for key, value in said.items() if value is not None}
+    if hardware is not None:
+        status["hardware"] = to_json(hardware)
+    return Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status")
 
 
 def _labels(node: str, card: Wanted) -> dict[str, str]:
@@ -179,6 +213,10 @@ def _tell(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], removals: tup
     if detected := [card for card in cards if card.device is None]:
         shown = ", ".join(f"{card.address} ({card.describe})" for card in detected)
         draft.add(Note(about, "Normal", names.EVENT_DEVICE_DETECTED, f"{len(detected)} cards found: {shown}"))
+    if recognised := [card for card in cards if card.is_recognised]:
+        shown = ", ".join(f"{card.address} ({card.describe})" for card in recognised)
+        text = f"{len(recognised)} cards recognised on a Node that was deleted; what was said of them holds: {shown}"
+        draft.add(Note(about, "Normal", names.EVENT_DEVICE_RECOGNISED, text))
     for removal in removals:
         text = f"GPUDevice {removal.device.name} is removed: {removal.why}"
         draft.add(Note(about, "Normal", names.EVENT_DEVICE_REMOVED, text))

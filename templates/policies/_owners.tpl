@@ -3,7 +3,7 @@
 {{- define "gpu-control-plane.statusOwners" -}}
 gpudevices:
   gpu-inventory-controller:
-    fields: [nodeName, inventoryID, managed, hardware]
+    fields: [nodeName, inventoryID, managed, nodeGoneSince, hardware]
     conditions: [ManagedDisabled, InventoryIncomplete, Ignored]
   gpu-bootstrap-controller:
     fields: [health]

@@ -31,10 +31,12 @@ happenings = st.one_of(
     st.tuples(st.just("gate"), st.booleans()),
     st.tuples(st.just("silence")),
     st.tuples(st.just("pool"), st.booleans()),
+    st.tuples(st.just("assign"), st.sampled_from(["a", None])),
     st.tuples(st.just("ignore"), st.sampled_from(["true", "false"])),
     st.tuples(st.just("labels"), st.sampled_from([names.LABEL_PRODUCT, names.LABEL_NODE, names.LABEL_FAMILY])),
     st.tuples(st.just("deleted by hand")),
     st.tuples(st.just("later")),
+    st.tuples(st.just("days later")),
 )
 
 
@@ -65,6 +67,8 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0
             cluster.merge("GPUDevice", devices[0], {"status": {"poolRef": POOL}})
         case ("pool", False) if devices:
             cluster.device(devices[0]).get("status", {}).pop("poolRef", None)
+        case ("assign", pool) if devices:
+            cluster.merge("GPUDevice", devices[0], {"metadata": {"annotations": {names.ASSIGNMENT: pool}}})
         case ("ignore", value) if devices:
             cluster.merge("GPUDevice", devices[-1], {"metadata": {"annotations": {names.LABEL_IGNORE: value}}})
         case ("labels", label) if devices:
@@ -73,6 +77,8 @@ def happen(cluster: Cluster, what: tuple[Any, ...]) -> None:  # noqa: C901, PLR0
             cluster.drop(resources.GPUDEVICE, devices[0])
         case ("later",):
             cluster.now += 10
+        case ("days later",):
+            cluster.now += 4 * 86400
 
 
 @settings(max_examples=300, deadline=None)

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names, resources
 from tests.inventory.plane import Plane
+from tests.kit.objects import BOOT
 from tests.kit.reports import on_the_bus, reported
 
 if TYPE_CHECKING:
@@ -101,6 +102,74 @@ async def test_another_machine_under_the_same_name(plane: Plane, tmp_path: Path,
         assert after["0000:17:00.0"]["metadata"]["uid"] != before["0000:17:00.0"]["metadata"]["uid"]
         assert "poolRef" not in after["0000:17:00.0"]["status"]
         assert after["0000:17:00.0"]["status"]["hardware"]["uuid"].startswith("GPU-77777777")
+
+
+@pytest.mark.parametrize("boot", [BOOT, NEXT_BOOT], ids=["still up", "rebooted"])
+async def test_a_node_that_is_registered_again_keeps_what_a_person_said(
+    plane: Plane, tmp_path: Path, boot: str
+) -> None:
+    node = f"returns-{'up' if boot == BOOT else 'rebooted'}"
+    card = f"{node}-0000-17-00-0"
+    async with plane.run(MODULE, tmp_path):
+        before = await confirmed(plane, node)
+        await plane.delete(resources.NODE, node)
+        told = await says(plane, resources.GPUDEVICE, card, names.REASON_NODE_GONE)
+        assert f"kubectl delete gpudevice {card}" in told
+        await alone(plane, node, card)
+
+        await plane.node(node, boot=boot)
+        await plane.report(node, [reported(0), reported(1)], boot=boot)
+        await says(plane, resources.GPUDEVICE, card, "Complete")
+        after = (await addresses(plane, node, "0000:17:00.0", "0000:18:00.0"))["0000:17:00.0"]
+        assert after["metadata"]["uid"] == before
+        assert after["metadata"]["annotations"] == {names.ASSIGNMENT: "a"}
+        assert after["status"]["poolRef"] == POOL
+        assert "nodeGoneSince" not in after["status"]
+
+        async def told_of() -> bool:
+            return names.EVENT_DEVICE_RECOGNISED in [reason for reason, _ in await events(plane, node)]
+
+        await plane.until(told_of, "the event")
+
+
+async def test_another_card_on_a_node_that_is_registered_again_inherits_nothing(plane: Plane, tmp_path: Path) -> None:
+    node, card = "stolen", "stolen-0000-17-00-0"
+    async with plane.run(MODULE, tmp_path):
+        before = await confirmed(plane, node)
+        await plane.delete(resources.NODE, node)
+        await alone(plane, node, card)
+        await plane.node(node, boot=NEXT_BOOT)  # the report of the machine before is still there
+        await says(plane, resources.GPUDEVICE, card, names.REASON_NOT_RECOGNISED)
+        await plane.report(node, [reported(0, uuid="GPU-77777777-0000-0000-0000-000000000000")], boot=NEXT_BOOT)
+
+        async def other() -> dict[str, Any] | None:
+            found = (await devices(plane, node)).get("0000:17:00.0")
+            return found if found and found["metadata"]["uid"] != before else None
+
+        made = await plane.until(other, "the other card")
+        assert "annotations" not in made["metadata"]
+        assert "poolRef" not in made["status"]
+
+
+async def confirmed(plane: Plane, node: str) -> str:
+    """A node of two cards, of which a person confirmed the first, and its pool took it; that record's uid."""
+    await plane.node(node)
+    await plane.report(node, [reported(0), reported(1)])
+    first = (await addresses(plane, node, "0000:17:00.0", "0000:18:00.0"))["0000:17:00.0"]["metadata"]
+    body = {"metadata": {"annotations": {names.ASSIGNMENT: "a"}}}
+    await plane.client.merge(resources.GPUDEVICE, first["name"], body, manager="person")
+    await into_pool(plane, first["name"])
+    return str(first["uid"])
+
+
+async def alone(plane: Plane, node: str, card: str) -> None:
+    """Wait until nothing is on record of a node but one card."""
+
+    async def left() -> bool:
+        there = [each["metadata"]["name"] for each in (await devices(plane, node)).values()]
+        return there == [card] and await plane.get(resources.GPUNODEINVENTORY, node) is None
+
+    await plane.until(left, f"{card} to be alone")
 
 
 async def test_a_node_that_is_not_ready_keeps_its_cards(plane: Plane, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from controllers.api import names, resources
 from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import PHASES
 from controllers.domain.clock import seconds
+from sim.nodes.leaving import bury
 from sim.workload import gpu_pod
 from tests.slice.live import POOL, TEAM, Live
+from tests.slice.machines import cards, joins
 from tests.templates.chart_settings import SHOWN, nested
 
 Case = Callable[[Live], Awaitable[None]]
@@ -96,6 +98,23 @@ async def resync_period(live: Live) -> None:
         return await looks() >= before + 200  # at 30 s they would take twenty minutes on four nodes
 
     await live.eventually(many, "nodes are not looked at again")
+
+
+@case("inventory.rememberFor")
+async def remember_for(live: Live) -> None:
+    """A Node is deleted: a card that somebody confirmed is remembered, and forgotten when the time is changed."""
+    node = "remembered-1"
+    await joins(live.people, node)
+    card = cards(live.people, node)[0]
+    await live.people.annotate_unjudged(card, "nowhere")
+    await live.set(inventory={"rememberFor": "1h"})
+    await live.people.remove(resources.NODE, node)
+    await live.says(live.view.devices, card, "InventoryIncomplete", ("True", names.REASON_NODE_GONE))
+    assert cards(live.people, node) == [card]
+    await live.set(inventory={"rememberFor": "500ms"})
+    await live.until(lambda: live.view.devices.get(card) is None, lambda: f"{card} is still remembered")
+    await live.set()
+    await bury(live.people.client, node)
 
 
 # --- what prepares a node ---------------------------------------------------------------------

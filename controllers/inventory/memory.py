@@ -1,0 +1,80 @@
+"""What people said of cards whose Node was deleted: which cards are remembered, for how long, and what ends it. Pure.
+
+A Node that is deleted and registered again, as clouds do with machines that were stopped, has lost nothing: the same
+card (uuid) in the same place (address) of a Node of the same name is the card that somebody confirmed. So its record
+stays for a while, with its annotations, labels and place in its pool. Whoever reads cards for pools does not see it
+until a report of the node as it runs now names that uuid there. Another card in its place is new to everybody.
+
+Name and uuid are the node's own word, and may be a stranger's who took the name: that is what the time is limited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.domain.approval import is_ignored
+from controllers.domain.clock import seconds, stamp
+from controllers.inventory import identity
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.inventory.cards import Card
+    from controllers.inventory.observe import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How long cards are remembered, and what time it is."""
+
+    kept_for: float
+    now: float
+
+    def keeps(self, device: GPUDevice) -> bool:
+        """Whether the record of a card stays that nobody has recognised since its Node was deleted."""
+        return is_worth(device) and self.left(device) > 0
+
+    def left(self, device: GPUDevice) -> float:
+        """Seconds for which it is remembered yet; what is less than one is none."""
+        return int(self.kept_for) - max(0.0, self.now - self._began(device))
+
+    def until(self, device: GPUDevice) -> str:
+        """When that ends."""
+        return stamp(min(self._began(device), self.now) + int(self.kept_for))
+
+    def since(self, device: GPUDevice) -> str:
+        """Since when its Node has been gone: from now on where nobody has noted it."""
+        return device.status.node_gone_since or stamp(self.now)
+
+    def _began(self, device: GPUDevice) -> float:
+        return seconds(self.since(device))
+
+
+def is_worth(device: GPUDevice) -> bool:
+    """Whether a person said something of the card that would be lost, and it can be told from others."""
+    status, hardware = device.status, device.status.hardware
+    if hardware is None or not hardware.uuid:
+        return False
+    if identity.device_name(status.node_name or "", hardware.pci.address) != device.name:
+        return False
+    if is_ignored(device.metadata):
+        return True
+    named = device.metadata.annotations.get(names.ASSIGNMENT)
+    # What a pool takes by itself it takes again; but for pods that have the card, and keep it from that.
+    again = status.auto_attach and status.pool_ref is not None and status.pool_ref.name == named
+    return bool(named) and (not again or bool(status.allocations))
+
+
+def is_recognised(seen: Observed, device: GPUDevice, card: Card) -> bool:
+    """Whether a report of the node as it runs now names the card in the place where it was.
+
+    What the agent wrote before the Node was deleted is still there, and would vouch for another machine: the report has
+    to be of the start that the Node tells of. A report or a Node without its start says nothing here.
+    """
+    old, now, node = device.status.hardware, card.hardware, seen.node
+    if old is None or now is None or node is None or not node.ready or seen.report is None:
+        return False
+    agent, booted = seen.report.spec.features.attributes.agent, node.status.node_info.boot_id
+    of_this_start = bool(booted) and agent is not None and agent.elements.get("boot_id") == booted
+    return of_this_start and old.uuid is not None and old.uuid == now.uuid and old.pci.address == now.pci.address
