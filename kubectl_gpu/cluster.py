@@ -97,8 +97,19 @@ class Cluster:
         self, resource: Resource, obj: KubeObject, key: str, value: str | None, *, dry_run: bool
     ) -> None:
         """Set or remove one annotation of exactly this object; a server's dry run asks everybody and writes nothing."""
+        await self.mark(resource, obj, {"annotations": {key: value}}, dry_run=dry_run)
+
+    async def mark(
+        self,
+        resource: Resource,
+        obj: KubeObject,
+        marks: Mapping[str, Mapping[str, str | None]],
+        *,
+        dry_run: bool,
+    ) -> None:
+        """The same for any annotations and labels: `marks` is a part of the object's metadata."""
         query = {"fieldManager": MANAGER} | ({"dryRun": "All"} if dry_run else {})
-        body = {"metadata": {"uid": obj.metadata.uid, "annotations": {key: value}}}
+        body = {"metadata": {"uid": obj.metadata.uid, **marks}}
         path = resource.path(name=obj.name)
         await self._client.request("PATCH", path, query=query, body=body, content_type=MERGE)
 

@@ -30,14 +30,14 @@ async def nodes(cluster: Cluster, args: argparse.Namespace) -> int:
     """The nodes with cards."""
     found = await cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory, labels=args.selector)
     none = "No node has cards that were found yet: kubectl gpu nodes reads GPUNodeInventories, one for each GPU node."
-    return _show(args, _named(found, args.names, "node"), lists.NODES, lists.node, none)
+    return _show(args, named(found, args.names, "node"), lists.NODES, lists.node, none)
 
 
 async def pools(cluster: Cluster, args: argparse.Namespace) -> int:
     """The pools."""
     found = await cluster.list(resources.GPUPOOL, GPUPool, labels=args.selector)
     none = "There is no GPUPool yet: an administrator creates one, and assigns cards to it."
-    return _show(args, _named(found, args.names, "pool"), lists.POOLS, lists.pool, none)
+    return _show(args, named(found, args.names, "pool"), lists.POOLS, lists.pool, none)
 
 
 async def cards(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ async def cards(cluster: Cluster, args: argparse.Namespace) -> int:
     if not found:
         await _unknown(cluster, args)
     none = "No card matches." if fields or args.selector else "No card has been found yet: kubectl gpu nodes."
-    return _show(args, _named(found, args.names, "card"), lists.CARDS, lists.card, none)
+    return _show(args, named(found, args.names, "card"), lists.CARDS, lists.card, none)
 
 
 async def _unknown(cluster: Cluster, args: argparse.Namespace) -> None:
@@ -63,7 +63,7 @@ async def _unknown(cluster: Cluster, args: argparse.Namespace) -> None:
             await attempt(sure(cluster, resource, cls, name, noun))
 
 
-def _named(found: list[Found[Any]], names: Sequence[str], noun: str) -> list[Found[Any]]:
+def named(found: list[Found[Any]], names: Sequence[str], noun: str) -> list[Found[Any]]:
     """Those of that name or inventoryID, in the order of the list; raises Mistake for one that is not there."""
     if not names:
         return found

@@ -53,7 +53,7 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, explaining, listing
+    from kubectl_gpu import assigning, explaining, keeping, listing
     from kubectl_gpu.cluster import connected
 
     commands = {
@@ -63,6 +63,8 @@ async def _command(args: argparse.Namespace) -> int:
         "assign": assigning.assign,
         "unassign": assigning.unassign,
         "explain": explaining.explain,
+        "export": keeping.export,
+        "apply": keeping.apply,
     }
     async with connected(args) as cluster:
         return await commands[args.command](cluster, args)

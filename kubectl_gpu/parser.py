@@ -22,6 +22,8 @@ EXAMPLES = """examples:
   kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
   kubectl gpu explain pod first -n team-a             why it waits, or where its cards are
   kubectl gpu explain deployment web -n team-a        why no pod comes of it
+  kubectl gpu export > cards.yaml                     what people said of cards: assignments, what is ignored, labels
+  kubectl gpu apply -f cards.yaml --wait              onto the same cards again, as they are found
   source <(kubectl gpu completion bash)               completion of kubectl-gpu; see kubectl gpu completion --help
 
 exit status: 0 done; 1 refused, not found, not allowed, or too late; 2 mistyped; 130 interrupted
@@ -72,6 +74,7 @@ def build() -> argparse.ArgumentParser:
     _lists(commands)
     _changes(commands)
     _explain(commands)
+    _keeping(commands)
     shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
     shells.add_argument("shell", choices=completion.SHELLS)
     return parser
@@ -142,17 +145,35 @@ def _changes(commands: Any) -> None:
             _completed(command.add_argument("pool", help="the pool, as the last word"), completion.pools)
         every = "every card of a node that is in no pool" if name == "assign" else "every card of a node"
         _completed(command.add_argument("--node", help=every), completion.nodes)
-        command.add_argument(
-            "--dry-run",
-            nargs="?",
-            const="client",
-            default="none",
-            choices=("none", "client", "server"),
-            help="client: only say what would be done; server: ask the webhook, too",
-        )
+        _dry_run(command)
         command.add_argument("-w", "--wait", action="store_true", help="until the cards are there; not a moment else")
         command.add_argument("--timeout", type=_seconds, default=60.0, help="how long to wait, in seconds (60)")
         command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
+
+
+def _dry_run(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dry-run",
+        nargs="?",
+        const="client",
+        default="none",
+        choices=("none", "client", "server"),
+        help="client: only say what would be done; server: ask the webhook, too",
+    )
+
+
+def _keeping(commands: Any) -> None:
+    command = _command(commands, "export", "print what people said of cards: assignments, what is ignored, labels")
+    _completed(command.add_argument("names", nargs="*", metavar="card", help="only these"), completion.cards)
+    _completed(command.add_argument("--node", help="cards of a node"), completion.nodes)
+    command.add_argument("-l", "--selector", help="labels, as kubectl takes them")
+    command.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
+    command = _command(commands, "apply", "say of the same cards what a file of kubectl gpu export says; makes no card")
+    command.add_argument("-f", "--filename", required=True, metavar="FILE", help="the file; - for standard input")
+    _dry_run(command)
+    command.add_argument("-w", "--wait", action="store_true", help="try again until all is done; not a moment else")
+    command.add_argument("--timeout", type=_seconds, default=60.0, help="how long to wait, in seconds (60)")
+    command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
 
 
 def _explain(commands: Any) -> None:

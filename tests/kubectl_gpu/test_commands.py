@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import yaml
@@ -80,6 +81,40 @@ async def test_a_nodes_cards_that_another_pool_has_are_left_alone(people: People
         await people.retire(pool)
 
 
+async def test_what_people_said_goes_into_a_file_and_back(people: People, kubectl: Kubectl, tmp_path: Path) -> None:
+    pool, (first, second, *_) = "kept", of(people, "gpu-4")
+    ignore, file = f"{names.LABEL_IGNORE}=true", str(tmp_path / "cards.yaml")
+    await people.pool(pool)
+    kubectl.gpu("assign", first, pool, "--wait")
+    assert kubectl.run("label", "gpudevice", second, ignore).returncode == 0
+    text = kubectl.gpu("export", "--node", "gpu-4")
+    stored(file, text)
+    assert [item["metadata"]["name"] for item in yaml.safe_load(text)["items"]] == [first, second]
+
+    kubectl.gpu("unassign", first, "--wait")
+    assert kubectl.run("label", "gpudevice", second, f"{names.LABEL_IGNORE}-").returncode == 0
+    assert "2 cards restored, 0 as in the file, 0 left." in kubectl.gpu("apply", "-f", file)
+    assert "0 cards restored, 2 as in the file, 0 left." in kubectl.gpu("apply", "-f", file)
+    meta = {item["metadata"]["name"]: item["metadata"] for item in kubectl.json("cards", "--node", "gpu-4")["items"]}
+    assert meta[first]["annotations"][names.ASSIGNMENT] == pool
+    assert meta[second]["labels"][names.LABEL_IGNORE] == "true"
+
+    plain = kubectl.run("apply", "-f", file)  # on cards that are there kubectl's own does it, without a look at uuids
+    assert plain.returncode == 0, plain.stderr
+    uuid = yaml.safe_load(text)["items"][0]["status"]["hardware"]["uuid"]
+    stored(file, text.replace(uuid, "GPU-77777777-0000-0000-0000-000000000000"))
+    kubectl.gpu("unassign", first, "--wait")
+    assert f"another card is in its place: GPU-77777777-0000-0000-0000-000000000000 is expected, {uuid} found" in (
+        kubectl.fails("apply", "-f", file)
+    )
+    assert kubectl.run("label", "gpudevice", second, f"{names.LABEL_IGNORE}-").returncode == 0
+    await people.retire(pool)
+
+
+def stored(file: str, text: str) -> None:
+    Path(file).write_text(text, encoding="utf-8")
+
+
 async def test_what_the_webhook_refuses_is_a_sentence_and_nothing_is_done(people: People, kubectl: Kubectl) -> None:
     pool, card, other = "only-h100", of(people, "gpu-3")[0], of(people, "gpu-1")[0]
     await people.pool(pool, deviceSelector={"include": {"products": ["NVIDIA H100 80GB HBM3"]}})
@@ -147,7 +182,8 @@ async def test_a_mistake_is_a_sentence(
 async def test_help_names_every_command(kubectl: Kubectl) -> None:
     said = kubectl.gpu("--help")
     assert all(
-        f"\n    {c} " in said for c in ("nodes", "cards", "pools", "assign", "unassign", "explain", "completion")
+        f"\n    {c} " in said
+        for c in ("nodes", "cards", "pools", "assign", "unassign", "explain", "export", "apply", "completion")
     )
     assert "exit status" in said
     assert "--dry-run" in kubectl.gpu("assign", "--help")
