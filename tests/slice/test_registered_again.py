@@ -1,0 +1,56 @@
+"""A Node that is deleted and registered again while a pod runs: its cards are where a person put them."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.api import names, resources
+from controllers.api.conditions import INVENTORY_INCOMPLETE, find
+from sim.nodes.leaving import remove_node
+from tests.kit.waiting import PATIENCE
+from tests.slice.machines import cards, joins
+from tests.slice.people import People
+
+pytestmark = pytest.mark.cluster
+NODE = "again-1"
+
+
+async def test_cards_of_a_node_that_is_registered_again_stay_in_their_pool_with_their_pod(people: People) -> None:
+    pool, team = "again", "again"
+    await people.namespace(team)
+    await joins(people, NODE)
+    free, used = cards(people, NODE)[:2]
+    await people.filled(pool, [free, used])
+    await people.pod("p", team, pool)
+    await people.running(team, 1)
+    await people.settled(pool, (2, 1, 0, 1))
+    uids = {card: people.view.devices.get(card).metadata.uid for card in (free, used)}  # type: ignore[union-attr]
+
+    await people.remove(resources.NODE, NODE)
+    await people.view.until(
+        lambda: (
+            cards(people, NODE) == [free, used] and all(reason(people, card) == names.REASON_NODE_GONE for card in uids)
+        ),
+        PATIENCE,
+        lambda: str({card: reason(people, card) for card in cards(people, NODE)}),
+    )
+    await people.settled(pool, (0, 0, 0, 0))
+
+    await joins(people, NODE)
+    await people.offered(pool, 2)
+    await people.settled(pool, (2, 1, 0, 1))
+    assert {card: people.view.devices.get(card).metadata.uid for card in uids} == uids  # type: ignore[union-attr]
+    assert [pod.status.phase for pod in people.pods(team)] == ["Running"]
+
+    await remove_node(people.client, NODE)  # with its pod; what is remembered goes with a person's word
+    for card in uids:
+        await people.annotate(card, None)
+    await people.view.until(lambda: not cards(people, NODE), PATIENCE, lambda: f"{cards(people, NODE)} stay")
+    await people.retire(pool)
+
+
+def reason(people: People, card: str) -> str:
+    """What a card's InventoryIncomplete says."""
+    device = people.view.devices.get(card)
+    found = find(device.status.conditions, INVENTORY_INCOMPLETE) if device is not None else None
+    return found.reason if found is not None else ""
