@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from controllers.inventory.cards import Card
     from controllers.inventory.observe import Observed
 
+COLLECTED = 120.0
+"""Seconds after which Kubernetes has deleted the pods of a Node that is gone (40 s, and 20 s between looks)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -36,16 +39,21 @@ class Memory:
         return is_worth(device) and self.left(device) > 0
 
     def left(self, device: GPUDevice) -> float:
-        """Seconds for which it is remembered yet; what is less than one is none."""
-        return int(self.kept_for) - max(0.0, self.now - self._began(device))
+        """Seconds for which it is remembered yet."""
+        return self._whole(device) - max(0.0, self.now - self._began(device))
 
     def until(self, device: GPUDevice) -> str:
         """When that ends."""
-        return stamp(min(self._began(device), self.now) + int(self.kept_for))
+        return stamp(min(self._began(device), self.now) + self._whole(device))
 
     def since(self, device: GPUDevice) -> str:
         """Since when its Node has been gone: from now on where nobody has noted it."""
         return device.status.node_gone_since or stamp(self.now)
+
+    def _whole(self, device: GPUDevice) -> int:
+        """Seconds for which it is remembered at all: what is less than one is none."""
+        by_itself = _comes_by_itself(device) and not is_ignored(device.metadata)
+        return int(min(self.kept_for, COLLECTED) if by_itself else self.kept_for)
 
     def _began(self, device: GPUDevice) -> float:
         return seconds(self.since(device))
@@ -62,8 +70,13 @@ def is_worth(device: GPUDevice) -> bool:
         return True
     named = device.metadata.annotations.get(names.ASSIGNMENT)
     # What a pool takes by itself it takes again; but for pods that have the card, and keep it from that.
-    again = status.auto_attach and status.pool_ref is not None and status.pool_ref.name == named
-    return bool(named) and (not again or bool(status.allocations))
+    return bool(named) and (not _comes_by_itself(device) or bool(status.allocations))
+
+
+def _comes_by_itself(device: GPUDevice) -> bool:
+    """Whether the card's pool takes it without a person."""
+    home, named = device.status.pool_ref, device.metadata.annotations.get(names.ASSIGNMENT)
+    return bool(device.status.auto_attach) and home is not None and home.name == named
 
 
 def is_recognised(seen: Observed, device: GPUDevice, card: Card) -> bool:

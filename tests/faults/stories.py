@@ -59,6 +59,24 @@ async def recreate(hands: Hands) -> None:
     await hands.ready(NEW)
 
 
+async def again(hands: Hands) -> None:
+    """A node with a card in a pool is deleted and comes back: the pool is without the card, and has it again."""
+    await hands.join(NEW)
+    await hands.recorded(NEW, 2)
+    await hands.ready(NEW)
+    await hands.pool("kept")
+    await hands.assign(hands.cards(NEW)[0], "kept")
+    await hands.offered("kept", 1)
+    await hands.leave(NEW)
+    await hands.recorded(NEW, 1)
+    await hands.capacity("kept", 0, 0, 0)
+    await hands.join(NEW)
+    await hands.recorded(NEW, 2)
+    await hands.ready(NEW)
+    await hands.offered("kept", 1)
+    await hands.capacity("kept", 1, 0, 0)
+
+
 async def driver(hands: Hands) -> None:
     """A node loses its driver and gets it back."""
     await hands.breaks(FIRST, "no-driver")

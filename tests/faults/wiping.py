@@ -69,9 +69,15 @@ async def _remove(ground: Ground) -> None:
             await _unmark(ground, resources.NODE, name, FAULT)
     await ground.until(lambda: not list(ground.view.pools), WIPE_SECONDS, lambda: "; ".join(left(ground)))
     await _unname(ground)
+    await _unsaid(ground)
     await _new_nodes(ground)
     for name in _stray(ground):  # Kubernetes' own collector comes after up to a minute
         await ground.delete(resources.POD, name.partition("/")[2], names.NAMESPACE)
+    await _unsaid(ground)
+
+
+async def _unsaid(ground: Ground) -> None:
+    """Take what people said off all cards: those that are remembered, since their Nodes are gone, go then."""
     for device in list(ground.view.devices):
         if marks := device.metadata.annotations.keys() & MARKS:
             await _unmark(ground, resources.GPUDEVICE, device.name, *marks)
@@ -99,7 +105,7 @@ def _stray(ground: Ground) -> list[str]:
 
 
 def _is_gone(ground: Ground, node: str) -> bool:
-    return ground.view.inventories.get(node) is None
+    return ground.view.inventories.get(node) is None and all(d.status.node_name != node for d in ground.view.devices)
 
 
 async def _new_nodes(ground: Ground) -> None:

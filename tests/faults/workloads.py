@@ -39,6 +39,7 @@ WORKLOADS = {
         Workload("vanish", stories.vanish),
         Workload("lost", stories.lost),
         Workload("recreate", stories.recreate),
+        Workload("again", stories.again),
         Workload("driver", stories.driver),
         Workload("exporter", stories.exporter),
         Workload("pool", stories.pool),

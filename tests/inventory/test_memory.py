@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -215,11 +216,17 @@ def test_a_card_of_which_nothing_would_be_lost_goes_with_its_node(cluster: Clust
     assert cluster.devices() == {}
 
 
-def test_what_a_pool_takes_by_itself_stays_with_the_pods_that_have_it(cluster: Cluster) -> None:
+def test_what_a_pool_takes_by_itself_stays_while_pods_may_have_it(cluster: Cluster) -> None:
+    """Nodes of an autoscaler come and go by the hundred, and Kubernetes deletes the pods of one that is gone."""
     cluster.merge("GPUDevice", FIRST, {"status": {"autoAttach": True}})
     cluster.drop(resources.NODE, NODE)
     cluster.settle()
+    other = copy.deepcopy(cluster)
     back(cluster)
     cluster.settle()
-
     assert served(cluster) == ("a", "a", 1)
+
+    assert other.plan().requeue_after == 120
+    other.now += 120
+    other.settle()
+    assert other.devices() == {}

@@ -110,7 +110,7 @@ async def remember_for(live: Live) -> None:
     await live.set(inventory={"rememberFor": "1h"})
     await live.people.remove(resources.NODE, node)
     await live.says(live.view.devices, card, "InventoryIncomplete", ("True", names.REASON_NODE_GONE))
-    assert cards(live.people, node) == [card]
+    await live.until(lambda: cards(live.people, node) == [card], lambda: f"{cards(live.people, node)} stay")
     await live.set(inventory={"rememberFor": "500ms"})
     await live.until(lambda: live.view.devices.get(card) is None, lambda: f"{card} is still remembered")
     await live.set()

@@ -45,6 +45,7 @@ DEVICE = Kind(
     "card-full",
     {
         "inventoryID": ("node-a-0000:17:00.0", (INVENTORY,)),
+        "nodeGoneSince": ("2026-01-01T00:00:00Z", (INVENTORY,)),
         "managed": (True, (INVENTORY,)),
         "hardware": ({"pci": PCI}, (INVENTORY,)),
         "health": ({"temperatureC": 40}, (BOOTSTRAP,)),
