@@ -2,6 +2,9 @@
 
 A card is clear when its plugin has acknowledged that it does not offer it, kubelet reports nobody on it, nobody is
 promised it, and no pod is bound to its node of which kubelet has yet to tell the cards.
+
+What a node says keeps its own cards. A whole pool waits for those alone of whom the cluster knows: pods that are bound,
+and promises. Else whoever has one node's token could freeze a pool by a pod that does not exist.
 """
 
 from __future__ import annotations
@@ -64,14 +67,13 @@ def holders(seen: ObservedPool, now: float) -> tuple[str, ...]:
     """Every pod (namespace/name) that holds a card of the pool or is promised one, sorted."""
     bound = {pod.key for pod in seen.pods if pod.node and not pod.finished}
     placed = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.pods if pod.node or pod.finished}
-    serving = {f"{a.namespace}/{a.pod}" for card in seen.members for a in card.status.allocations}
     promised = {
         f"{promise.namespace}/{promise.pod}"
         for card in seen.members
         for promise in card.status.reservations
         if live(promise, now) and promise.request_id not in placed
     }
-    return tuple(sorted(bound | serving | promised))
+    return tuple(sorted(bound | promised))
 
 
 def nobody_else_bound(seen: ObservedPool, node: str | None = None) -> list[Expect]:

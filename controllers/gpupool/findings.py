@@ -13,6 +13,7 @@ from controllers.domain.wording import SHOWN, listed
 from controllers.gpupool.select import SERVED_MODES, hint
 
 if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import Capacity
     from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import NodeFacts, ObservedPool
@@ -21,6 +22,9 @@ NOT_OFFERED: Final = "CardsNotOffered"
 """CapacityLow is not judged, since the pool offers nothing, or its plugins have yet to offer what it has."""
 AWAITING_PLUGIN: Final = "AwaitingPlugin"
 AWAITING_LAYOUT: Final = "AwaitingLayout"
+PODS_UNKNOWN: Final = "PodsUnknown"
+LEAVE_OUT: Final = f"kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
+"""How an administrator says that a card is to be waited for no more."""
 
 _DISABLED = (
     "The module is disabled: its programs leave the nodes and no card is given out. Pods that run keep their cards, and"
@@ -76,13 +80,18 @@ def _draining(seen: ObservedPool, standing: Standing, goal: str) -> Finding:
     pods, cards = standing.holders, standing.offered
     told = [goal]
     if pods:
-        told.append(f"Waiting for pods that hold cards or are promised some ({len(pods)}): {listed(pods)}.")
+        # Counted, not named: whoever may ask for cards may read a pool.
+        find = f"kubectl get pods -A -l {names.LABEL_POOL}={seen.pool.name}"
+        told.append(f"Waiting for pods that hold cards or are promised some ({len(pods)}). To find them: {find}; those")
+        told.append("without that label stand in status.allocations of the cards.")
     if cards:
         told.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {listed(cards)}.")
     what = "Pods" if pods else "Plugins"
     if not standing.overdue:
         return Finding(True, f"WaitingFor{what}", " ".join(told))
     told.append(f"That takes longer than maintenance.deadline ({seen.settings.maintenance.deadline:g} s).")
+    if cards:
+        told.append(f"A card that its node does not let go of can be left out: {LEAVE_OUT}.")
     told.append(f"Nothing is killed: end what is in the way, or set the spec back to {spelled(standing.applied)}.")
     return Finding(True, f"{what}Overdue", " ".join(told))
 
@@ -103,7 +112,7 @@ def _failures(seen: ObservedPool, standing: Standing) -> str:
     told = "; ".join(f"{node}: {why}" for node, why in sorted(failed.items())[:SHOWN])
     again = f"kubectl annotate gpupool {seen.pool.name} {names.RESUME}=true"
     asked = f"{spelled(standing.wanted)} did not come true on {len(failed)} nodes ({told})."
-    return f"{asked} Mend them and try again: {again}; or change spec.allocation."
+    return f"{asked} Mend them and try again: {again}; leave a card out: {LEAVE_OUT}; or change spec.allocation."
 
 
 def _capacity_low(seen: ObservedPool, standing: Standing, total: Capacity, coming: int) -> Finding:
@@ -114,6 +123,18 @@ def _capacity_low(seen: ObservedPool, standing: Standing, total: Capacity, comin
         why = "Cards are not offered now, or not yet; what was said before stands until they are."
         return Finding(is_true(seen.pool.status.conditions, CAPACITY_LOW), NOT_OFFERED, f"{counted} {why}")
     return Finding(low, "BelowTenPercent" if low else "Enough", counted)
+
+
+def stray(device: GPUDevice) -> Finding:
+    """What Configured says of a card that is kept off the lists by a pod that the cluster does not have."""
+    node, pods = device.status.node_name, sorted({f"{a.namespace}/{a.pod}" for a in device.status.allocations})
+    return Finding(
+        False,
+        PODS_UNKNOWN,
+        f"The card is not offered: kubelet on {node} tells of pods on it that the cluster does not have there, or that"
+        f" have ended ({listed(pods)}). It is offered once kubelet tells of them no more: a pod that was deleted by"
+        " force may run on. Where there is no such pod, the node's device plugin lies: replace the node.",
+    )
 
 
 def away(facts: NodeFacts, name: str) -> str:

@@ -11,7 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from controllers.api.conditions import FAULTED, INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
+from controllers.api.conditions import (
+    FAULTED,
+    IGNORED,
+    INVENTORY_INCOMPLETE,
+    MAINTENANCE,
+    MANAGED_DISABLED,
+    find,
+    is_true,
+)
 from controllers.domain.allocation import applied, is_applied, wanted
 from controllers.domain.clock import seconds
 from controllers.domain.poolcycle import DOES, PoolFacts, phase_of
@@ -30,6 +38,11 @@ if TYPE_CHECKING:
     from controllers.gpupool.observe import ObservedPool
     from controllers.runtime.plan import Action
 
+
+LOST = (FAULTED, INVENTORY_INCOMPLETE)
+"""Conditions of a card that nobody can be asked to withdraw."""
+LEFT_OUT = (IGNORED, MANAGED_DISABLED)
+"""Conditions of a card that an administrator has taken out of service."""
 
 BUILDERS: dict[Mode, Builder] = {"Exclusive": Whole(), "TimeSlice": Whole(), "MIG": Divided()}
 """One for each mode that this version hands out."""
@@ -90,12 +103,13 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     facts = replace(facts, failed=bool(built.failed), built=built.done)
     if not facts.changed and not facts.failed:
         return replace(standing, built=built)
-    offered, using = _still_offered(seen), holders(seen, now)
+    began = _since(seen)
+    deadline = began + seen.settings.maintenance.deadline if began is not None else None
+    overdue = deadline is not None and now >= deadline
+    offered, using = _still_offered(seen, overdue=overdue), holders(seen, now)
     if not standing.known and offered and _as_wanted(seen):
         offered, using = (), ()  # a status that was lost: what the cards say is what was applied
     facts = replace(facts, drained=not offered and not using)
-    began = _since(seen)
-    deadline = began + seen.settings.maintenance.deadline if began is not None else None
     return replace(
         standing,
         phase=phase_of(facts),
@@ -103,15 +117,23 @@ def judge(seen: ObservedPool, now: float) -> Standing:
         holders=using,
         built=built,
         since=began,
-        overdue=deadline is not None and now >= deadline,
+        overdue=overdue,
     )
 
 
 def offers(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member now."""
-    if not standing.offers or not is_offered(seen, device):
+    if not standing.offers or not is_offered(seen, device) or is_kept_by_strays(seen, device):
         return False
     return is_ready(seen, standing, device)
+
+
+def is_kept_by_strays(seen: ObservedPool, device: GPUDevice) -> bool:
+    """Whether a card stays off the lists, since kubelet tells of a pod on it that the cluster does not have.
+
+    One that is offered stays so: most such pods have just ended.
+    """
+    return device.status.published is None and device.name in seen.strays
 
 
 def is_ready(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
@@ -157,14 +179,18 @@ def _built(seen: ObservedPool, now: float) -> Built:
     )
 
 
-def _still_offered(seen: ObservedPool) -> tuple[str, ...]:
-    """Cards that a plugin offers, or is told to offer by a list that we have yet to rewrite."""
+def _still_offered(seen: ObservedPool, *, overdue: bool = False) -> tuple[str, ...]:
+    """Cards that a plugin offers, or is told to offer by a list that we have yet to rewrite.
+
+    `overdue`: the plugins have had their time; what an administrator has taken out of service is waited for no more.
+    """
     listed = frozenset(card for config in seen.configs for card in cards_in(config))
-    found = (device for device in seen.members if _may_be_offered(seen, device, listed))
+    out = LOST + LEFT_OUT if overdue else LOST
+    found = (device for device in seen.members if _may_be_offered(seen, device, listed, out))
     return tuple(sorted(device.status.inventory_id or device.name for device in found))
 
 
-def _may_be_offered(seen: ObservedPool, device: GPUDevice, listed: frozenset[str]) -> bool:
+def _may_be_offered(seen: ObservedPool, device: GPUDevice, listed: frozenset[str], out: tuple[str, ...]) -> bool:
     if device.status.inventory_id in listed:
         return True
     if device.status.published is None:
@@ -172,7 +198,7 @@ def _may_be_offered(seen: ObservedPool, device: GPUDevice, listed: frozenset[str
     # Nobody can withdraw a card in the name of a node that is away, nor has to for one that is lost: no new pod
     # comes to them, and who is there already is among the holders.
     node = seen.facts(device.status.node_name).node
-    gone = any(is_true(device.status.conditions, kind) for kind in (FAULTED, INVENTORY_INCOMPLETE))
+    gone = any(is_true(device.status.conditions, kind) for kind in out)
     return node is not None and node.ready and not gone
 
 

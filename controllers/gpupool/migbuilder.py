@@ -1,7 +1,8 @@
 """How far the nodes are with the MIG layout of a pool, and which cards are ready to be offered. Pure.
 
-A card that the bus or its node has lost, or that is leaving, is not waited for; it is not offered either until it is
-divided as it should be.
+A card that the bus or its node has lost, that an administrator has taken out of service, that is leaving, or on which
+kubelet tells of a pod that the cluster does not have, is not waited for; it is not offered either until it is divided
+as it should be.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controllers.api.conditions import FAULTED, INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
+from controllers.api.conditions import MAINTENANCE, find
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
+from controllers.domain.slots import blocked_by
 from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.building import Built
 from controllers.gpupool.fence import fence, nobody_else_bound
@@ -96,8 +98,9 @@ class Divided:
 
 def _is_awaited(seen: ObservedPool, device: GPUDevice) -> bool:
     node = seen.facts(device.status.node_name).node
-    lost = any(is_true(device.status.conditions, kind) for kind in (FAULTED, INVENTORY_INCOMPLETE))
-    return node is not None and node.ready and not lost and is_wanted(seen, device)
+    if node is None or not node.ready or blocked_by(device) is not None or device.name in seen.strays:
+        return False
+    return is_wanted(seen, device)
 
 
 def _goal(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:

@@ -109,6 +109,12 @@ class ObservedPool:
     enabled: bool = True
     """Whether the module is."""
     settings: Settings = field(default_factory=Settings)
+    strays: frozenset[str] = field(init=False)
+    """Members (by name) on which kubelet tells of a pod that the cluster does not have there."""
+
+    def __post_init__(self) -> None:
+        """Look once: it is asked for each card."""
+        object.__setattr__(self, "strays", _strays(self.members, self.pods))
 
     def facts(self, node: str | None) -> NodeFacts:
         """A node's facts; of a node that is unknown, that it is not ready."""
@@ -364,6 +370,16 @@ class World:
         namespaces = {r.namespace for r in device.status.reservations}
         known = {name: frozenset(pod.key for pod in self.pods.by(BY_NAMESPACE, name)) for name in namespaces}
         return ObservedCard(device, pods, known, self.settings)
+
+
+def _strays(members: tuple[GPUDevice, ...], pods: tuple[Pod, ...]) -> frozenset[str]:
+    """Cards with a pod that was deleted by force and runs on for a while, or that a node has made up."""
+    known = {(pod.node, pod.metadata.uid) for pod in pods if pod.node and not pod.finished}
+    return frozenset(
+        card.name
+        for card in members
+        if any((card.status.node_name, taken.pod_uid) not in known for taken in card.status.allocations)
+    )
 
 
 def _unbound(pod: Pod) -> frozenset[str]:

@@ -32,10 +32,10 @@ from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
 from controllers.gpupool.fence import nobody_else_bound
-from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, away
+from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, away, stray
 from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
-from controllers.gpupool.maintenance import is_ready, judge, look_again, offers, retry
+from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
 from controllers.gpupool.migcards import hindrance, untold
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
@@ -304,9 +304,8 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
         if device.name in gone:
             continue
         offered = offers(seen, standing, device)
-        found = _divided(seen, standing, device) or _agreement(
-            device, settings.of(device.status.inventory_id or "") if offered else None
-        )
+        wanted_offer = settings.of(device.status.inventory_id or "") if offered else None
+        found = _strayed(seen, standing, device) or _divided(seen, standing, device) or _agreement(device, wanted_offer)
         waits, node = not (found.status and is_wanted(seen, device)), device.status.node_name
         if waits and (why := away(seen.facts(node), node or "")):
             found = replace(found, message=f"{found.message} {why}")
@@ -330,6 +329,12 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
 def _says(known: Condition, found: Finding) -> bool:
     status = NUMBERS.get(known.status) == found.status
     return status and known.reason == found.reason and known.message == found.message
+
+
+def _strayed(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:
+    """What Configured says of a card that is not offered for a pod that the cluster does not have; None elsewhere."""
+    kept = standing.offers and is_offered(seen, device) and is_kept_by_strays(seen, device)
+    return stray(device) if kept else None
 
 
 def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:

@@ -74,14 +74,28 @@ def published(made: Cluster) -> list[int | None]:
 
 
 def allocate(made: Cluster, card: str, uid: str, slots: int = 1) -> None:
-    """Kubelet reports a container on a card."""
+    """Kubelet reports a container on a card, of a pod that the cluster has there."""
+    if not any(key[0] == "Pod" and stored["metadata"]["uid"] == uid for key, stored in made.objects.items()):
+        node = made.objects["GPUDevice", card]["status"]["nodeName"]
+        made.pod(f"p-{uid}", "a", f"r-{uid}", node=node, phase="Running")
+        with made.edit("Pod", f"default/p-{uid}") as pod:
+            pod["metadata"]["uid"] = uid
+            pod["spec"]["containers"][0]["resources"]["limits"] = {names.resource_name("a"): str(slots)}
+    report(made, card, uid, slots)
+
+
+def report(made: Cluster, card: str, uid: str, slots: int = 1) -> None:
+    """A node says that a pod is on a card of its own."""
     entry = allocation(f"p-{uid}", uid, namespace="default", slots=slots)
     with made.edit("GPUDevice", card) as found:
         found["status"].setdefault("allocations", []).append(body(entry))
 
 
 def end(made: Cluster, card: str) -> None:
-    del made.objects["GPUDevice", card]["status"]["allocations"]
+    """The pods of a card end, and kubelet tells so."""
+    for entry in made.objects["GPUDevice", card]["status"].pop("allocations"):
+        if ("Pod", f"default/{entry['pod']}") in made.objects:
+            made.drop(resources.POD, f"default/{entry['pod']}")
     made.touch(("GPUDevice", card))
 
 
@@ -172,7 +186,7 @@ def test_a_running_pod_keeps_its_card_until_it_ends() -> None:
 
     assert names.EVENT_MAINTENANCE in notes(first)
     assert told(made) == ("True", "WaitingForPods")
-    assert "default/p-u" in message(made)
+    assert "are promised some (1). To find them: kubectl get pods -A -l gpu.deckhouse.io/pool=a;" in message(made)
     assert applied(made) == ("Exclusive", None)
     assert published(made) == [None, None]
     capacity = status(made).capacity
@@ -201,7 +215,7 @@ def test_what_was_promised_before_the_condition_is_waited_for() -> None:
     made.settle()
 
     assert told(made) == ("True", "WaitingForPods")
-    assert "default/late" in message(made)
+    assert "are promised some (1)." in message(made)
     made.pod("late", "a", "r", node="n1")
     made.settle()
     assert applied(made) == ("Exclusive", None)
@@ -280,7 +294,7 @@ def test_of_two_changes_the_newer_wins() -> None:
     assert applied(made) == ("TimeSlice", 2)
 
 
-def test_a_pod_that_never_ends_is_named_and_left_alone() -> None:
+def test_a_pod_that_never_ends_is_counted_and_left_alone() -> None:
     made = pooled()
     made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
     allocate(made, CARDS[0], "u")
@@ -291,7 +305,7 @@ def test_a_pod_that_never_ends_is_named_and_left_alone() -> None:
     made.settle()
 
     assert told(made) == ("True", "PodsOverdue")
-    assert "default/p-u" in message(made)
+    assert "are promised some (1)." in message(made)
     assert "set the spec back to Exclusive" in message(made)
     assert made.planned("GPUPool", "a").requeue_after is None
     end(made, CARDS[0])
@@ -342,6 +356,22 @@ def test_a_lost_card_with_a_pod_on_it_is_waited_for() -> None:
     made.settle()
 
     assert told(made) == ("True", "WaitingForPods")
+
+
+def test_nobody_reads_in_a_pool_which_pods_of_others_it_waits_for() -> None:
+    """Whoever may ask for cards may read pools."""
+    made = pooled()
+    allocate(made, CARDS[0], "u")
+    promise(made, CARDS[1])
+    ask(made, SHARED)
+    made.settle()
+    made.now += 3601
+    promise(made, CARDS[1])
+    made.settle()
+
+    said = str(made.objects["GPUPool", "a"]["status"])
+    assert told(made) == ("True", "PodsOverdue")
+    assert not any(name in said for name in ("default", "p-u", "late"))
 
 
 def test_an_offer_that_is_behind_gives_no_more_than_the_new_layout_has() -> None:

@@ -160,14 +160,14 @@ def test_no_card_of_a_pool_that_is_gone_is_let_go_when_it_was_bound_a_moment_ago
     assert members(made) == []
 
 
-def test_maintenance_waits_for_it_and_names_it() -> None:
+def test_maintenance_waits_for_it_and_counts_it() -> None:
     made = pooled()
     made.unadmitted("p", "a", node="n1")
     change(made, mode="TimeSlice")
     made.settle()
     told = kinds.find(pool(made).status.conditions, kinds.MAINTENANCE)
     assert told is not None
-    assert (told.reason, "default/p" in told.message) == ("WaitingForPods", True)
+    assert (told.reason, "are promised some (1)." in told.message) == ("WaitingForPods", True)
 
     made.drop(resources.POD, "default/p")
     made.settle()

@@ -164,7 +164,8 @@ async def test_a_pool_changes_its_mode_when_its_pod_has_ended_and_changes_back(m
 
     await ask(people, pool, SHARED)
     await until(people, pool, "True", "WaitingForPods")
-    assert f"{TEAM}/runs" in condition(people, pool)[2]
+    assert "are promised some (1)." in condition(people, pool)[2]
+    assert TEAM not in condition(people, pool)[2]
     await refused_for_maintenance(people, pool)
     await people.view.until(
         lambda: not any(card.status.published for card in people.cards(pool)),
