@@ -104,6 +104,53 @@ def test_each_role_changes_its_own_part_of_a_report(kube: harness.Kube) -> None:
         kube.delete(path)
 
 
+@pytest.mark.parametrize(
+    ("form", "feature_name"),
+    [("attributes", "cpu.security"), ("attributes", "system.osrelease"), ("instances", "pci.device"), ("flags", "x")],
+)
+def test_an_agent_tells_nfds_rules_of_nothing_but_cards(kube: harness.Kube, form: str, feature_name: str) -> None:
+    """Rules of others make labels of these; what others wrote there stays, and keeps the agent from nothing."""
+    discover, path = kube.account(DISCOVER, "node-a"), f"{FEATURES}/gpu-node-a"
+    told = {"spec": {"features": {form: {feature_name: {"elements": [] if form == "instances" else {}}}}}}
+    body = feature("gpu-node-a", "node-a")
+    body["spec"]["features"].setdefault(form, {}).update(told["spec"]["features"][form])
+    answer = discover.create(f"{FEATURES}?{DRY}", body)
+    assert answer.code == 403, answer.message
+    assert "adds features gpu.* alone" in answer.message
+    assert discover.apply(path, feature("gpu-node-a", "node-a"), DISCOVER).code == 201
+    try:
+        answer = discover.merge(path, told)
+        assert (answer.code, "adds features gpu.* alone" in answer.message) == (403, True), answer.message
+        assert kube.merge(path, told).code == 200
+        assert discover.merge(path, attributes(gpu_driver={"version": "1"})).code == 200
+    finally:
+        kube.delete(path)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"finalizers": ["example.com/for-ever"]},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "u"}]},
+    ],
+    ids=lambda mark: next(iter(mark)),
+)
+def test_an_agents_report_can_be_deleted(kube: harness.Kube, mark: dict[str, Any]) -> None:
+    discover, path = kube.account(DISCOVER, "node-a"), f"{FEATURES}/gpu-node-a"
+    body = feature("gpu-node-a", "node-a")
+    marked = {**body, "metadata": {**body["metadata"], **mark}}
+    assert "no finalizers and no owners" in discover.create(f"{FEATURES}?{DRY}", marked).message
+    assert discover.apply(path, body, DISCOVER).code == 201
+    try:
+        answer = discover.merge(path, {"metadata": mark})
+        assert (answer.code, "no finalizers and no owners" in answer.message) == (403, True), answer.message
+        assert kube.merge(path, {"metadata": mark}).code == 200
+        assert discover.merge(path, attributes(gpu_driver={"version": "1"})).code == 200
+    finally:
+        kube.merge(path, {"metadata": {"finalizers": None}})
+        kube.delete(path)
+
+
 def test_validate_adds_to_a_report_and_makes_none(kube: harness.Kube) -> None:
     agent = kube.account(VALIDATE, "node-b")
     answer = agent.apply(f"{FEATURES}/gpu-node-b", feature("gpu-node-b", "node-b"), VALIDATE)
