@@ -25,7 +25,7 @@ from yarl import URL
 
 from controllers.runtime import metrics
 from controllers.runtime.connections import connector
-from controllers.runtime.errors import Unreachable, from_answer, no_credentials
+from controllers.runtime.errors import Invalid, Unreachable, from_answer, no_credentials
 from controllers.runtime.library import Configuration, config
 
 if TYPE_CHECKING:
@@ -41,6 +41,16 @@ APPLY = "application/apply-patch+yaml"  # JSON is YAML
 MERGE = "application/merge-patch+json"
 REQUEST_TIMEOUT = 15.0  # seconds
 OK, MULTIPLE_CHOICES = 200, 300
+UNSENT = 400
+"""What an API server would have answered."""
+
+
+def _json(body: Any, what: str) -> bytes:
+    """What is sent; raises Invalid for what no API server would take, such as a number of more than 64 bits."""
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:  # orjson's own error is one
+        raise Invalid(UNSENT, "Invalid", f"{what} is not sent, since it is no JSON: {error}") from error
 
 
 class Client:
@@ -141,7 +151,7 @@ class Client:
         fence = self.fence if method != "GET" else None
         if fence is not None:
             fence()
-        data: Any = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        data: Any = body if body is None or isinstance(body, bytes) else _json(body, f"{method} {path}")
         if data is not None and fence is not None:
             data = _Fenced(data, fence)
         try:
