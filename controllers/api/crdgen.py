@@ -40,6 +40,7 @@ COLUMNS: dict[str, list[Column]] = {
         ("Inventory", "string", ".status.conditions[?(@.type=='InventoryIncomplete')].reason", 0),
         ("Health", "string", ".status.conditions[?(@.type=='Faulted')].reason", 1),
         ("Serves", "string", ".status.allocations[0].pod", 1),
+        ("Elsewhere", "string", ".status.foreignAllocations[0].pod", 1),
         ("Managed", "boolean", ".status.managed", 1),
         ("Address", "string", ".status.hardware.pci.address", 1),
         ("Device", "string", ".status.hardware.pci.device", 1),

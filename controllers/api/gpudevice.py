@@ -74,6 +74,20 @@ class Allocation:
 
 
 @record
+class ForeignAllocation:
+    """A container that has the card by a resource that is not the module's, as kubelet tells it."""
+
+    namespace: Annotated[str, Field(max_length=63)]
+    """Namespace of the pod."""
+    pod: Annotated[str, Field(max_length=253)]
+    """Name of the pod."""
+    container: Annotated[str, Field(max_length=63)]
+    """Name of the container."""
+    resource: Annotated[str, Field(max_length=317)]
+    """The extended resource, such as nvidia.com/gpu; for what a ResourceClaim gave, the name of its DRA driver."""
+
+
+@record
 class MigApply:
     """Result of the node's last MIG work on this card."""
 
@@ -215,6 +229,8 @@ class GPUDeviceStatus:
     """What the node's device plugin offers now."""
     allocations: Annotated[tuple[Allocation, ...], Field(max_length=256), Atomic] = ()
     """What kubelet says that the card serves."""
+    foreign_allocations: Annotated[tuple[ForeignAllocation, ...], Field(max_length=64), Atomic] = ()
+    """Who has the card by resources that are not the module's: while there is one, the card is offered to nobody."""
     mig_apply: MigApply | None = None
     """Result of the last MIG work."""
     hardware: Hardware | None = None

@@ -135,6 +135,7 @@ def issuable(device: GPUDevice, pool: str) -> bool:
     status = device.status
     return (
         blocked_by(device) is None
+        and not status.foreign_allocations
         and not _is_withdrawn(device)
         and status.pool_ref is not None
         and status.pool_ref.name == pool

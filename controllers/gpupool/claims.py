@@ -15,7 +15,7 @@ from controllers.domain.allocation import undividable
 from controllers.domain.approval import is_ignored
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.migcards import hindrance
-from controllers.gpupool.select import claim, in_use, serves
+from controllers.gpupool.select import claim, held_elsewhere, in_use, serves
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -30,6 +30,7 @@ HARDWARE_UNKNOWN: Final = "HardwareUnknown"
 NODE_NOT_READY: Final = "NodeNotReady"
 NODE_FULL: Final = "NodeFull"
 STILL_IN_USE: Final = "StillInUse"
+HELD_ELSEWHERE: Final = "HeldElsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ def _of_place(seen: ObservedNode, device: GPUDevice, pool: GPUPool | None) -> Fo
     if pool is not None and limit is not None and seen.members_of(pool.name) >= limit:
         what = f"GPUPool {pool.name} has as many cards of node {seen.name} as its maxDevicesPerNode ({limit}) allows"
         return NODE_FULL, what, f"Raise maxDevicesPerNode, name another pool, or {REMOVE}"
+    if (users := held_elsewhere(device)) is not None:
+        return HELD_ELSEWHERE, users, "Once those pods have ended the pool takes it"
     if in_use(device, seen.held):
         return STILL_IN_USE, "the card still serves a pod, or is still offered", "Once that has ended the pool takes it"
     return None

@@ -100,7 +100,8 @@ def _is_awaited(seen: ObservedPool, device: GPUDevice) -> bool:
     node = seen.facts(device.status.node_name).node
     if node is None or not node.ready or blocked_by(device) is not None or device.name in seen.strays:
         return False
-    return is_wanted(seen, device)
+    # One that others have is divided when they have ended: the pool's other cards do not wait for pods of strangers.
+    return not device.status.foreign_allocations and is_wanted(seen, device)
 
 
 def _goal(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:

@@ -156,6 +156,8 @@ def _is_clear(seen: ObservedNode, device: GPUDevice, now: float) -> bool:
     promised = any(live(reservation, now) for reservation in status.reservations)
     if around is None or status.published is not None or status.allocations or promised:
         return False
+    if status.foreign_allocations:
+        return False
     if status.inventory_id in around.listed:
         return False
     pool = status.pool_ref.name if status.pool_ref is not None else None

@@ -12,7 +12,7 @@ from controllers.api import names
 from controllers.api.conditions import UNASSIGNED_DEVICE, find
 from controllers.api.gpunodeinventory import AssignedPool, InventoryPools
 from controllers.api.record import to_json
-from controllers.api.resources import GPUNODEINVENTORY, NODE
+from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
 from controllers.domain.allocation import applied
 from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import live
@@ -21,7 +21,7 @@ from controllers.gpupool import free, miglayout
 from controllers.gpupool.approve import approvals, withdrawals
 from controllers.gpupool.pending import pending, unassigned_device, undecided
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Action, Apply, Draft, Plan, ref
+from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -43,6 +43,7 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
         ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
         if (write := set_labels(ref(NODE, node), node.metadata, wanted, ours)) is not None:
             draft.add(write)
+    draft.add(*_unvouched(seen, members))
     if seen.enabled:
         draft.add(*withdrawals(seen), *approvals(seen))
     said = [*_summary(seen, members, now), *(action for device in seen.free for action in free.say(seen, device, now))]
@@ -61,6 +62,25 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
             draft.add(*free.forget(device))
     draft.add(*miglayout.writes(seen, now))
     return draft.done()
+
+
+def _unvouched(seen: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
+    """Take back what plugins said of others' pods: with the node's last card in a pool they go, and nobody looks on.
+
+    It would keep the cards out of every pool for ever. What is true of it the plugin of the next pool finds again,
+    before it offers a card.
+    """
+    return [
+        Merge(
+            ref(GPUDEVICE, device),
+            device.metadata.resource_version,
+            {"status": {"foreignAllocations": None}},
+            "status",
+            together=True,
+        )
+        for device in seen.devices
+        if device.status.foreign_allocations and not members
+    ]
 
 
 def _summary(seen: ObservedNode, members: list[GPUDevice], now: float) -> list[Action]:

@@ -31,12 +31,14 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
+from controllers.gpupool.claims import HELD_ELSEWHERE
 from controllers.gpupool.fence import nobody_else_bound
 from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, away, stray
 from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
 from controllers.gpupool.migcards import hindrance, untold
+from controllers.gpupool.select import held_elsewhere
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
 from controllers.runtime.drift import is_as_built, is_as_written
@@ -304,8 +306,10 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
         if device.name in gone:
             continue
         offered = offers(seen, standing, device)
-        wanted_offer = settings.of(device.status.inventory_id or "") if offered else None
-        found = _strayed(seen, standing, device) or _divided(seen, standing, device) or _agreement(device, wanted_offer)
+        settled = standing.offers and is_offered(seen, device)
+        kept = (_taken(device) or _strayed(seen, device)) if settled else None
+        offer_of_it = settings.of(device.status.inventory_id or "") if offered else None
+        found = kept or _divided(seen, standing, device) or _agreement(device, offer_of_it)
         waits, node = not (found.status and is_wanted(seen, device)), device.status.node_name
         if waits and (why := away(seen.facts(node), node or "")):
             found = replace(found, message=f"{found.message} {why}")
@@ -331,10 +335,18 @@ def _says(known: Condition, found: Finding) -> bool:
     return status and known.reason == found.reason and known.message == found.message
 
 
-def _strayed(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:
+def _strayed(seen: ObservedPool, device: GPUDevice) -> Finding | None:
     """What Configured says of a card that is not offered for a pod that the cluster does not have; None elsewhere."""
-    kept = standing.offers and is_offered(seen, device) and is_kept_by_strays(seen, device)
-    return stray(device) if kept else None
+    return stray(device) if is_kept_by_strays(seen, device) else None
+
+
+def _taken(device: GPUDevice) -> Finding | None:
+    """What Configured says of a card that others have by a resource that is not the module's; None where nobody has."""
+    if (what := held_elsewhere(device)) is None:
+        return None
+    both = " Pods of this pool have it, too, and keep it: two tenants share its memory."
+    own = both if device.status.allocations else ""
+    return Finding(False, HELD_ELSEWHERE, f"The card is not offered: {what}.{own} It comes back once they have ended.")
 
 
 def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:

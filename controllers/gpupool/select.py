@@ -9,6 +9,7 @@ from controllers.domain.allocation import undividable
 from controllers.domain.approval import is_ignored
 from controllers.domain.selectors import matches, selects
 from controllers.domain.slots import blocked_by
+from controllers.domain.wording import listed
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -50,9 +51,22 @@ def in_use(device: GPUDevice, held: frozenset[str]) -> bool:
         # A plugin that has not withdrawn the card yet still offers it for another pool.
         device.status.published is not None
         or bool(device.status.allocations)
+        or bool(device.status.foreign_allocations)
         # An object that was deleted by hand comes back empty while its card still serves a pod.
         or device.status.inventory_id in held
     )
+
+
+def held_elsewhere(device: GPUDevice) -> str | None:
+    """By what others have the card, in a sentence's words; None where nobody has.
+
+    It names no pod: events and pools tell it too, and more people read these than may read GPUDevices.
+    """
+    resources = sorted({taken.resource for taken in device.status.foreign_allocations})
+    if not resources:
+        return None
+    found = f"containers have the card by {listed(resources)}, which is not the module's"
+    return f"{found} (status.foreignAllocations of its GPUDevice names them)"
 
 
 def hint(pool: str) -> str:

@@ -17,7 +17,7 @@ from controllers.domain.taints import keeps_off
 from controllers.gpupool.assignment import is_offered, is_wanted
 from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, away, findings
 from controllers.gpupool.maintenance import is_kept_by_strays, offers
-from controllers.gpupool.select import unfit
+from controllers.gpupool.select import held_elsewhere, unfit
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -135,6 +135,8 @@ def _of_card(seen: ObservedPool, device: GPUDevice, node: str) -> str | None:
         return f"{device.status.inventory_id} is leaving the pool{rest}"
     if why := unfit(device, seen.facts(node)):
         return f"{device.status.inventory_id}: {why}"
+    if what := held_elsewhere(device):
+        return f"{device.status.inventory_id}: {what}"
     if is_kept_by_strays(seen, device):
         return f"{device.status.inventory_id}: kubelet tells of a pod on it that the cluster does not have there"
     if device.status.published is None:

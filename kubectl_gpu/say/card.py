@@ -60,7 +60,7 @@ def troubles(device: GPUDevice) -> Iterator[Finding]:
 def _verdict(seen: CardSeen) -> str:
     status, home = seen.device.status, seen.device.status.pool_ref
     name, named = card_name(seen.device), assigned_to(seen.device)
-    if any(True for _ in troubles(seen.device)):
+    if status.foreign_allocations or any(True for _ in troubles(seen.device)):
         where = f"is in GPUPool {home.name}" if home else "is in no pool"
         return f"Card {name} {where} and cannot be issued now"
     if home is None:
@@ -122,6 +122,13 @@ def _serves(seen: CardSeen) -> Iterator[Finding]:
     if status.allocations:
         pods = sorted({f"{a.namespace}/{a.pod}" for a in status.allocations})
         yield Finding("good", f"It serves {listed(pods)}, as kubelet reports")
+    for taken in status.foreign_allocations:
+        yield Finding(
+            "bad",
+            f"Pod {taken.namespace}/{taken.pod} (container {taken.container}) has it by {taken.resource}, as kubelet"
+            " reports: the module offers it to nobody until that pod has ended",
+            "docs/coexistence.md says how both live on one node",
+        )
     for held in status.reservations:
         if live(held, seen.now):
             yield Finding(

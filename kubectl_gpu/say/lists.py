@@ -114,7 +114,8 @@ def card(device: GPUDevice, now: float) -> Row:
 def _serves(device: GPUDevice, now: float) -> str:
     serves = sorted({f"{taken.namespace}/{taken.pod}" for taken in device.status.allocations})
     held = sorted({f"{r.namespace}/{r.pod}" for r in device.status.reservations if live(r, now)})
-    return listed([*serves, *(f"{name} (reserved)" for name in held)]) or SYMBOL_NONE
+    others = sorted({f"{a.namespace}/{a.pod} ({a.resource})" for a in device.status.foreign_allocations})
+    return listed([*serves, *(f"{name} (reserved)" for name in held), *others]) or SYMBOL_NONE
 
 
 def _mig(device: GPUDevice) -> str:

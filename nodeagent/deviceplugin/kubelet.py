@@ -17,7 +17,7 @@ import structlog
 
 from controllers.api import names
 from controllers.runtime.errors import ConfigurationError
-from nodeagent.deviceplugin.records import Held
+from nodeagent.deviceplugin.records import DRA_DRIVER, UUID, UUIDS, Held, Holdings
 from nodeagent.deviceplugin.wire import API_VERSION, LIST, REGISTER
 from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
 from nodeagent.deviceplugin.wire import podresources_pb2 as resources
@@ -117,16 +117,35 @@ async def register(sockets: Sockets) -> None:
     await _call(sockets.kubelet, REGISTER, request, pb.Empty)
 
 
-async def holdings(path: Path) -> tuple[Held, ...]:
-    """What the node's containers hold of our resources, of every pool; raises Silent."""
+async def holdings(path: Path) -> Holdings:
+    """What the node's containers hold of cards, by whichever resource; raises Silent."""
     answer = await _call(path, LIST, resources.ListPodResourcesRequest(), resources.ListPodResourcesResponse)
-    return tuple(
-        Held(pod.namespace, pod.name, container.name, tuple(devices.device_ids))
-        for pod in answer.pod_resources
-        for container in pod.containers
-        for devices in container.devices
-        if devices.resource_name.startswith(names.PREFIX)
-    )
+    ours, foreign = [], []
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            for devices in container.devices:
+                name, ids = devices.resource_name, tuple(devices.device_ids)
+                if name.startswith(names.PREFIX):
+                    ours.append(Held(pod.namespace, pod.name, container.name, ids, name))
+                elif cards := tuple(id_ for id_ in ids if id_.startswith(UUIDS)):
+                    foreign.append(Held(pod.namespace, pod.name, container.name, cards, name))
+            for driver, ids in _claimed(container).items():
+                foreign.append(Held(pod.namespace, pod.name, container.name, ids, driver))
+    return Holdings(tuple(ours), tuple(foreign))
+
+
+def _claimed(container: resources.ContainerResources) -> dict[str, tuple[str, ...]]:
+    """Names of cards that ResourceClaims gave to a container, by DRA driver: what may be a card's, uuid or other."""
+    found: dict[str, list[str]] = {}
+    for claim in container.dynamic_resources:
+        for each in claim.claim_resources:
+            words = [each.device_name, *(device.name.partition("=")[2] for device in each.cdi_devices)]
+            cards = [uuid for word in words for uuid in UUID.findall(word)]
+            if each.driver_name == DRA_DRIVER and not cards:
+                cards = [each.device_name]
+            if cards:
+                found.setdefault(each.driver_name, []).extend(cards)
+    return {driver: tuple(dict.fromkeys(ids)) for driver, ids in found.items()}
 
 
 async def _call(path: Path, method: str, request: Any, answer: Any) -> Any:

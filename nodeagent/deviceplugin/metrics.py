@@ -16,3 +16,4 @@ ALLOCATE_SECONDS = Histogram(
 PREFERENCES = Counter("gpu_device_plugin_preferences_total", "Preferences that kubelet asked for.")
 REPORTS = Counter("gpu_device_plugin_reports_total", "Readings of kubelet's PodResources, by result.", ["result"])
 UNKNOWN = Gauge("gpu_device_plugin_unknown_devices", "Devices that containers hold and no card of this node has.")
+FOREIGN = Gauge("gpu_device_plugin_foreign_cards", "Cards of the node that containers hold by others' resources.")

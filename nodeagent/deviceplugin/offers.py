@@ -16,7 +16,7 @@ from controllers.api import names as api
 from controllers.domain import offer as settings
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin.records import SEPARATOR, Listed
+from nodeagent.deviceplugin.records import SEPARATOR, Foreign, Listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nodeagent.host.facts import MigDevice
 
 MIG, TIME_SLICE, EXCLUSIVE = "MIG", "TimeSlice", "Exclusive"
+NOBODY = Foreign()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +60,21 @@ def _is_shard(name: str, base: str) -> bool:
     return name.startswith(base + ".") and name.removeprefix(base + ".").isdigit()
 
 
-def wanted(pool: str, cards: Iterable[GPUDevice], asked: Wish, seen: Seen) -> dict[str, Published | None]:
+def wanted(
+    pool: str, cards: Iterable[GPUDevice], asked: Wish, seen: Seen, foreign: Foreign = NOBODY
+) -> dict[str, Published | None]:
     """What each card's `published` is to be, by the object's name; of another pool's card, what it is."""
-    return {card.name: _wanted(pool, card, asked, seen) for card in cards}
+    return {card.name: _wanted(pool, card, asked, seen, foreign) for card in cards}
 
 
-def _wanted(pool: str, card: GPUDevice, asked: Wish, seen: Seen) -> Published | None:
+def _wanted(pool: str, card: GPUDevice, asked: Wish, seen: Seen, foreign: Foreign) -> Published | None:
     now, name = card.status.published, card.status.inventory_id or ""
     if now is not None and now.pool != pool:
         return now  # it is offered by another plugin, which withdraws it first
-    if name not in asked.allowed or address(card) in seen.lost:
+    if name not in asked.allowed or address(card) in seen.lost or foreign.holds(card.name):
         return None
-    if asked.offer is None:
+    # Nobody but kubelet knows who has the card by another plugin's resource: it is asked before a card is offered.
+    if asked.offer is None or (now is None and not foreign.told):
         return now
     told = asked.offer.of(name)
     # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
@@ -88,22 +92,25 @@ def uuid(card: GPUDevice) -> str:
     return (card.status.hardware.uuid or "") if card.status.hardware is not None else ""
 
 
-def listing(pool: str, cards: Iterable[GPUDevice], asked: Wish, seen: Seen) -> tuple[Listed, ...]:
+def listing(
+    pool: str, cards: Iterable[GPUDevice], asked: Wish, seen: Seen, foreign: Foreign = NOBODY
+) -> tuple[Listed, ...]:
     """What kubelet is to be told, sorted by id."""
-    found = [device for card in cards for device in _listed(pool, card, asked, seen)]
+    found = [device for card in cards for device in _listed(pool, card, asked, seen, foreign)]
     return tuple(sorted(found, key=lambda device: device.id))
 
 
-def _listed(pool: str, card: GPUDevice, asked: Wish, seen: Seen) -> list[Listed]:
+def _listed(pool: str, card: GPUDevice, asked: Wish, seen: Seen, foreign: Foreign) -> list[Listed]:
     name, now, offer = card.status.inventory_id or "", card.status.published, asked.last or _acknowledged(pool, card)
     if name not in asked.allowed or offer is None:
         return []
-    slots, healthy = offer.of(name).slots, is_healthy(card, seen)
+    taken = foreign.holds(card.name)
+    slots, healthy = offer.of(name).slots, is_healthy(card, seen) and not taken
     if now is not None and now.pool == pool:
         slots = min(slots, now.slots)
-    elif asked.offer is None or address(card) not in seen.lost:
+    elif asked.offer is None or not (taken or address(card) in seen.lost):
         return []
-    # A lost card is withdrawn, and stays in the list as Unhealthy as long as the pool has it.
+    # A card that is lost, or somebody else's, is withdrawn, and stays in the list as Unhealthy while the pool has it.
     numa = card.status.hardware.numa_node if card.status.hardware is not None else None
     return [
         Listed(id_, instance.uuid if instance else uuid(card), card.name, address(card), healthy, numa, instance)
@@ -173,6 +180,16 @@ def blind(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:
         and card.status.hardware.mig.enabled
         and address(card) not in seen.instances
     )
+
+
+def reported(cards: Iterable[GPUDevice]) -> Foreign:
+    """Who has the cards by resources that are not the module's, as it was reported last: kubelet has not said anew."""
+    return Foreign({card.name: card.status.foreign_allocations for card in cards}, told=False)
+
+
+def is_member(pool: str, card: GPUDevice) -> bool:
+    """Whether the card is in the pool."""
+    return card.status.pool_ref is not None and card.status.pool_ref.name == pool
 
 
 def unreadable(pool: str, configmaps: Iterable[ConfigMap]) -> bool:

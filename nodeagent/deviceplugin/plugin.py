@@ -19,7 +19,7 @@ from nodeagent.deviceplugin import give, metrics, offers, prefer, publish, repor
 from nodeagent.deviceplugin.give import Ground
 from nodeagent.deviceplugin.kubelet import Silent, holdings
 from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Seen
+from nodeagent.deviceplugin.records import Foreign, Holdings, Seen
 from nodeagent.deviceplugin.service import Service
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
     from nodeagent.deviceplugin.give import Given
     from nodeagent.deviceplugin.look import Looker
-    from nodeagent.deviceplugin.records import Held
 
 log = structlog.get_logger()
 AFTER_ALLOCATE = 0.2
@@ -76,7 +75,7 @@ class Plugin:
     reported: bool = field(default=False, init=False)
     """Whether kubelet's answer about its containers is known and recent."""
     _settings: Offer | None = field(default=None, init=False)
-    _held: tuple[Held, ...] = field(default=(), init=False)
+    _held: Holdings = field(default_factory=Holdings, init=False)
     _stale: bool = field(default=True, init=False)
     _unreadable: bool = field(default=False, init=False)
     _again: asyncio.TimerHandle | None = field(default=None, init=False)
@@ -140,24 +139,40 @@ class Plugin:
     async def _pass(self, _: str) -> None:
         """Make list and objects what they are to be, by one wish and one look from the first to the last step."""
         asked, seen = self._wish(), self.seen
-        await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen))
+        cards = list(self.caches.cards)
+        await self.service.show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)))
         self.decided.set()
         held = await self._holdings()
         cards = list(self.caches.cards)
-        wanted = offers.wanted(self.pool, cards, asked, seen)
-        await self.executor.execute(publish.writes(self.pool, cards, wanted, self._served(cards, held, seen)))
-        await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen))
+        foreign = self._foreign(cards, held, seen)
+        await self.service.show(offers.listing(self.pool, cards, asked, seen, foreign))
+        wanted = offers.wanted(self.pool, cards, asked, seen, foreign)
+        # A plugin that has no card here any more is about to end, and leaves it to the others to tell of the rest.
+        telling = foreign.told and any(offers.is_member(self.pool, card) for card in cards)
+        users = foreign.users if telling else None
+        await self.executor.execute(publish.writes(self.pool, cards, wanted, self._served(cards, held, seen), users))
+        await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign))
 
     def _served(
-        self, cards: list[GPUDevice], held: tuple[Held, ...] | None, seen: Seen
+        self, cards: list[GPUDevice], held: Holdings | None, seen: Seen
     ) -> dict[str, tuple[Allocation, ...]] | None:
         """Each card's `allocations`; None where kubelet does not say."""
         if held is None:
             return None
         owners = offers.owners(cards, seen)
-        metrics.UNKNOWN.set(len(report.unknown(held, owners)))
+        metrics.UNKNOWN.set(len(report.unknown(held.ours, owners)))
         pods = {pod.key: pod for pod in self.caches.pods}
-        return report.allocations(cards, held, pods, owners, offers.blind(cards, seen))
+        return report.allocations(cards, held.ours, pods, owners, offers.blind(cards, seen))
+
+    def _foreign(self, cards: list[GPUDevice], held: Holdings | None, seen: Seen) -> Foreign:
+        """Who has the cards by resources that are not the module's; what was reported, where kubelet does not say."""
+        if held is None:
+            return offers.reported(cards)
+        owners, pods = offers.owners(cards, seen), {pod.key: pod for pod in self.caches.pods}
+        blind = offers.blind(cards, seen)
+        users = report.foreign(cards, held.foreign, pods, owners, minors=seen.minors, blind=blind)
+        metrics.FOREIGN.set(sum(bool(entries) for entries in users.values()))
+        return Foreign(users)
 
     def _wish(self) -> Wish:
         asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
@@ -167,7 +182,7 @@ class Plugin:
         self._settings, self._unreadable = asked.last, unreadable
         return asked
 
-    async def _holdings(self) -> tuple[Held, ...] | None:
+    async def _holdings(self) -> Holdings | None:
         """What containers hold; None where kubelet does not say."""
         if self.reported and not self._stale:
             return self._held
@@ -184,7 +199,7 @@ class Plugin:
         metrics.REPORTS.labels("ok").inc()
         self.reported = True
         known = {pod.key for pod in self.caches.pods}
-        if any(f"{entry.namespace}/{entry.pod}" not in known for entry in self._held):
+        if any(f"{entry.namespace}/{entry.pod}" not in known for entry in (*self._held.ours, *self._held.foreign)):
             # Kubelet names a pod for a moment after the API server has forgotten it: its card would be held meanwhile.
             self._ask_later(ASK_AGAIN)
         return self._held
@@ -200,7 +215,7 @@ class Plugin:
 
     def _preferred(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
-        waiting = prefer.claims(self.pool, cards, self.caches.pods, self._held)
+        waiting = prefer.claims(self.pool, cards, self.caches.pods, self._held.ours)
         return prefer.preferred(available, must, size, listed, claims=waiting, places=prefer.places(cards))
 
     def _given(self, ids: Sequence[str]) -> Given:

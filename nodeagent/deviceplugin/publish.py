@@ -1,4 +1,4 @@
-"""What is written about the cards: `published` and `allocations`, where they differ from what they are to be. Pure.
+"""What is written about the cards: `published` and who has them, where that differs from what it is to be. Pure.
 
 Each write carries the version of the object that it was decided on. Two pools' plugins on one node decide
 by the same field, and the API server takes only the first: the second is refused, looks again, and sees
@@ -17,7 +17,7 @@ from controllers.runtime.plan import Merge, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controllers.api.gpudevice import Allocation, GPUDevice, Published
+    from controllers.api.gpudevice import Allocation, ForeignAllocation, GPUDevice, Published
 
 
 def writes(
@@ -25,8 +25,12 @@ def writes(
     cards: Iterable[GPUDevice],
     wanted: Mapping[str, Published | None],
     served: Mapping[str, tuple[Allocation, ...]] | None,
+    foreign: Mapping[str, tuple[ForeignAllocation, ...]] | None = None,
 ) -> tuple[Merge, ...]:
-    """The writes; `served` is None where kubelet has not told, and then nothing is said of it."""
+    """The writes; `served` and `foreign` are None where nothing is to be said of them, as where kubelet has not told.
+
+    A card that is found to be somebody else's loses `published` by the same write that says whose it is.
+    """
     found = []
     for card in cards:
         status, now = card.status, card.status.published
@@ -37,6 +41,8 @@ def writes(
             change["published"] = to_json(then) if then is not None else None
         if served is not None and served[card.name] != status.allocations:
             change["allocations"] = [to_json(entry) for entry in served[card.name]]
+        if foreign is not None and foreign[card.name] != status.foreign_allocations:
+            change["foreignAllocations"] = [to_json(entry) for entry in foreign[card.name]]
         if change:
             meta = card.metadata
             found.append(

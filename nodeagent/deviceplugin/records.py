@@ -6,6 +6,7 @@ container runtime write; both are the GPUDevice's.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -13,10 +14,19 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.gpudevice import ForeignAllocation
     from nodeagent.host.facts import MigDevice
 
 SEPARATOR: Final = "::"
-"""Between a card's uuid and the number of one of its slots, in an id that kubelet sees."""
+"""Between a card's uuid and the number of one of its slots, in an id that kubelet sees; as NVIDIA's plugin does."""
+UUIDS: Final = ("GPU-", "MIG-")
+"""How the ids of cards and of MIG instances begin, whichever plugin made them."""
+UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A uuid within another name."""
+DRA_DRIVER: Final = "gpu.nvidia.com"
+"""NVIDIA's DRA driver for cards; it names one after its minor number."""
+DRA_DEVICE: Final = re.compile(r"gpu-([0-9]+)(?:-mig-.*)?")
+"""Such a name: of the card, or of a MIG instance of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +72,44 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Devices of one of our resources that a container holds, as kubelet tells it."""
+    """Devices of one resource that a container holds, as kubelet tells it."""
 
     namespace: str
     pod: str
     container: str
     ids: tuple[str, ...]
+    resource: str = ""
+    """The extended resource; for what a ResourceClaim gave, the name of its DRA driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """All that the node's containers hold of cards."""
+
+    ours: tuple[Held, ...] = ()
+    """By resources of the module, of every pool."""
+    foreign: tuple[Held, ...] = ()
+    """By anything else: another device plugin's resource, or a ResourceClaim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Who has the node's cards by a resource that is not the module's."""
+
+    users: Mapping[str, tuple[ForeignAllocation, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By the card's object; cards that nobody has so may be left out."""
+    told: bool = True
+    """Whether kubelet has just said so; where it has not, it is what was reported before."""
+
+    def holds(self, card: str) -> bool:
+        """Whether somebody has the card so."""
+        return bool(self.users.get(card))
 
 
 def uuid_of(device_id: str) -> str:
-    """The uuid in an id that kubelet has: of the card, or of the MIG instance."""
-    return device_id.partition(SEPARATOR)[0]
+    """The uuid in an id that kubelet has: of the card, or of the MIG instance.
+
+    Drivers before 470 named an instance after its card: `MIG-GPU-<uuid>/<GPU instance>/<compute instance>`.
+    """
+    plain = device_id.partition(SEPARATOR)[0]
+    return plain.removeprefix("MIG-").partition("/")[0] if plain.startswith("MIG-GPU-") else plain

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from controllers.api.gpudevice import Allocation
-from nodeagent.deviceplugin.records import uuid_of
+from controllers.api.gpudevice import Allocation, ForeignAllocation
+from nodeagent.deviceplugin.records import DRA_DEVICE, uuid_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 256
 """Of one card; the custom resource takes no more."""
+FOREIGN_MAX = 64
+"""The same of those who hold it by resources that are not the module's."""
 
 
 def allocations(
@@ -67,3 +69,45 @@ def _told(
 def unknown(held: Iterable[Held], owners: Mapping[str, GPUDevice]) -> frozenset[str]:
     """Uuids that containers hold and no card of this node has."""
     return frozenset(uuid for entry in held for id_ in entry.ids if (uuid := uuid_of(id_)) not in owners)
+
+
+def foreign(
+    cards: Iterable[GPUDevice],
+    held: Iterable[Held],
+    pods: Mapping[str, Pod],
+    owners: Mapping[str, GPUDevice],
+    *,
+    minors: Mapping[str, int],
+    blind: frozenset[str] = frozenset(),
+) -> dict[str, tuple[ForeignAllocation, ...]]:
+    """What each card's `foreignAllocations` are to be, by the object's name.
+
+    As `allocations`; but what kubelet says is enough, whether or not anybody else knows that pod. `minors`: by PCI
+    address, since NVIDIA's DRA driver names a card so.
+    """
+    cards = list(cards)
+    by_minor = {
+        str(minors[hardware.pci.address]): card
+        for card in cards
+        if (hardware := card.status.hardware) is not None and hardware.pci.address in minors
+    }
+    users: dict[str, set[tuple[str, str, str, str]]] = {card.name: set() for card in cards}
+    for entry in held:
+        pod = pods.get(f"{entry.namespace}/{entry.pod}")
+        if pod is not None and pod.finished:
+            continue
+        for id_ in entry.ids:
+            named = DRA_DEVICE.fullmatch(id_)
+            card = by_minor.get(named[1]) if named else owners.get(uuid_of(id_))
+            if card is not None and card.name in users:
+                users[card.name].add((entry.namespace, entry.pod, entry.container, entry.resource))
+    return {
+        card.name: card.status.foreign_allocations if card.name in blind else _users(users[card.name]) for card in cards
+    }
+
+
+def _users(found: set[tuple[str, str, str, str]]) -> tuple[ForeignAllocation, ...]:
+    return tuple(
+        ForeignAllocation(namespace=namespace, pod=pod, container=container, resource=resource)
+        for namespace, pod, container, resource in sorted(found)[:FOREIGN_MAX]
+    )

@@ -115,7 +115,8 @@ def refusal(part: PlannedCard, told: Told) -> str:
 
 def is_clear(card: GPUDevice, part: PlannedCard) -> bool:
     """Whether nobody offers or has the card; by a read from the quorum this is what work begins on."""
-    return card.status.published is None and not card.status.allocations and _is_told(card, part)
+    used = card.status.allocations or card.status.foreign_allocations
+    return card.status.published is None and not used and _is_told(card, part)
 
 
 def _is_told(card: GPUDevice, part: PlannedCard) -> bool:

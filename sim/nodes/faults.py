@@ -44,6 +44,8 @@ What runs on the node:
     mig-fails:<address>     the driver does not divide the card: the MIG manager says so after the usual time
     mig-slow:<address>=<seconds>
                             the MIG manager takes so long to change the card
+    held:<address>          pod `elsewhere/holder` has the card by nvidia.com/gpu, which another device plugin gave it;
+                            kubelet says so as long as the fault is there
     no-ack                  the device plugin changes nothing in `published`: what it offered it goes on offering
 """
 
@@ -62,7 +64,7 @@ SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
 _EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
 _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
 _FLAGS: Final = ("no-driver", "old-driver", "no-toolkit", "no-ack", "no-agent")
-_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails")
+_CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "held")
 _NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
 
 
@@ -99,6 +101,8 @@ class Faults:
     exporter: str = ""
     """How the exporter answers, where not as it should."""
     signs: Mapping[str, Signs] = field(default_factory=lambda: MappingProxyType({}))
+    held: frozenset[str] = frozenset()
+    """Cards that a pod has by another device plugin's resource."""
     mig_fails: frozenset[str] = frozenset()
     """Cards that cannot be divided anew."""
     mig_slow: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -129,6 +133,7 @@ def of(annotations: Mapping[str, str]) -> Faults:
         not_ready=frozenset(pulls.values()),
         exporter=next((_EXPORTER[word] for word in words if word in _EXPORTER), ""),
         signs=_signs(cards.values()),
+        held=named("held"),
         mig_fails=named("mig-fails"),
         mig_slow=MappingProxyType({where: number for kind, where, number in cards.values() if kind == "mig-slow"}),
         unknown=tuple(word for word in words if word not in known),

@@ -105,7 +105,8 @@ def startable(
             continue
         status = device.status
         waits = status.mig_apply == MigApply(version=part.version, phase="Waiting")
-        if waits and not status.allocations and status.published is None:
+        used = status.allocations or status.foreign_allocations
+        if waits and not used and status.published is None:
             found[change.address] = device
     return found
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
-from controllers.api.gpudevice import Published
+from controllers.api.gpudevice import ForeignAllocation, Published
 from controllers.api.kube import ConfigMap
 from controllers.domain import offer as offers
 from controllers.domain.request import whole
@@ -52,19 +52,38 @@ def _is_shard(name: str, base: str) -> bool:
     return name.startswith(base + ".") and name.removeprefix(base + ".").isdigit()
 
 
+HOLDER: Final = ForeignAllocation(namespace="elsewhere", pod="holder", container="main", resource="nvidia.com/gpu")
+"""Who has a card by another device plugin's resource."""
+
+
+def foreign(
+    device: GPUDevice, devices: Iterable[GPUDevice], held: Container[str]
+) -> tuple[ForeignAllocation, ...] | None:
+    """What plugins say of others' pods on a card; None where no card of the node is in a pool, and so none looks."""
+    if all(other.status.pool_ref is None for other in devices):
+        return None
+    hardware = device.status.hardware
+    return (HOLDER,) if hardware is not None and hardware.pci.address in held else ()
+
+
 def published(
-    devices: Iterable[GPUDevice], offers: Mapping[str, Offer | None], addresses: Container[str], *, silent: bool
+    devices: Iterable[GPUDevice],
+    offers: Mapping[str, Offer | None],
+    addresses: Container[str],
+    *,
+    silent: bool,
+    held: Container[str] = (),
 ) -> dict[str, Published | None]:
     """What each GPUDevice's `published` is to be, by the object's name.
 
-    `offers`: by pool, of the plugins that are ready here; `addresses`: the cards that are
-    there. A plugin that cannot read its settings goes on with what it has.
+    `offers`: by pool, of the plugins that are ready here; `addresses`: the cards that are there; `held`: those that
+    others have. A plugin that cannot read its settings goes on with what it has.
     """
     wanted: dict[str, Published | None] = {}
     for device in devices:
         now, status = device.status.published, device.status
         hardware = status.hardware
-        there = hardware is None or hardware.pci.address in addresses
+        there = hardware is None or (hardware.pci.address in addresses and hardware.pci.address not in held)
         listed = {
             pool: offer
             for pool, offer in offers.items()

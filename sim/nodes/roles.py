@@ -21,6 +21,7 @@ from controllers.runtime.errors import NotFound, Terminal
 from sim.errors import UserError
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import digest
+from sim.nodes.writes import Told
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -108,12 +109,13 @@ class Roles:
         machine, offers = self._machine(node), self._cluster.offers(name)
         devices = self._cluster.devices.by("node", name)
         seats = {card.address for card in machine.cards}
-        wanted = plugin.published(devices, offers, seats, silent=machine.faults.silent_plugin)
+        wanted = plugin.published(devices, offers, seats, silent=machine.faults.silent_plugin, held=machine.faults.held)
         least = plugin.allocatable(plugin.both(devices, wanted), offers)
         await self._resources(node, plugin.lowered(node.status.allocatable, least))
         served = kubelet.allocations(devices, self._cluster.pods.by("gpu", name), wanted)
         for device in devices:
-            await self._writes.card(node, device, wanted[device.name], served[device.name])
+            told = Told(wanted[device.name], served[device.name], plugin.foreign(device, devices, machine.faults.held))
+            await self._writes.card(node, device, told)
         node = self._cluster.node(name) or node
         await self._resources(node, plugin.resources_patch(node.status.allocatable, plugin.allocatable(wanted, offers)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -17,13 +17,22 @@ from sim.nodes.validators import manager
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.api.gpudevice import Allocation, MigApply, Published
+    from controllers.api.gpudevice import Allocation, ForeignAllocation, MigApply, Published
     from controllers.api.kube import Node
     from controllers.runtime.client import Client
     from sim.nodes.cluster import Cluster
     from sim.nodes.identity import Identities
 
 UNAUTHORIZED = 401
+
+
+class Told(NamedTuple):
+    """What the plugin says of a card."""
+
+    offered: Published | None
+    served: tuple[Allocation, ...]
+    foreign: tuple[ForeignAllocation, ...] | None
+    """Others' pods that have it; None where it says nothing of them."""
 
 
 class Writes:
@@ -60,20 +69,22 @@ class Writes:
         answer = await self.guarded(client.request("GET", path, query=query), meta["labels"][api.NFD_NODE_NAME])
         return bool(orjson.loads(answer)["items"])
 
-    async def card(
-        self, node: Node, device: GPUDevice, offered: Published | None, served: tuple[Allocation, ...]
-    ) -> None:
+    async def card(self, node: Node, device: GPUDevice, told: Told) -> None:
         """Write what the plugin says of a card, where it differs and if nobody has changed the card since.
 
-        Both fields, since one apply owns both. What was decided on an older card may not be so any more: it is decided
+        All fields, since one apply owns them. What was decided on an older card may not be so any more: it is decided
         again on the present one.
         """
-        if (device.status.published, device.status.allocations) == (offered, served):
+        now = device.status
+        foreign = now.foreign_allocations if told.foreign is None else told.foreign
+        if (now.published, now.allocations, now.foreign_allocations) == (told.offered, told.served, foreign):
             return
         meta = device.metadata
-        status: dict[str, Any] = {"allocations": [to_json(entry) for entry in served]} if served else {}
-        if offered is not None:
-            status["published"] = to_json(offered)
+        status: dict[str, Any] = {"allocations": [to_json(entry) for entry in told.served]} if told.served else {}
+        if foreign:
+            status["foreignAllocations"] = [to_json(entry) for entry in foreign]
+        if told.offered is not None:
+            status["published"] = to_json(told.offered)
         body = {
             "apiVersion": GPUDEVICE.api_version,
             "kind": GPUDEVICE.kind,

@@ -14,7 +14,7 @@ gpudevices:
   gpu-admission-webhook:
     fields: [state, reservations]
   gpu-nodeagent-device-plugin:
-    fields: [published, allocations]
+    fields: [published, allocations, foreignAllocations]
   gpu-nodeagent-mig:
     fields: [migApply]
 gpunodeinventories:

@@ -173,6 +173,33 @@ def test_nothing_is_divided_while_a_pod_holds_a_card() -> None:
     assert published(made) == [7, 7]
 
 
+@pytest.mark.parametrize(("before", "after"), [({"mode": "Exclusive"}, SMALL), (SMALL, {"mode": "Exclusive"})])
+def test_a_card_that_others_have_is_left_as_it_is_and_nobody_waits_for_it(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    made = pooled(**before)
+    was = divided(made)[0]
+    made.elsewhere = {CARDS[0]}
+    with made.edit("GPUDevice", CARDS[0]) as card:
+        del card["status"]["published"]
+        taken = {"namespace": "legacy", "pod": "train", "container": "main", "resource": "nvidia.com/gpu"}
+        card["status"]["foreignAllocations"] = [taken]
+    ask(made, after)
+    made.settle()
+    assert told(made) == ("False", "AsExpected")
+    assert divided(made)[0] == was
+    assert published(made)[0] is None
+    assert published(made)[1] is not None
+    assert configured(made, CARDS[0]) == "HeldElsewhere"
+
+    made.elsewhere = set()
+    with made.edit("GPUDevice", CARDS[0]) as card:
+        card["status"]["foreignAllocations"] = []
+    made.settle()
+    assert divided(made)[0] == divided(made)[1] != was
+    assert published(made)[0] == published(made)[1]
+
+
 def test_a_card_with_a_pod_on_it_is_not_turned_back() -> None:
     made = pooled(**SMALL)
     allocate(made, CARDS[0], "u")

@@ -55,6 +55,9 @@ class Cluster(cluster.Cluster):
     behind: frozenset[str] = frozenset()
     """Keys of pods of which the caches do not know yet that they are on a node."""
 
+    elsewhere: frozenset[str] | set[str] = frozenset()
+    """Cards (by name) that the plugins do not offer, since others have them."""
+
     def __init__(self) -> None:
         super().__init__()
         self.breaks, self.slow = {}, set()
@@ -201,7 +204,8 @@ class Cluster(cluster.Cluster):
             settings = offer.read(pool, config.data.get(names.PLUGIN_SETTINGS, ""))
             for device in self.all(resources.GPUDEVICE, GPUDevice):
                 card = device.status.inventory_id or ""
-                self._publish(device, pool, settings.of(card) if settings and card in allowed else None)
+                offered = settings and card in allowed and device.name not in self.elsewhere
+                self._publish(device, pool, settings.of(card) if settings and offered else None)
 
     def _publish(self, device: GPUDevice, pool: str, wanted: Published | None) -> None:
         published, key = device.status.published, ("GPUDevice", device.name)

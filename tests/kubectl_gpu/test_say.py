@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.api import names
-from controllers.api.gpudevice import GPUDevice, Reservation
+from controllers.api.gpudevice import ForeignAllocation, GPUDevice, Reservation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
@@ -186,6 +186,14 @@ class TestPools:
 
 
 class TestCards:
+    def test_one_that_others_have_names_their_pod_and_the_resource(self) -> None:
+        taken = ForeignAllocation(namespace="legacy", pod="train", container="main", resource="nvidia.com/gpu")
+        found = device(foreign_allocations=(taken,), published=None)
+        answer = card.explained(card.CardSeen(found, None, NOW))
+        assert answer.verdict.endswith(f"is in GPUPool {POOL} and cannot be issued now")
+        assert "Pod legacy/train (container main) has it by nvidia.com/gpu" in text(answer)
+        assert "legacy/train (nvidia.com/gpu)" in [cell.text for cell in lists.card(found, NOW)]
+
     def test_one_that_leaves_its_pool(self) -> None:
         answer = card.explained(card.CardSeen(device(claim=None), Unread("no"), NOW))
         assert answer.verdict.endswith("is leaving GPUPool training")

@@ -38,6 +38,7 @@ RESERVATION = {
     "requestID": "r", "namespace": "default", "pod": "p", "slots": 1, "since": NOW, "expiresAt": NOW, "seen": False
 }  # fmt: skip
 ALLOCATION = body(allocation())
+ELSEWHERE = {"namespace": "default", "pod": "p", "container": "c", "resource": "nvidia.com/gpu"}
 DEVICE = Kind(
     "gpudevices",
     (INVENTORY, BOOTSTRAP, POOL, WEBHOOK, PLUGIN, MIG, ADMIN, NAMESAKE),
@@ -55,6 +56,7 @@ DEVICE = Kind(
         "reservations": ([RESERVATION], (POOL, WEBHOOK)),
         "published": (body(published("a")), (PLUGIN,)),
         "allocations": ([ALLOCATION], (PLUGIN,)),
+        "foreignAllocations": ([ELSEWHERE], (PLUGIN,)),
         "migApply": ({"version": "1", "phase": "Done"}, (MIG,)),
     },
     {
@@ -195,6 +197,23 @@ def test_who_takes_a_card_out_of_its_pool_may_clear_what_the_plugin_said_with_it
         judge(users[POOL].merge(path, {"status": {**cleared, **changed}}), POOL, next(iter(changed)), (PLUGIN,))
     for writer in (WEBHOOK, PLUGIN, ADMIN, NAMESAKE):
         assert users[writer].merge(path, {"status": cleared}).code == 403, writer
+
+
+def test_who_puts_cards_into_pools_may_clear_who_else_had_a_card_that_no_plugin_watches(
+    users: dict[str, harness.Kube],
+) -> None:
+    """That is one in no pool; it says nothing of its own there, and of one in a pool it clears nothing."""
+    path = f"{GROUP}/gpudevices/{DEVICE.empty}/status"
+    said = users[PLUGIN].merge(path, {"status": {"foreignAllocations": [ELSEWHERE]}})
+    assert said.code == 200, said.message
+    for changed in ([], [{**ELSEWHERE, "pod": "q"}]):
+        judge(
+            users[POOL].merge(path, {"status": {"foreignAllocations": changed}}), POOL, "foreignAllocations", (PLUGIN,)
+        )
+    for writer in (WEBHOOK, ADMIN, NAMESAKE):
+        assert users[writer].merge(path, {"status": {"foreignAllocations": None}}).code == 403, writer
+    answer = users[POOL].merge(path, {"status": {"foreignAllocations": None}})
+    assert answer.code == 200, answer.message
 
 
 @by_kind

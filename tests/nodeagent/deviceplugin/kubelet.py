@@ -48,6 +48,8 @@ class Kubelet:
         self.registrations: list[pb.RegisterRequest] = []
         self.holdings: dict[tuple[str, str, str], tuple[str, tuple[str, ...]]] = {}
         """Resource and ids by namespace, pod and container."""
+        self.claims: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+        """What ResourceClaims gave: DRA driver, device and CDI name by namespace, pod and container."""
         self._servers: list[grpc.aio.Server] = []
 
     @property
@@ -122,6 +124,12 @@ class Kubelet:
             made = pods.setdefault((namespace, pod), resources.PodResources(name=pod, namespace=namespace))
             held = resources.ContainerDevices(resource_name=resource, device_ids=ids)
             made.containers.append(resources.ContainerResources(name=container, devices=[held]))
+        for (namespace, pod, container), (driver, device, cdi) in self.claims.items():
+            made = pods.setdefault((namespace, pod), resources.PodResources(name=pod, namespace=namespace))
+            given = resources.ClaimResource(driver_name=driver, device_name=device)
+            given.cdi_devices.append(resources.CDIDevice(name=cdi))
+            dynamic = [resources.DynamicResource(claim_resources=[given])]
+            made.containers.append(resources.ContainerResources(name=container, dynamic_resources=dynamic))
         return resources.ListPodResourcesResponse(pod_resources=pods.values())
 
     # --- what it knows -----------------------------------------------------------------------

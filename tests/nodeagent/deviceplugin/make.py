@@ -7,6 +7,7 @@ from typing import Any
 from controllers.api import names
 from controllers.api.gpudevice import (
     Allocation,
+    ForeignAllocation,
     GPUDevice,
     Mig,
     NvLink,
@@ -40,6 +41,7 @@ def card(
     faulted: bool = False,
     uuid: bool = True,
     mig: bool = False,
+    foreign: tuple[ForeignAllocation, ...] = (),
 ) -> GPUDevice:
     hardware = {
         "uuid": f"GPU-{number}" if uuid else None,
@@ -52,6 +54,7 @@ def card(
     told: dict[str, Any] = {
         "published": published,
         "allocations": taken,
+        "foreign_allocations": foreign,
         "reservations": promised,
         "conditions": conditions,
     }
@@ -103,6 +106,10 @@ def pod(
 
 def held(uid: str, container: str = "c0", slots: int = 1) -> Allocation:
     return Allocation(pod_uid=uid, namespace="d", pod=uid, container=container, slots=slots)
+
+
+def elsewhere(pod: str, resource: str = "nvidia.com/gpu", container: str = "main") -> ForeignAllocation:
+    return ForeignAllocation(namespace="legacy", pod=pod, container=container, resource=resource)
 
 
 def instance(uuid: str, number: int, profile: str = "1g.10gb") -> MigDevice:

@@ -157,7 +157,12 @@ async def test_it_waits_for_a_kubelet_that_is_not_there(node: Node, world: World
     await kubelet.stop()
     await world.configure(POOL, CARDS, 0)
     agent = await node.plugin(POOL)
-    await world.until(world.published, {0: (POOL, 1)})
+
+    async def asked() -> bool:
+        return await agent.metric('gpu_device_plugin_reports_total{result="failed"}') > 0
+
+    await agent.until(asked, "kubelet to be asked in vain")
+    assert await world.published() == {}, "it alone knows whether others have the card"
     assert not await agent.ready()
     await kubelet.start()
     await node.offered(POOL, 1)

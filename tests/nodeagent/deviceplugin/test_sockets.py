@@ -137,10 +137,13 @@ async def test_a_shown_list_has_been_taken_by_kubelet(kubelet: Kubelet) -> None:
     await ended(task)
 
 
-async def test_holdings_are_of_our_resources_alone(kubelet: Kubelet) -> None:
+async def test_holdings_are_told_apart_by_whose_resource_they_are(kubelet: Kubelet) -> None:
     kubelet.holdings["d", "p", "c"] = (RESOURCE, ("GPU-1",))
-    kubelet.holdings["d", "p", "other"] = ("nvidia.com/gpu", ("GPU-2",))
-    assert await holdings(kubelet.pod_resources) == (Held("d", "p", "c", ("GPU-1",)),)
+    kubelet.holdings["d", "p", "other"] = ("nvidia.com/gpu", ("GPU-2::3", "nvidia0"))
+    kubelet.holdings["d", "p", "net"] = ("example.com/nic", ("0000:17:00.1",))
+    told = await holdings(kubelet.pod_resources)
+    assert told.ours == (Held("d", "p", "c", ("GPU-1",), RESOURCE),)
+    assert told.foreign == (Held("d", "p", "other", ("GPU-2::3",), "nvidia.com/gpu"),)
     await kubelet.stop()
     with pytest.raises(Silent, match="UNAVAILABLE"):
         await holdings(kubelet.pod_resources)

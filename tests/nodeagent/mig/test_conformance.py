@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 SEVEN, THREE = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3})
 OFFER, HELD = body(published("p")), [body(allocation())]
+ELSEWHERE = [{"namespace": "d", "pod": "p", "container": "c", "resource": "nvidia.com/gpu"}]
 
 
 @pytest.fixture(params=["simulated", "real"])
@@ -74,8 +75,12 @@ async def test_every_version_is_acknowledged_where_nothing_is_to_be_done(driver:
 
 @pytest.mark.parametrize(
     ("used", "free"),
-    [({"published": OFFER}, {"published": None}), ({"allocations": HELD}, {"allocations": None})],
-    ids=["published", "allocated"],
+    [
+        ({"published": OFFER}, {"published": None}),
+        ({"allocations": HELD}, {"allocations": None}),
+        ({"foreignAllocations": ELSEWHERE}, {"foreignAllocations": None}),
+    ],
+    ids=["published", "allocated", "elsewhere"],
 )
 async def test_a_card_in_use_waits(driver: Driver, used: dict[str, object], free: dict[str, object]) -> None:
     await driver.start("alpha")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.api.gpudevice import Allocation, MigApply, Published
+from controllers.api.gpudevice import Allocation, ForeignAllocation, MigApply, Published
 from controllers.bootstrap.phases import CLIENTS
 from controllers.domain.mig import DISABLED, CardLayout
 from nodeagent.mig import plan
@@ -16,6 +16,7 @@ from tests.nodeagent.mig.plane import Died, Plane
 
 SEVEN, THREE, BIG = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3}), CardLayout(True, {"7g.40gb": 1})
 ALLOCATED = (Allocation(pod_uid="u", namespace="d", pod="p", container="c", slots=1),)
+ELSEWHERE = (ForeignAllocation(namespace="d", pod="p", container="c", resource="nvidia.com/gpu"),)
 OFFER = Published(pool="p", config_version="1", slots=1)
 
 
@@ -68,7 +69,9 @@ def test_a_version_is_acknowledged_where_nothing_is_to_be_done(plane: Plane) -> 
     assert plane.machine.state["log"] == []
 
 
-@pytest.mark.parametrize("status", [{"published": OFFER}, {"allocations": ALLOCATED}])
+@pytest.mark.parametrize(
+    "status", [{"published": OFFER}, {"allocations": ALLOCATED}, {"foreign_allocations": ELSEWHERE}]
+)
 def test_a_card_in_use_waits_and_is_not_looked_at_again(plane: Plane, status: dict[str, object]) -> None:
     plane.change(plane.address(0), **status)
     plane.want(SEVEN)
@@ -76,7 +79,7 @@ def test_a_card_in_use_waits_and_is_not_looked_at_again(plane: Plane, status: di
     looks = plane.looks
     plane.rest()
     assert (plane.phases(), plane.looks) == (["Waiting"], looks)
-    plane.change(plane.address(0), published=None, allocations=())
+    plane.change(plane.address(0), published=None, allocations=(), foreign_allocations=())
     plane.rest()
     assert plane.phase() == "Done"
 
