@@ -25,6 +25,7 @@ MONITORING_MISSING: Final = "MonitoringMissing"
 READY_FOR_POOLING: Final = "ReadyForPooling"
 INFRA_DEGRADED: Final = "InfraDegraded"
 DEGRADED_WORKLOADS: Final = "DegradedWorkloads"
+MANAGED_ELSEWHERE: Final = "ManagedElsewhere"
 UNASSIGNED_DEVICE: Final = "UnassignedDevice"
 AVAILABLE: Final = "Available"
 MAINTENANCE: Final = "Maintenance"
@@ -50,6 +51,7 @@ NODE_OWNERS: Final = {
     READY_FOR_POOLING: names.MANAGER_BOOTSTRAP,
     INFRA_DEGRADED: names.MANAGER_BOOTSTRAP,
     DEGRADED_WORKLOADS: names.MANAGER_BOOTSTRAP,
+    MANAGED_ELSEWHERE: names.MANAGER_BOOTSTRAP,
     UNASSIGNED_DEVICE: names.MANAGER_POOL,
 }
 MESSAGE_MAX: Final = 1024

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import conditions as kinds
 from controllers.api.conditions import Finding, is_true
 from controllers.bootstrap import troubles
+from controllers.bootstrap.elsewhere import managed_elsewhere
 from controllers.bootstrap.situation import source
 from controllers.bootstrap.troubles import NOT_READY, OVERDUE, not_wanted, waiting
 from controllers.domain.catalogue import is_older
@@ -107,6 +108,7 @@ CONDITIONS: Final[dict[str, Callable[[Situation], Finding]]] = {
     kinds.TOOLKIT_MISSING: _toolkit_missing,
     kinds.MONITORING_MISSING: _monitoring_missing,
     kinds.INFRA_DEGRADED: _infra_degraded,
+    kinds.MANAGED_ELSEWHERE: managed_elsewhere,
 }
 """What says each condition of a node that is to be prepared."""
 

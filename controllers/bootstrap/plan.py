@@ -193,6 +193,7 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
     _tell(draft, inventory, pooling)
     _tell_driver(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
+    _tell_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
 
 
 def _flags(at: Situation) -> dict[str, bool | None]:
@@ -283,3 +284,10 @@ def _tell_driver(draft: Draft, inventory: GPUNodeInventory, now: Condition | Non
     """An event when the node's driver goes, or was never there: for people, and named as the alert."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
         draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
+
+
+def _tell_elsewhere(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+    """An event when others are found to serve the node's cards, too."""
+    if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
+        text = sentence(f"{now.type} is True ({now.reason}): {now.message}")
+        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))

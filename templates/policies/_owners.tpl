@@ -23,7 +23,7 @@ gpunodeinventories:
     conditions: [ManagedDisabled, InventoryIncomplete, PrerequisiteNotMet]
   gpu-bootstrap-controller:
     fields: [driver, monitoring, bootstrap]
-    conditions: [DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, ReadyForPooling, InfraDegraded, DegradedWorkloads]
+    conditions: [DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, ReadyForPooling, InfraDegraded, DegradedWorkloads, ManagedElsewhere]
   gpupool-controller:
     fields: [pools]
     conditions: [UnassignedDevice]

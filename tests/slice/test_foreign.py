@@ -1,4 +1,4 @@
-"""A card that another device plugin gave to a pod, on a real control plane: nobody gets it from a pool meanwhile."""
+"""Another device plugin beside us, on a real control plane: its pods' cards are given to nobody, its nodes say so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controllers.api.conditions import CONFIGURED, find
+from controllers.api import resources
+from controllers.api.conditions import CONFIGURED, MANAGED_ELSEWHERE, find
 from tests.kit.waiting import PATIENCE
 from tests.slice.test_bad_cards import address, befall, mended, on
 
@@ -39,3 +40,22 @@ async def test_a_card_that_others_have_is_given_to_nobody_and_comes_back(people:
     await befall(people, NODE)
     await people.settled(pool, (2, 0, 0, 2))
     await people.retire(pool)
+
+
+async def test_a_node_that_another_plugin_serves_says_so(people: People) -> None:
+    async def offers(count: str | None) -> None:
+        amounts = {"nvidia.com/gpu": count}
+        body = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await people.client.merge(resources.NODE, NODE, body, manager="test", subresource="status")
+
+    def said() -> str:
+        found = people.view.inventories.get(NODE)
+        told = find(found.status.conditions, MANAGED_ELSEWHERE) if found is not None else None
+        return f"{told.reason}: {told.message}" if told is not None else ""
+
+    await offers("8")
+    await people.view.until(lambda: said().startswith("DevicePluginFound"), PATIENCE, said)
+    assert "kubelet offers nvidia.com/gpu (8)" in said()
+    await offers(None)
+    await people.view.until(lambda: said().startswith("NothingFound"), PATIENCE, said)
+    await people.ready_nodes()

@@ -80,7 +80,8 @@ NODE = Kind(
         "ManagedDisabled": INVENTORY, "InventoryIncomplete": INVENTORY, "PrerequisiteNotMet": INVENTORY,
         "DriverMissing": BOOTSTRAP, "DriverOutdated": BOOTSTRAP, "CudaOutdated": BOOTSTRAP,
         "ToolkitMissing": BOOTSTRAP, "MonitoringMissing": BOOTSTRAP, "ReadyForPooling": BOOTSTRAP,
-        "InfraDegraded": BOOTSTRAP, "DegradedWorkloads": BOOTSTRAP, "UnassignedDevice": POOL,
+        "InfraDegraded": BOOTSTRAP, "DegradedWorkloads": BOOTSTRAP, "ManagedElsewhere": BOOTSTRAP,
+        "UnassignedDevice": POOL,
     },
 )  # fmt: skip
 GPUPOOL = Kind(
