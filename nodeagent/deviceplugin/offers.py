@@ -187,6 +187,11 @@ def reported(cards: Iterable[GPUDevice]) -> Foreign:
     return Foreign({card.name: card.status.foreign_allocations for card in cards}, told=False)
 
 
+def is_coming(card: GPUDevice, asked: Wish) -> bool:
+    """Whether the card is to be offered, and nobody offers it yet."""
+    return card.status.inventory_id in asked.allowed and card.status.published is None
+
+
 def is_member(pool: str, card: GPUDevice) -> bool:
     """Whether the card is in the pool."""
     return card.status.pool_ref is not None and card.status.pool_ref.name == pool

@@ -129,7 +129,7 @@ class Plugin:
         asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
         if asked.offer is None or asked.offer.mode != offers.MIG:
             return False
-        return any(c.status.inventory_id in asked.allowed and c.status.published is None for c in self.caches.cards)
+        return any(offers.is_coming(card, asked) for card in self.caches.cards)
 
     async def _report_forever(self) -> None:
         while True:
@@ -142,6 +142,8 @@ class Plugin:
         cards = list(self.caches.cards)
         await self.service.show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)))
         self.decided.set()
+        # Before a card is offered anew kubelet is asked anew: what it said last may be half a minute old.
+        self._stale |= any(offers.is_coming(card, asked) for card in cards)
         held = await self._holdings()
         cards = list(self.caches.cards)
         foreign = self._foreign(cards, held, seen)

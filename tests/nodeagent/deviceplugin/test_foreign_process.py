@@ -89,3 +89,21 @@ async def test_nothing_is_offered_anew_before_kubelet_has_said_who_has_it(
     await kubelet.stop()
     await kubelet.start()
     await node.offered(POOL, 1)
+
+
+async def test_kubelet_is_asked_anew_before_a_card_is_offered(node: Node, world: World, kubelet: Kubelet) -> None:
+    """What it said last would do for an hour here; nothing tells that the other pod has come since."""
+    await in_pool(world, 0, 1)
+    await world.configure(POOL, CARDS, 0)
+    await node.plugin(POOL, "--report-period=3600")
+    await node.offered(POOL, 1)
+    await world.until(world.published, {0: (POOL, 1)})
+    kubelet.holdings["legacy", "train", "main"] = ("nvidia.com/gpu", (world.uuid(1),))
+    await world.configure(POOL, CARDS, 0, 1)
+
+    async def told() -> dict[int, list[tuple[str, str]]]:
+        return await elsewhere(world)
+
+    await world.until(told, {1: [("train", "nvidia.com/gpu")]})
+    assert await world.published() == {0: (POOL, 1)}
+    assert kubelet.healthy(RESOURCE) == {world.uuid(0)}
