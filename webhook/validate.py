@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import PodSpec
+    from controllers.api.meta import Condition
     from controllers.api.tenant import TenantSpec
 
 
@@ -80,20 +81,26 @@ def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied |
         return Denied(
             names.POOL_NOT_FOUND, f"GPUPool {pool.name} is being deleted and gives no cards. Ask for another pool."
         )
+    # What somebody has to mend comes first: a layout that failed is told by both, and there is nothing to wait for.
     for kind, word, action in (
-        (MAINTENANCE, names.POOL_IN_MAINTENANCE, "Try again when condition Maintenance is over"),
         (MISCONFIGURED, names.POOL_MISCONFIGURED, "Its administrator has to mend it"),
+        (MAINTENANCE, names.POOL_IN_MAINTENANCE, "Try again when condition Maintenance is over"),
     ):
         if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
-            why = condition.message.rstrip(".") or "no details were given"
-            if condition.reason == names.REASON_MODULE_DISABLED:
-                why = f"the module is disabled by ModuleConfig {names.MODULE}, and pods that run keep their cards"
-            elif kind == MAINTENANCE:
-                # Its message names the pods that are waited for, which other tenants are not to read.
-                why = f"its cards are being divided anew ({condition.reason})"
             see = f"kubectl describe gpupool {pool.name}"
-            return Denied(word, f"GPUPool {pool.name} gives no cards now: {why}. {action}: {see}.")
+            return Denied(word, f"GPUPool {pool.name} gives no cards now: {_why(condition)}. {action}: {see}.")
     return None
+
+
+def _why(condition: Condition) -> str:
+    """Why a pool is closed, as tenants may read it: the messages can name other tenants' pods."""
+    if condition.reason == names.REASON_MODULE_DISABLED:
+        return f"the module is disabled by ModuleConfig {names.MODULE}, and pods that run keep their cards"
+    if condition.reason == names.REASON_LAYOUT_FAILED:
+        return f"its cards could not be divided as its spec asks ({condition.reason})"
+    if condition.type == MAINTENANCE:
+        return f"its cards are being divided anew ({condition.reason})"
+    return condition.message.rstrip(".") or "no details were given"
 
 
 def short(text: str) -> str:

@@ -41,7 +41,7 @@ class Does:
     offers: bool
     """Its cards are on the allowed lists."""
     maintenance: bool = False
-    """Condition Maintenance: the webhook refuses with PoolInMaintenance."""
+    """Condition Maintenance: the webhook refuses with PoolInMaintenance, unless the pool is Misconfigured too."""
     misconfigured: bool = False
     """Condition Misconfigured: the webhook refuses with PoolMisconfigured."""
 

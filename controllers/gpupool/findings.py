@@ -64,7 +64,7 @@ def _maintenance(seen: ObservedPool, standing: Standing) -> Finding:
     if not standing.maintenance:
         return Finding(False, "AsExpected", f"The nodes are configured for {spelled(standing.applied)}.")
     if standing.phase == "Halted":
-        return Finding(True, "LayoutFailed", _failures(seen, standing))
+        return Finding(True, names.REASON_LAYOUT_FAILED, _failures(seen, standing))
     if standing.phase == "Disabled":
         return Finding(True, names.REASON_MODULE_DISABLED, _DISABLED)
     goal = f"spec.allocation asks for {spelled(standing.wanted)}; nodes are configured for {spelled(standing.applied)}."
@@ -98,7 +98,7 @@ def _draining(seen: ObservedPool, standing: Standing, goal: str) -> Finding:
 
 def _misconfigured(seen: ObservedPool, standing: Standing) -> Finding:
     if standing.phase == "Halted":
-        return Finding(True, "LayoutFailed", _failures(seen, standing))
+        return Finding(True, names.REASON_LAYOUT_FAILED, _failures(seen, standing))
     if standing.phase == "NotServed":
         mode, served = seen.pool.spec.allocation.mode, ", ".join(SERVED_MODES)
         now = f" Pods that run stay; the nodes go on as {spelled(standing.applied)}." if standing.known else ""

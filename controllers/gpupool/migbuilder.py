@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, find
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from controllers.runtime.plan import Action
 
 NEVER = float("inf")
-LAYOUT_FAILED = "LayoutFailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,8 @@ def _has_drifted(seen: ObservedPool, device: GPUDevice, part: PlannedCard) -> bo
     if told is None or told.phase != "Done":
         return False
     was_offered = device.status.published is not None and device.status.published.pool == seen.pool.name
-    return was_offered or (halted is not None and halted.status == "True" and halted.reason == LAYOUT_FAILED)
+    has_halted = halted is not None and halted.status == "True" and halted.reason == names.REASON_LAYOUT_FAILED
+    return was_offered or has_halted
 
 
 def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:

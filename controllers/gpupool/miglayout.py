@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controllers.domain.mig import MigCard
     from controllers.gpupool.observe import ObservedNode
 
-BUILDING = ("Rebuilding", "LayoutFailed")
+BUILDING = ("Rebuilding", names.REASON_LAYOUT_FAILED)
 """Reasons of Maintenance of a pool whose cards are to become what its spec asks for."""
 
 

@@ -28,12 +28,12 @@ CURES: Final = {
 }
 """What to do, by the word at the head of the webhook's error."""
 MAINTENANCE_CURES: Final = {
-    "LayoutFailed": "An administrator changes spec.allocation, or mends the nodes and resumes:"
+    names.REASON_LAYOUT_FAILED: "An administrator changes spec.allocation, or mends the nodes and resumes:"
     f" kubectl annotate gpupool {{pool}} {names.RESUME}=true",
     names.REASON_MODULE_DISABLED: "An administrator sets spec.enabled: true in"
     f" ModuleConfig {names.MODULE} (kubectl edit moduleconfig {names.MODULE})",
 }
-"""By the reason of condition Maintenance; of another reason it ends by itself."""
+"""By the reason of condition Maintenance or Misconfigured; of another reason Maintenance ends by itself."""
 DISABLED: Final = "the module is disabled"
 """How the webhook tells of names.REASON_MODULE_DISABLED."""
 FIELDS: Final = {"reason": FAILED_CREATE}
@@ -70,7 +70,7 @@ def cure(why: str) -> str:
     word, _, rest = why.partition(":")
     pool = _POOL.search(rest)
     name = pool[1] if pool else "<pool>"
-    if word == names.POOL_IN_MAINTENANCE:
+    if word in (names.POOL_IN_MAINTENANCE, names.POOL_MISCONFIGURED):
         told = (reason for reason in MAINTENANCE_CURES if f"({reason})" in rest)
         reason = names.REASON_MODULE_DISABLED if DISABLED in rest else next(told, "")
         if reason:

@@ -239,11 +239,13 @@ def test_every_word_of_the_webhook_about_pods_has_its_cure() -> None:
     assert refused.cure("Unheard: of") == ""
 
 
-def test_a_pod_refused_in_maintenance_hears_the_cure_of_its_reason() -> None:
-    def of(why: str) -> str:
-        return refused.cure(f"{names.POOL_IN_MAINTENANCE}: GPUPool {POOL} gives no cards now: {why}. Try again.")
+def test_a_pod_refused_by_a_closed_pool_hears_the_cure_of_its_reason() -> None:
+    def of(why: str, word: str = names.POOL_IN_MAINTENANCE) -> str:
+        return refused.cure(f"{word}: GPUPool {POOL} gives no cards now: {why}. Try again.")
 
-    assert f"annotate gpupool {POOL} {names.RESUME}=true" in of("its cards are being divided anew (LayoutFailed)")
+    failed = of("its cards could not be divided as its spec asks (LayoutFailed)", names.POOL_MISCONFIGURED)
+    assert f"annotate gpupool {POOL} {names.RESUME}=true" in failed
+    assert of("spec.scheduling.affinity cannot be read", names.POOL_MISCONFIGURED).startswith("Show the pool's admin")
     assert "spec.enabled: true" in of(f"the module is disabled by ModuleConfig {names.MODULE}, and pods keep theirs")
     assert of("its cards are being divided anew (Rebuilding)").startswith("Wait, the controller tries again")
 

@@ -52,13 +52,13 @@ async def until(people: People, pool: str, status: str, reason: str) -> None:
     )
 
 
-async def refused_for_maintenance(people: People, pool: str) -> None:
+async def refused_for(people: People, pool: str, word: str) -> None:
     """A pod that asks for the pool is refused, and soon for that reason: the webhook sees the pool after us."""
     said: list[str] = []
 
     async def told() -> bool:
         said.append(await people.refused("refused", TEAM, pool))
-        return "PoolInMaintenance" in said[-1]
+        return word in said[-1]
 
     async with asyncio.timeout(PATIENCE):
         while not await told():
@@ -171,7 +171,7 @@ async def test_a_pool_changes_its_mode_when_its_pod_has_ended_and_changes_back(m
     await until(people, pool, "True", "WaitingForPods")
     assert "are promised some (1)." in condition(people, pool)[2]
     assert TEAM not in condition(people, pool)[2]
-    await refused_for_maintenance(people, pool)
+    await refused_for(people, pool, names.POOL_IN_MAINTENANCE)
     await people.view.until(
         lambda: not any(card.status.published for card in people.cards(pool)),
         PATIENCE,
@@ -256,7 +256,7 @@ async def test_a_profile_that_the_cards_do_not_hold_refuses_pods_and_hurts_nobod
         PATIENCE,
         lambda: "not told",
     )
-    await refused_for_maintenance(people, pool)
+    await refused_for(people, pool, names.POOL_MISCONFIGURED)
     await people.settled(pool, (1, 1, 0, 0))
 
     await ask(people, pool, {"mode": "Exclusive"})

@@ -190,6 +190,21 @@ def test_nobody_reads_which_pods_of_others_a_pool_in_maintenance_waits_for() -> 
     assert "secret-project" not in refused(world.pod(), view(waits, free_node()))
 
 
+def halted(why: str = "gpu-7: it cannot be reset, pid 7 of other/secret-project-0 has it.") -> GPUPool:
+    """A pool whose layout failed: both conditions say so, in the same words."""
+    pool = world.pool(conditions={"Maintenance": why, "Misconfigured": why})
+    told = tuple(replace(condition, reason=names.REASON_LAYOUT_FAILED) for condition in pool.status.conditions)
+    return replace(pool, status=replace(pool.status, conditions=told))
+
+
+def test_a_layout_that_failed_is_nothing_to_wait_for() -> None:
+    message = refused(world.pod(), view(halted(), free_node()))
+    assert message == (
+        "PoolMisconfigured: GPUPool a gives no cards now: its cards could not be divided as its spec asks"
+        " (LayoutFailed). Its administrator has to mend it: kubectl describe gpupool a."
+    )
+
+
 def test_a_module_that_is_disabled_is_what_a_refusal_says() -> None:
     off = world.pool(conditions={"Maintenance": "The module is disabled."})
     condition = replace(off.status.conditions[0], reason=names.REASON_MODULE_DISABLED)

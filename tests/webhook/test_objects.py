@@ -134,6 +134,24 @@ def test_a_pool_that_is_being_deleted_takes_no_card() -> None:
     assert response["auditAnnotations"] == {"reason": names.UNKNOWN_POOL}
 
 
+@pytest.mark.parametrize(
+    ("closed", "told"),
+    [
+        (("Maintenance",), "GPUPool b is in Maintenance: the card is offered to pods when that is over"),
+        (("Maintenance", "Misconfigured"), "GPUPool b is Misconfigured (Because): the card is offered to pods once"),
+    ],
+    ids=["maintenance", "halted"],
+)
+def test_a_card_that_a_closed_pool_takes_waits_and_who_assigns_it_reads_for_what(
+    closed: tuple[str, ...], told: str
+) -> None:
+    to = objects()
+    to._stores.pools.saw(world.pool("b", conditions=dict.fromkeys(closed, "so it is")))
+    response = send(review("GPUDevice", card(mark="b"), card()), to)
+    assert response["allowed"]
+    assert any(warning.startswith(told) for warning in response["warnings"]), response["warnings"]
+
+
 def test_a_node_whose_readiness_cannot_be_read_is_left_to_the_controller() -> None:
     assert send(review("GPUDevice", card(mark="a"), card()), objects(NoApi(Unreachable)))["allowed"]
 

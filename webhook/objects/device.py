@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, IGNORED, MAINTENANCE, is_true
+from controllers.api.conditions import FAULTED, IGNORED, MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.approval import is_automatic
 from controllers.domain.slots import BLOCKING
 from controllers.domain.unmatched import why_not
@@ -74,7 +74,7 @@ def _assigned(device: GPUDevice, named: str, view: CardView) -> Judged:
     if home is not None and home.name == named:
         return PASSED  # the removal is taken back
     denied = _unselected(device, pool, view) or _busy(device, named, view) or _unready(device, view)
-    return Judged(denied) if denied is not None else warned(_full(pool, view), _in_maintenance(pool))
+    return Judged(denied) if denied is not None else warned(_full(pool, view), _is_closed(pool))
 
 
 def _unknown(named: str, pool: GPUPool | None, view: CardView) -> Denied:
@@ -150,7 +150,13 @@ def _full(pool: GPUPool, view: CardView) -> str | None:
     )
 
 
-def _in_maintenance(pool: GPUPool) -> str | None:
+def _is_closed(pool: GPUPool) -> str | None:
+    found = find(pool.status.conditions, MISCONFIGURED)
+    if found is not None and found.status == "True":
+        return (
+            f"GPUPool {pool.name} is Misconfigured ({found.reason}): the card is offered to pods once that is mended"
+            f" (kubectl describe gpupool {pool.name})"
+        )
     if not is_true(pool.status.conditions, MAINTENANCE):
         return None
     return f"GPUPool {pool.name} is in Maintenance: the card is offered to pods when that is over"
