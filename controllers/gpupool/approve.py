@@ -8,6 +8,9 @@ Where a person declines a card, the annotation goes if it names a pool that take
 itself: there it is the controller's to set, whoever wrote it. Once the card is no longer
 declined the oldest pool that takes it so gets it, which need not be the same one. Elsewhere
 the annotation is that person's decision, and stays.
+
+So it is where such a pool is deleted: its annotations go before it does, and the next pool
+that takes the cards by itself gets them at once.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from controllers.gpupool.select import claim, in_use, serves, unfit
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.gpupool.observe import ObservedNode
+    from controllers.gpupool.observe import ObservedNode, ObservedPool
 
 UNASSIGNED: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
 
@@ -57,6 +62,29 @@ def withdrawals(seen: ObservedNode) -> list[Merge]:
 def is_withdrawn(seen: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation goes since the card is declined, and its pool takes cards by itself."""
     return device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(seen, device)
+
+
+def is_deserted(seen: ObservedNode, device: GPUDevice) -> bool:
+    """Whether the annotation of a card in no pool goes with its pool, as `deserted` has it."""
+    pool = seen.by_name.get(claim(device) or "")
+    leaves = pool is not None and pool.metadata.deletion_timestamp is not None
+    return leaves and device.metadata.deletion_timestamp is None and _is_ours(seen, device)
+
+
+def deserted(seen: ObservedPool, devices: Iterable[GPUDevice]) -> list[Merge]:
+    """The annotations of cards of a pool that is being deleted, where it took them by itself: it goes after them.
+
+    Once it is gone nobody can tell that it did, and the annotation would keep the card from every other pool.
+    """
+    if seen.pool.metadata.deletion_timestamp is None:
+        return []
+    return [
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+        for device in devices
+        if claim(device) == seen.pool.name
+        and device.metadata.deletion_timestamp is None
+        and is_automatic(seen.pool, device, seen.settings)
+    ]
 
 
 def taking(seen: ObservedNode) -> Counter[str]:

@@ -14,7 +14,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import lies_ahead, seconds, stamp
-from controllers.gpupool.approve import UNASSIGNED, is_withdrawn
+from controllers.gpupool.approve import UNASSIGNED, is_deserted, is_withdrawn
 from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
 from controllers.gpupool.select import claim, serves
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
@@ -38,7 +38,7 @@ def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
     known, wanted = find(device.status.conditions, CONFIGURED), _mismatch(seen, device, now)
     if device.status.inventory_id is None:
         return []  # inventory has yet to fill it in
-    if seen.enabled and is_withdrawn(seen, device):
+    if seen.enabled and (is_withdrawn(seen, device) or is_deserted(seen, device)):
         return []  # the annotation goes now, and with it what there would be to say
     if wanted is None and claim(device) is not None:
         return []  # it is about to come in, and its pool will say all of it

@@ -30,6 +30,7 @@ from controllers.domain.allocation import spelled
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
+from controllers.gpupool.approve import deserted
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
 from controllers.gpupool.claims import HELD_ELSEWHERE
 from controllers.gpupool.fence import nobody_else_bound
@@ -97,6 +98,7 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
         draft.add(*_apply(seen, standing, now))
     else:
         draft.add(*release(seen, now))  # after the lists, which are not written while it is being applied
+    draft.add(*deserted(seen, seen.claimants))  # of those that have left: the last of the others may stay for long
     draft.add(*assign(seen, now))  # last: many writes, of which one may be refused, and no withdrawal waits for that
     if (overdue := look_again(seen, standing, now)) is not None:
         draft.look_again(overdue)
@@ -392,7 +394,8 @@ def _spelled(offer: Published) -> str:
 def _remove(seen: ObservedPool) -> list[Action]:
     """Everything of a pool on the nodes, and the finalizer: it has let go of its last card, or the module is off."""
     daemonsets = [each for each in (seen.daemonset, seen.mig_manager) if each is not None]
-    return [*dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
+    marks = deserted(seen, (*seen.members, *seen.claimants))
+    return [*marks, *dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
 
 
 def _switched_off(seen: ObservedPool, now: float) -> Plan:

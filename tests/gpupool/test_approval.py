@@ -83,6 +83,9 @@ def candidates(made: Cluster, pool: str = "a") -> list[tuple[str, str]]:
     return [(candidate.name, how.reason) for candidate in found.status.candidates for how in candidate.pools]
 
 
+AUTOMATIC_FOR_OTHERS = {
+    "deviceAssignment": {"requireAnnotation": True, "autoApproveSelector": {"matchLabels": {"no": "card"}}}
+}
 OUT = {"deviceSelector": {"include": {"vendors": ["amd"]}}}
 
 
@@ -224,6 +227,67 @@ def test_in_an_automatic_pool_a_removed_annotation_comes_back_and_ignore_withdra
     ignore(made, ignored=False)
     made.settle()
     assert pool_of(made) == "a"
+
+
+def test_cards_of_an_automatic_pool_that_is_deleted_go_to_the_next_at_once() -> None:
+    made = cluster(2, a=AUTOMATIC, b=AUTOMATIC)
+    made.settle()
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    before = made.now
+    made.delete_pool("a")
+    made.settle()
+    assert (pool_of(made), pool_of(made, "n1-0000-01-00-0")) == ("a", "a")  # kubelet has not told of the pod's card
+
+    made.allocate(CARD)
+    made.settle()
+    assert (pool_of(made), pool_of(made, "n1-0000-01-00-0")) == ("a", "b")  # it waits for no other card of its pool
+
+    made.drop(resources.POD, "default/p")
+    with made.edit("GPUDevice", CARD) as found:
+        found["status"]["allocations"] = []
+    made.settle()
+    assert (made.now, pool_of(made)) == (before, "b")
+    assert made.pools() == {"b"}
+
+
+def test_a_card_that_a_deleted_automatic_pool_had_waits_for_a_decision_and_not_for_that_pool() -> None:
+    made = cluster(a=AUTOMATIC, b={})
+    made.settle()
+    made.delete_pool("a")
+    made.settle()
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+    assert pending(made) == [("b", "AwaitingApproval")]
+    assert configured(made) is None
+
+
+@pytest.mark.parametrize("pools", [{"a": {}, "b": AUTOMATIC}, {"a": AUTOMATIC_FOR_OTHERS, "b": AUTOMATIC}])
+def test_what_a_person_confirmed_stays_when_its_pool_is_deleted(pools: dict[str, Any]) -> None:
+    made = cluster(**pools)
+    made.annotate(CARD, "a")
+    made.settle()
+    assert pool_of(made) == "a"
+    made.delete_pool("a")
+    made.settle()
+    assert (pool_of(made), configured(made)) == (None, ("Unknown", "PoolUnknown"))
+    assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
+
+
+@pytest.mark.parametrize("stop", range(8))
+def test_no_annotation_outlives_the_automatic_pool_that_wrote_it_wherever_the_process_died(stop: int) -> None:
+    made = cluster(2, a=AUTOMATIC)
+    made.settle()
+    made.delete_pool("a")
+    made.plugin()
+    for _ in range(4):
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL, stop_after=stop)
+        made.plugin()
+        made._collect()
+        if not made.pools():
+            break
+    else:
+        made.settle()
+    annotated = [d for d in made.all(resources.GPUDEVICE, GPUDevice) if names.ASSIGNMENT in d.metadata.annotations]
+    assert (made.pools(), annotated) == (set(), [])
 
 
 @pytest.mark.parametrize("mark", ["labels", "annotations"])

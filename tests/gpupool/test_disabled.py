@@ -11,7 +11,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
 from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
 from tests.kit.objects import allocation
@@ -153,6 +153,19 @@ def test_a_pool_that_is_deleted_meanwhile_goes_at_once_and_its_cards_are_free_on
         cluster.annotate(card, "b")
     cluster.settle()
     assert [card.status.published.pool for card in cards(cluster) if card.status.published] == ["b", "b"]
+
+
+def test_an_automatic_pool_that_was_being_deleted_leaves_its_name_on_no_card(cluster: Cluster) -> None:
+    """Its pod still runs, and the module that is switched off waits for nobody."""
+    with cluster.edit("GPUPool", "a") as found:
+        found["spec"].update(AUTOMATIC)
+    cluster.delete_pool("a")
+    cluster.settle()
+    assert cluster.pools() == {"a"}
+    cluster.enabled = False
+    cluster.settle()
+    assert cluster.pools() == set()
+    assert not any(names.ASSIGNMENT in card.metadata.annotations for card in cards(cluster))
 
 
 def test_cards_of_a_pool_that_is_gone_stay_while_somebody_whom_no_cache_knows_may_use_or_offer_them(

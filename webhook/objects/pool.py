@@ -99,8 +99,8 @@ def judge_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> Judg
         return warned(f"GPUPool {old.name} goes once its {_cards(members)} withdrawn, in a moment: nobody uses them")
     return warned(
         f"GPUPool {old.name} gives no more cards from now on, and stays until the end of {counted(holders)};"
-        " nothing is killed. This cannot be taken back. Its cards keep their annotation: a new pool of this name takes"
-        " them"
+        " nothing is killed. This cannot be taken back. Cards that somebody confirmed keep their annotation: a new pool"
+        " of this name takes them. Those that it took by itself are free for the next pool"
     )
 
 
