@@ -186,7 +186,7 @@ class PoolSettings:
     """How cards come into pools."""
 
     dangling_after: Duration = duration("10m")
-    """How long a pool has to be missing until an annotation that names it is removed from a card."""
+    """How long a pool, or a card that its pool took by itself, has to be missing until the card's annotation goes."""
     plugin_patience: Duration = duration("30s")
     """How long a device plugin has to offer a card before the card says that it does not: the first has to start."""
 

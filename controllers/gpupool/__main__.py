@@ -20,6 +20,7 @@ from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain.agents import api_server
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
+from controllers.domain.position import is_lost
 from controllers.domain.request import pools_of
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
@@ -175,6 +176,8 @@ class Reconciler:
                 continue
             self.nodes.controller.add(device.status.node_name or "")
             self._wake(_concerned(device))
+        if old is not None and is_lost(old) != (new is None or is_lost(new)):
+            self._place_changed(old.status.node_name or "", pools=True)  # the others' positions are other ones now
         if new is not None:
             self.cards.add(new.name)
         self._joins(old, new)

@@ -10,7 +10,8 @@ declined the oldest pool that takes it so gets it, which need not be the same on
 the annotation is that person's decision, and stays.
 
 So it is where such a pool is deleted: its annotations go before it does, and the next pool
-that takes the cards by itself gets them at once.
+that takes the cards by itself gets them at once; and where a card of such a pool is gone from
+its node for good.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.conditions import INVENTORY_INCOMPLETE, find
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic, is_ignored
+from controllers.domain.clock import seconds
+from controllers.domain.position import is_lost
 from controllers.gpupool.migcards import hindrance
 from controllers.gpupool.select import claim, in_use, serves, unfit
 from controllers.runtime.plan import Merge, ref
@@ -62,6 +66,24 @@ def withdrawals(seen: ObservedNode) -> list[Merge]:
 def is_withdrawn(seen: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation goes since the card is declined, and its pool takes cards by itself."""
     return device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(seen, device)
+
+
+def stays(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
+    """Seconds until the annotation of a member that is lost goes, where its pool takes it by itself; None of others.
+
+    What is gone for a moment (a reset of its slot) is back by then. The rest nobody would take out: nobody put it in.
+    """
+    told = find(device.status.conditions, INVENTORY_INCOMPLETE)
+    if told is None or not is_lost(device) or not _is_ours(seen, device):
+        return None
+    if is_ignored(device.metadata) or device.metadata.deletion_timestamp is not None:
+        return None  # it goes at once, or with the record
+    return seconds(told.last_transition_time) + seen.settings.pools.dangling_after - now
+
+
+def write_off(device: GPUDevice) -> Merge:
+    """The annotation of a lost card to be removed, on the version that was read: the pool lets go of it then."""
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
 
 
 def is_deserted(seen: ObservedNode, device: GPUDevice) -> bool:

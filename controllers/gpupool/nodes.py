@@ -18,7 +18,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
 from controllers.gpupool import free, miglayout
-from controllers.gpupool.approve import approvals, withdrawals
+from controllers.gpupool.approve import approvals, stays, withdrawals, write_off
 from controllers.gpupool.pending import pending, unassigned_device, undecided
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan, ref
@@ -53,13 +53,15 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
         draft.add(*said)
     if not seen.enabled:
         return draft.done()
-    for device in seen.free:
-        if (left := free.dangles_for(seen, device, now)) is None:
+    for device in seen.devices:
+        is_free = device.status.pool_ref is None
+        left = free.dangles_for(seen, device, now) if is_free else stays(seen, device, now)
+        if left is None:
             continue
         if left > 0:
             draft.look_again(left)
         else:
-            draft.add(*free.forget(device))
+            draft.add(*(free.forget(device) if is_free else [write_off(device)]))
     draft.add(*miglayout.writes(seen, now))
     return draft.done()
 

@@ -12,6 +12,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
 from controllers.domain import mig
+from controllers.domain.position import positions
 from controllers.domain.request import pools_of, units_of
 from controllers.domain.slots import named_devices, reported
 from controllers.domain.taints import beside, tolerations, wanted
@@ -286,14 +287,17 @@ class World:
         members, claimants = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_CLAIM, name))
         coming = {d.status.node_name or "" for d in claimants}
         homes = {d.status.node_name or "" for d in members}
-        positions = {d.name: at for node in coming for at, d in enumerate(self.devices.by(BY_NODE, node))}
+        places: dict[str, int] = {}
+        for node in coming:
+            here = self.devices.by(BY_NODE, node)
+            places.update(zip((device.name for device in here), positions(here), strict=True))
         made = (names.plugin_object(name), names.mig_manager(name))
         return ObservedPool(
             pool=pool,
             members=members,
             claimants=claimants,
             nodes={node: self._facts(node) for node in homes | coming},
-            positions=positions,
+            positions=places,
             pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
             configs=tuple(self.configs.by(BY_POOL, name)),

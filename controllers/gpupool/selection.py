@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import undividable
 from controllers.domain.kinds import Chooser, kind_of
+from controllers.domain.position import positions
 from controllers.domain.selectors import matches
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Selection:
             return {}
         here = self._here(labels)
         found = {}
-        for position, device in enumerate(devices):
+        for position, device in zip(positions(devices), devices, strict=True):
             if device.status.pool_ref is None:
                 kind = kind_of(device)
                 found[device.name] = tuple(

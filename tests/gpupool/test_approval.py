@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.settings import parse_settings
-from controllers.domain.clock import seconds
+from controllers.domain.clock import seconds, stamp
 from controllers.gpupool import assignment, nodes, plan
 from controllers.runtime.plan import Expect, Merge, Note, Plan
 from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError
 
 CARD = "n1-0000-00-00-0"
@@ -227,6 +229,73 @@ def test_in_an_automatic_pool_a_removed_annotation_comes_back_and_ignore_withdra
     ignore(made, ignored=False)
     made.settle()
     assert pool_of(made) == "a"
+
+
+def lose(made: Cluster, name: str) -> None:
+    """A fresh report does not name the card any more."""
+    with made.edit("GPUDevice", name) as found:
+        lost = objects.condition("InventoryIncomplete", reason=names.REASON_CARD_LOST)
+        conditions.put(found, replace(lost, last_transition_time=stamp(made.now)))
+
+
+def test_a_lost_card_leaves_an_automatic_pool_after_a_while_and_one_that_a_person_confirmed_stays() -> None:
+    made, other = cluster(2, a=AUTOMATIC, b={}), "n1-0000-01-00-0"
+    made.annotate(other, "b")
+    made.settle()
+    assert (pool_of(made), pool_of(made, other)) == ("a", "b")
+    for name in (CARD, other):
+        lose(made, name)
+    made.settle()
+    made.now += 599.0
+    assert node_plan(made).requeue_after == pytest.approx(1.0)
+    made.settle()
+    assert (pool_of(made), pool_of(made, other)) == ("a", "b")
+
+    made.now += 1.0
+    made.settle()
+    assert (pool_of(made), pool_of(made, other)) == (None, "b")
+    assert names.ASSIGNMENT not in card(made).metadata.annotations
+    assert not any(found.writes for found in made.plans())
+
+
+def test_a_lost_card_with_a_pod_leaves_after_the_pod_and_one_that_is_back_in_time_stays() -> None:
+    made = cluster(2, a=AUTOMATIC)
+    made.settle()
+    other = "n1-0000-01-00-0"
+    made.pod("p", "a", "r", node="n1", phase="Running")
+    made.allocate(CARD)
+    for name in (CARD, other):
+        lose(made, name)
+    made.settle()
+    made.now += 300.0
+    with made.edit("GPUDevice", other) as found:
+        conditions.put(found, objects.condition("InventoryIncomplete", False))
+    made.now += 301.0
+    made.settle()
+    assert (pool_of(made), pool_of(made, other)) == ("a", "a")
+
+    made.drop(resources.POD, "default/p")
+    with made.edit("GPUDevice", CARD) as found:
+        found["status"]["allocations"] = []
+    made.settle()
+    assert (pool_of(made), pool_of(made, other)) == (None, "a")
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_lost_cards_keep_no_other_from_its_place(*, automatic: bool) -> None:
+    made = cluster(2, a={**(AUTOMATIC if automatic else {}), "deviceSelector": {"include": {"indexes": ["0-1"]}}})
+    for number in (0, 1):
+        made.annotate(f"n1-0000-{number:02x}-00-0", "a")
+    made.settle()
+    for number in (0, 1):
+        lose(made, f"n1-0000-{number:02x}-00-0")
+        made.card("n1", number + 8)  # the same cards, at other addresses
+    new = [f"n1-0000-{number:02x}-00-0" for number in (8, 9)]
+    if not automatic:
+        for name in new:
+            made.annotate(name, "a")
+    made.settle()
+    assert [pool_of(made, name) for name in new] == ["a", "a"]
 
 
 def test_cards_of_an_automatic_pool_that_is_deleted_go_to_the_next_at_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -14,9 +15,12 @@ from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.domain.approval import is_automatic, is_ignored
+from controllers.domain.clock import stamp
+from controllers.domain.position import is_lost
 from controllers.runtime.plan import Note
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.kit import conditions, objects
 
 SPECS = {
     "old": {**AUTOMATIC, "allocation": {"maxDevicesPerNode": 1}},
@@ -52,6 +56,12 @@ class Approval(Controlled):
         if blocked:
             conditions.append({"type": kind, "status": "True", "reason": "Test", "lastTransitionTime": "t"})
         self.cluster.touch(("GPUDevice", card))
+
+    @rule(card=st.sampled_from(CARDS))
+    def lose(self, card: str) -> None:
+        lost = objects.condition("InventoryIncomplete", reason=names.REASON_CARD_LOST)
+        with self.cluster.edit("GPUDevice", card) as found:
+            conditions.put(found, replace(lost, last_transition_time=stamp(self.cluster.now)))
 
     @rule(card=st.sampled_from(CARDS), declined=st.booleans())
     def decline(self, card: str, declined: bool) -> None:
@@ -120,6 +130,8 @@ def at_rest(cluster: Cluster) -> None:
             assert not is_automatic(pools[claimed], device, cluster.settings), f"{claimed} keeps a declined card"
         if pooled is not None:
             assert claimed == pooled.name
+            stays_lost = is_lost(device) and is_automatic(pools[claimed], device, cluster.settings)
+            assert not stays_lost, f"{claimed} keeps a card that is gone, and nobody takes it out"
             continue
         said = find(device.status.conditions, CONFIGURED)
         assert (said is not None and said.status == "False") is (claimed is not None), (claimed, said)

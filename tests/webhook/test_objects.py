@@ -17,7 +17,7 @@ from controllers.api import names
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from controllers.runtime.errors import NotFound, Unreachable
-from tests.kit.objects import allocation, reservation
+from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from tests.webhook.test_review import NOT_REVIEWS, json_values
 from webhook.access import Use
@@ -150,6 +150,15 @@ def test_a_card_that_a_closed_pool_takes_waits_and_who_assigns_it_reads_for_what
     response = send(review("GPUDevice", card(mark="b"), card()), to)
     assert response["allowed"]
     assert any(warning.startswith(told) for warning in response["warnings"]), response["warnings"]
+
+
+def test_a_lost_card_keeps_no_other_from_its_place() -> None:
+    to = objects()
+    to._stores.pools.saw(world.pool("b", deviceSelector={"include": {"indexes": ["0"]}}))
+    assert word_of(send(review("GPUDevice", card(mark="b"), card()), to)) == names.DEVICE_NOT_IN_SELECTOR
+    lost = condition("InventoryIncomplete", reason=names.REASON_CARD_LOST)
+    to._stores.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, conditions=[lost]))
+    assert word_of(send(review("GPUDevice", card(mark="b"), card()), to)) == ""
 
 
 def test_a_node_whose_readiness_cannot_be_read_is_left_to_the_controller() -> None:

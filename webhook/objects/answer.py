@@ -21,6 +21,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter
 from controllers.api.resources import GPUNODEINVENTORY, GPUPOOL
 from controllers.api.settings import ModuleConfig
+from controllers.domain.position import positions
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import access, metrics, review
 from webhook.objects import device, pool, settings, workload
@@ -113,12 +114,13 @@ class Objects:
         stores, node = self._stores, card.status.node_name or ""
         there = stores.devices.by("node", node)
         found = stores.nodes.get(node)
+        places = zip(positions(there), there, strict=True)
         homes = (d.status.pool_ref.name for d in there if d.status.pool_ref is not None)
         home = card.status.pool_ref
         return device.CardView(
             pools={pool.name: pool for pool in stores.pools},
             labels=found.metadata.labels if found is not None else {},
-            position=next((at for at, other in enumerate(there) if other.name == card.name), 0),
+            position=next((at for at, other in places if other.name == card.name), 0),
             ready=ready,
             holders=self._holders(node, home.name if home is not None else None, [card]),
             neighbours=Counter(homes),

@@ -16,6 +16,7 @@ from controllers.domain.allocation import layout, spelled, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.fits import REPELLING
+from controllers.domain.position import positions
 from controllers.domain.unmatched import Mismatch, of_node, why_not
 from controllers.domain.wording import listed
 from webhook import affinity
@@ -59,7 +60,7 @@ class Search:
         if self.pool.name in homes:
             for other in homes - {self.pool.name}:
                 self.shared[other].add(devices[0].status.node_name or "")
-        for position, device in enumerate(devices):
+        for position, device in zip(positions(devices), devices, strict=True):
             hardware = device.status.hardware
             if hardware is not None and hardware.mig is not None:
                 self.profiles.update(canonical_profile(name) or name for name in hardware.mig.profiles_supported)
