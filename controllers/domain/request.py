@@ -69,6 +69,7 @@ def pools_named(spec: PodSpec) -> list[str]:
 
 def effective(spec: PodSpec) -> dict[str, int]:
     """Units by pool that the pod needs at once; pools of which it needs none are left out."""
+    together = lasting(spec)
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers:
@@ -78,12 +79,22 @@ def effective(spec: PodSpec) -> dict[str, int]:
         if container.restart_policy == "Always":
             for pool, units in asks.items():
                 sidecars[pool] = sidecars.get(pool, 0) + units
-    together = dict(sidecars)
-    for container in spec.containers:
-        for pool, units in _asks(container).items():
-            together[pool] = together.get(pool, 0) + units
     need = {pool: max(together.get(pool, 0), peak.get(pool, 0)) for pool in {*together, *peak}}
     return {pool: units for pool, units in need.items() if units > 0}
+
+
+def lasting(spec: PodSpec) -> dict[str, int]:
+    """Units by pool of containers and sidecars together: these run on, and kubelet's PodResources tells of them alone.
+
+    What an ordinary init container had beyond that, kubelet keeps for the pod and never tells (kubernetes
+    pkg/kubelet/apis/podresources/server_v1.go, List; pkg/kubelet/cm/devicemanager/manager.go, Allocate).
+    """
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+    together: dict[str, int] = {}
+    for container in (*sidecars, *spec.containers):
+        for pool, units in _asks(container).items():
+            together[pool] = together.get(pool, 0) + units
+    return together
 
 
 def pools_of(pod: Pod) -> frozenset[str]:
@@ -106,3 +117,16 @@ def units_of(pod: Pod, pool: str) -> int:
         return effective(pod.spec).get(pool, 0)
     except ValueError:
         return 0
+
+
+def lasting_of(pod: Pod, pool: str) -> int:
+    """Units of a pool of which kubelet tells, of a stored pod; 0 where its quantities cannot be read."""
+    try:
+        return lasting(pod.spec).get(pool, 0)
+    except ValueError:
+        return 0
+
+
+def needs(pod: Pod) -> int:
+    """Slots that a stored pod holds in all, at least one: no card would be named on it otherwise."""
+    return max(1, sum(units_of(pod, pool) for pool in pools_of(pod)))

@@ -1,7 +1,7 @@
 """The fence (design §6): who uses a pool's cards, or is about to, whatever is done about it. Pure.
 
 A card is clear when its plugin has acknowledged that it does not offer it, kubelet reports nobody on it, nobody is
-promised it, and no pod is bound to its node of which kubelet has yet to tell the cards.
+promised it, and no pod is bound to its node that may have it beside the cards of which kubelet tells.
 
 What a node says keeps its own cards. A whole pool waits for those alone of whom the cluster knows: pods that are bound,
 and promises. Else whoever has one node's token could freeze a pool by a pod that does not exist.
@@ -10,22 +10,25 @@ and promises. Else whoever has one node's token could freeze a pool by a pod tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import POD
 from controllers.domain.lifecycle import live
-from controllers.domain.request import units_of
-from controllers.domain.slots import reported
+from controllers.domain.request import lasting_of, units_of
+from controllers.domain.slots import named_devices, reported
 from controllers.runtime.plan import Expect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Pod
     from controllers.gpupool.observe import ObservedPool
 
+RUNS = "Running"
+"""The phase of a pod whose init containers have ended."""
 BOUND = f"spec.nodeName!=,{names.TENANT_PODS}"
 """Field selector for pods that have a node."""
 
@@ -35,8 +38,10 @@ class Fence:
     """A pool's users, counted once for all its cards."""
 
     unreported: frozenset[str]
-    """Nodes with a bound pod of which kubelet has not told all cards."""
+    """Nodes with a bound pod of which kubelet has not told all cards that it tells of."""
     now: float
+    kept: frozenset[str] = frozenset()
+    """Cards (inventoryIDs) that kubelet may keep for pods without telling of them."""
 
     def is_clear(self, device: GPUDevice) -> bool:
         """Whether nobody can be using, or be about to use, a card that is off the allowed list."""
@@ -46,21 +51,35 @@ class Fence:
             and not status.allocations
             and not any(live(reservation, self.now) for reservation in status.reservations)
             and status.node_name not in self.unreported
+            and status.inventory_id not in self.kept
         )
 
 
 def fence(seen: ObservedPool, now: float) -> Fence:
     """The fence around a pool's cards."""
     told, pool = reported(seen.members), seen.pool.name
+    bound = [pod for pod in seen.pods if pod.node and not pod.finished]
+    beside = [(pod.node or "", untold(pod, pool, told[pod.node, pod.metadata.uid])) for pod in bound]
     return Fence(
-        frozenset(
-            pod.node
-            for pod in seen.pods
-            # Cards are reported one by one: a pod may hold one more than kubelet's report shows yet.
-            if pod.node and not pod.finished and told[pod.node, pod.metadata.uid] < max(1, units_of(pod, pool))
-        ),
+        frozenset(node for node, cards in beside if cards is None),
         now,
+        frozenset(chain.from_iterable(cards for _, cards in beside if cards is not None)),
     )
+
+
+def untold(pod: Pod, pool: str, told: int) -> Collection[str] | None:
+    """The cards (inventoryIDs) of a pool that a bound pod may have beside what kubelet tells; None: any of its node.
+
+    `told`: slots of which kubelet has told. It tells card by card, so a pod may hold one more than is shown yet. What
+    ordinary init containers have is never told: while they may run, it can be any card; afterwards nobody is on it, but
+    kubelet keeps it for the pod, should they run again. Then it is what the webhook named, as far as anybody can say.
+    """
+    units = units_of(pod, pool)
+    if told >= max(1, units):
+        return ()
+    if not units or pod.status.phase != RUNS or told < lasting_of(pod, pool):
+        return None
+    return named_devices(pod)
 
 
 def holders(seen: ObservedPool, now: float) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """One MIG layout for a node out of all its pools: what it is to be next, and the writes for it. Pure.
 
 A card's part changes only while nobody can be using the card: it is on no list, published by no plugin, allocated and
-promised to nobody, and no pod of its pool is bound to the node of which kubelet has yet to tell the cards. A pool's
+promised to nobody, and no pod of its pool is bound to the node that may have it beside what kubelet tells. A pool's
 cards follow what the pool has applied, and what its spec asks for once the pool has come so far. A card that leaves
 its pool is turned back before the pool lets go of it, and its part stays until the MIG manager has said that it is.
 """
@@ -19,9 +19,9 @@ from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.domain.request import pools_of, units_of
+from controllers.domain.request import pools_of
 from controllers.domain.slots import reported
-from controllers.gpupool.fence import bound_to, still_unbound
+from controllers.gpupool.fence import bound_to, still_unbound, untold
 from controllers.gpupool.migcards import is_done, part_of, rewrite
 from controllers.gpupool.select import claim
 from controllers.runtime.drift import is_as_written
@@ -162,8 +162,9 @@ def _is_clear(seen: ObservedNode, device: GPUDevice, now: float) -> bool:
         return False
     pool = status.pool_ref.name if status.pool_ref is not None else None
     told = reported(d for d in seen.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool)
-    return not any(
-        told[status.node_name, pod.metadata.uid] < max(1, units_of(pod, pool))
+    beside = (
+        untold(pod, pool, told[status.node_name, pod.metadata.uid])
         for pod in around.pods
         if pool is not None and not pod.finished and pool in pools_of(pod)
     )
+    return all(cards is not None and status.inventory_id not in cards for cards in beside)

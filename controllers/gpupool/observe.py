@@ -13,7 +13,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
 from controllers.domain import mig
 from controllers.domain.position import positions
-from controllers.domain.request import pools_of, units_of
+from controllers.domain.request import needs, pools_of
 from controllers.domain.slots import named_devices, reported
 from controllers.domain.taints import beside, tolerations, wanted
 from controllers.gpupool.candidates import Candidates, candidates_on
@@ -338,7 +338,7 @@ class World:
         """Cards of a node that bound pods were given, without pods of which kubelet has told all cards."""
         told = reported(self.devices.by(BY_NODE, node))  # card by card: some of a pod's may be told, and others not yet
         pods = (pod for pod in self.pods.by(BY_NODE, node) if not pod.finished)
-        return {card for pod in pods if told[node, pod.metadata.uid] < _needs(pod) for card in named_devices(pod)}
+        return {card for pod in pods if told[node, pod.metadata.uid] < needs(pod) for card in named_devices(pod)}
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""
@@ -394,11 +394,6 @@ def _unbound(pod: Pod) -> frozenset[str]:
 def _label(pod: Pod) -> str:
     """The pool that admitted a pod; empty where none did."""
     return pod.metadata.labels.get(names.LABEL_POOL, "")
-
-
-def _needs(pod: Pod) -> int:
-    """Slots that a pod holds, at least one: it would not be named otherwise."""
-    return max(1, sum(units_of(pod, pool) for pool in pools_of(pod)))
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,8 @@
 
 A running pod keeps what it has, whatever the lists say. A new one gets the cards that its
 annotation names (our plugin prefers them), else the first that are free; where there are not
-enough it gets what is there, and the rest as soon as there is more.
+enough it gets what is there, and the rest as soon as there is more. What ordinary init containers
+have beyond the others is kept for the pod and not told, as kubelet does.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.api.gpudevice import Allocation
-from controllers.domain.request import effective, whole
+from controllers.domain.request import effective, lasting, whole
 from controllers.domain.slots import named_devices
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Published
-    from controllers.api.kube import Pod
+    from controllers.api.kube import Container, Pod
 
 Held = Counter[tuple[str, str, str]]
 """Slots by card, pod uid and container."""
+UNTOLD: Final = ""
+"""In the place of a container's name: ordinary init containers, of which PodResources does not tell."""
 
 
 def asks(pod: Pod) -> bool:
@@ -32,29 +35,28 @@ def asks(pod: Pod) -> bool:
 
 
 def demands(pod: Pod) -> dict[tuple[str, str], int]:
-    """Slots by pool and container.
-
-    Containers and sidecars hold their own. Where the init containers need more at once than
-    these together, the pod keeps the difference, in the name of the last that asks.
-    """
+    """Slots by pool and container, of those that PodResources tells: containers and sidecars."""
     try:
-        need = effective(pod.spec)
+        need = lasting(pod.spec)
     except ValueError:
         return {}
-    held: dict[tuple[str, str], int] = {}
-    for pool, total in need.items():
-        key, left, last = api.resource_name(pool), total, ""
-        for container in (*pod.spec.init_containers, *pod.spec.containers):
-            resources = container.resources
-            slots = whole(resources.limits.get(key, resources.requests.get(key, 0)))
-            if container in pod.spec.init_containers and container.restart_policy != "Always":
-                last = container.name if slots else last
-            elif slots:
-                held[pool, container.name] = slots
-                left -= slots
-        if left > 0:
-            held[pool, last] = left
-    return held
+    sidecars = (container for container in pod.spec.init_containers if container.restart_policy == "Always")
+    told = (*sidecars, *pod.spec.containers)
+    return {(pool, c.name): slots for pool in need for c in told if (slots := _slots(c, pool))}
+
+
+def untold(pod: Pod) -> dict[tuple[str, str], int]:
+    """Slots by pool that ordinary init containers had beyond that: the pod keeps them, and nobody is told of it."""
+    try:
+        need, told = effective(pod.spec), lasting(pod.spec)
+    except ValueError:
+        return {}
+    return {(pool, UNTOLD): total - told.get(pool, 0) for pool, total in need.items() if total > told.get(pool, 0)}
+
+
+def _slots(container: Container, pool: str) -> int:
+    key, resources = api.resource_name(pool), container.resources
+    return whole(resources.limits.get(key, resources.requests.get(key, 0)))
 
 
 def allocations(
@@ -73,16 +75,36 @@ def allocations(
             if taken.pod_uid in living:
                 held[card.name, taken.pod_uid, taken.container] += taken.slots
     running = [pod for pod in living.values() if pod.status.phase == "Running"]
-    for pod in sorted(running, key=lambda pod: (pod.metadata.creation_timestamp, pod.key)):
-        _serve(pod, cards, wanted, held)
+    running.sort(key=lambda pod: (pod.metadata.creation_timestamp, pod.key))
+    for pod in running:
+        if _is_served(pod, held):
+            _serve(pod, untold(pod), cards, wanted, held)  # it has had them since it was served
+    for pod in running:
+        _serve(pod, demands(pod), cards, wanted, held)
+        _serve(pod, untold(pod), cards, wanted, held)
     return {card.name: _told(card, held, living) for card in cards}
 
 
-def _serve(pod: Pod, cards: list[GPUDevice], wanted: Mapping[str, Published | None], held: Held) -> None:
-    """Give a pod what it lacks."""
+def _is_served(pod: Pod, held: Held) -> bool:
+    """Whether kubelet has given a pod its cards before."""
+    given = Counter[str]()
+    for (_, owner, part), slots in held.items():
+        if owner == pod.metadata.uid:
+            given[part] += slots
+    return all(given[container] >= slots for (_, container), slots in demands(pod).items())
+
+
+def _serve(
+    pod: Pod,
+    asked: Mapping[tuple[str, str], int],
+    cards: list[GPUDevice],
+    wanted: Mapping[str, Published | None],
+    held: Held,
+) -> None:
+    """Give a pod what it lacks of what is `asked`, by pool and container."""
     uid = pod.metadata.uid
     preferred = [c.name for name in named_devices(pod) for c in cards if c.status.inventory_id == name]
-    for (pool, container), slots in demands(pod).items():
+    for (pool, container), slots in asked.items():
         free = {c.name: p.slots for c in cards if (p := wanted.get(c.name)) is not None and p.pool == pool}
         for (card, _, _), n in held.items():
             free[card] = free.get(card, 0) - n
@@ -102,7 +124,11 @@ def _picks(preferred: list[str], others: list[str], free: dict[str, int]) -> Ite
 def _told(card: GPUDevice, held: Held, living: Mapping[str, Pod]) -> tuple[Allocation, ...]:
     """The card's entries; those that were there keep their place, so that nothing is written anew."""
     before = [(taken.pod_uid, taken.container) for taken in card.status.allocations]
-    now = [(uid, container) for (name, uid, container), slots in held.items() if name == card.name and slots]
+    now = [
+        (uid, container)
+        for (name, uid, container), slots in held.items()
+        if name == card.name and slots and container != UNTOLD
+    ]
     order = [pair for pair in dict.fromkeys(before) if pair in now] + sorted(set(now) - set(before))
     return tuple(
         Allocation(

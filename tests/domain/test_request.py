@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controllers.api.kube import Pod, PodSpec
 from controllers.api.record import adapter
 from controllers.domain import request
-from controllers.domain.request import effective, pools_named, pools_of, whole
+from controllers.domain.request import effective, lasting, pools_named, pools_of, whole
 
 R = "gpu.deckhouse.io/a"
 
@@ -42,6 +42,19 @@ def spec(containers: list[Any], init: list[Any] = ()) -> PodSpec:
 )
 def test_formula(containers: list[Any], init: list[Any], expected: int | None) -> None:
     assert effective(spec(containers, init)).get("a") == expected
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "expected"),
+    [
+        ([1, 2], [], 3),
+        ([1], [4], 1),  # kubelet never tells of an init container that ends
+        ([1], ["2", 4], 3),  # and does of a sidecar
+        ([0], [2], 0),
+    ],
+)
+def test_what_kubelet_tells_of(containers: list[Any], init: list[Any], expected: int) -> None:
+    assert lasting(spec(containers, init)).get("a", 0) == expected
 
 
 ASKS = {"limits": {R: "1"}}

@@ -91,6 +91,42 @@ def test_a_bound_pod_that_kubelet_has_not_reported_holds_the_card() -> None:
     assert pool_of(cluster) is None
 
 
+@pytest.mark.parametrize("main", [1, 0])
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_of_what_init_containers_had_kubelet_does_not_tell_and_that_holds_no_card_but_theirs(
+    phase: str, main: int
+) -> None:
+    """Kubelet lists containers and sidecars alone, for the pod's whole life."""
+    cluster = Cluster()
+    cluster.node("n1", 3)
+    cluster.pool("a")
+    cards = sorted(device.name for device in cluster.all(resources.GPUDEVICE, GPUDevice))
+    for name in cards:
+        cluster.annotate(name, "a")
+    cluster.settle()
+    resource = names.resource_name("a")
+    init = {"name": "init", "resources": {"limits": {resource: "2"}}}
+    cluster.pod("p", "a", "r1", node="n1", phase=phase, initContainers=[init])
+    ids = [cluster.objects["GPUDevice", name]["status"]["inventoryID"] for name in cards]
+    with cluster.edit("Pod", "default/p") as pod:
+        pod["spec"]["containers"][0]["resources"]["limits"] = {resource: str(main)}
+        pod["metadata"]["annotations"][names.DEVICES] = ",".join(ids[:2])
+    if main:
+        cluster.allocate(cards[0])
+    for name in cards:
+        cluster.annotate(name, None)
+    cluster.settle()
+
+    left = [d.name for d in cluster.all(resources.GPUDEVICE, GPUDevice) if d.status.pool_ref is None]
+    assert left == (cards[2:] if phase == "Running" else [])  # while one runs it may be on any card
+
+    cluster.drop(resources.POD, "default/p")
+    with cluster.edit("GPUDevice", cards[0]) as found:
+        found["status"]["allocations"] = []
+    cluster.settle()
+    assert all(device.status.pool_ref is None for device in cluster.all(resources.GPUDEVICE, GPUDevice))
+
+
 def test_no_node_speaks_for_the_pods_of_another() -> None:
     cluster = pooled()
     cluster.pod("p", "a", "r1", node="n1", phase="Pending")

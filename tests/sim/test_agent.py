@@ -9,7 +9,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -102,13 +101,21 @@ def test_only_running_pods_get_cards_and_finished_ones_lose_them():
     assert serve([card("a", held)], asking("x", 1, phase="Succeeded")) == {"a": []}
 
 
-def test_init_containers_count_by_the_larger():
+def test_of_ordinary_init_containers_nothing_is_told_and_what_they_had_is_given_to_nobody_else():
     cards = [card(name) for name in "abcd"]
-    pod = asking("x", 1, init=[(1, "Always"), (2,)])
-    assert kubelet.demands(pod) == {("p", "ci0"): 1, ("p", "c0"): 1, ("p", "ci1"): 1}
-    assert Counter(entry[1] for taken in serve(cards, pod).values() for entry in taken) == Counter(
-        {"ci0": 1, "c0": 1, "ci1": 1}
-    )
+    pod = asking("x", 1, init=[(1, "Always"), (2,)], devices="n-b,n-c,n-d")
+    assert (kubelet.demands(pod), kubelet.untold(pod)) == ({("p", "ci0"): 1, ("p", "c0"): 1}, {("p", ""): 1})
+    first = serve(cards, pod)
+    assert first == {"a": [], "b": [("x", "ci0", 1)], "c": [("x", "c0", 1)], "d": []}
+    assert serve(cards, pod, asking("y", 2, devices="n-d"))["a"] == [("y", "c0", 1)], "one is left, and d is not"
+
+    held = [Allocation(pod_uid="x", namespace="d", pod="x", container=c, slots=1) for c in ("ci0", "c0")]
+    served = [card("a"), card("b", held[0]), card("c", held[1]), card("d")]
+    assert serve(served, asking("a", 2, devices="n-d,n-a"), pod)["d"] == [], "who was there first keeps what it had"
+
+
+def test_a_pod_of_which_only_an_init_container_asks_is_never_told_of():
+    assert serve([card("a"), card("b")], asking("x", 0, init=[(1,)]), asking("y", 2))["a"] == []
 
 
 def test_slots_of_one_card_are_one_entry():

@@ -131,11 +131,14 @@ class Objects:
         """Pods that have one of these cards of a node and pool, or are about to get it."""
         pods, there = self._stores.pods, self._stores.devices.by("node", node)
         bound = pods.by("spot", f"{pool_name}/{node}") if pool_name is not None else []
-        reported = frozenset(taken.pod_uid for other in there for taken in other.status.allocations)
+        told = Counter[str]()
+        for other in there:
+            for taken in other.status.allocations:
+                told[taken.pod_uid] += taken.slots
         found: set[str] = set()
         for card in cards:
             promised = [pod for promise in card.status.reservations for pod in pods.by("request", promise.request_id)]
-            found.update(holders(card, [*bound, *promised], reported, time.time()))
+            found.update(holders(card, [*bound, *promised], told, time.time()))
         return tuple(sorted(found))
 
     async def _is_ready(self, node: str | None) -> bool | None:

@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.lifecycle import live
+from controllers.domain.request import needs
 from controllers.domain.slots import named_devices
 from controllers.domain.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Pod
 
 
-def holders(device: GPUDevice, pods: Iterable[Pod], reported: frozenset[str], now: float) -> tuple[str, ...]:
+def holders(device: GPUDevice, pods: Iterable[Pod], told: Mapping[str, int], now: float) -> tuple[str, ...]:
     """Pods (namespace/name) that kubelet, a reservation or their own annotation says have the card, sorted.
 
-    `pods`: those that are bound to the card's node, and those whose reservations it has. `reported`: uids of pods of
-    which kubelet has told the cards; what it told counts then, and not what the annotation wished.
+    `pods`: those that are bound to the card's node, and those whose reservations it has. `told`: slots of which kubelet
+    has told, by the pod's uid; what it told counts then, and not what the annotation wished.
     """
     known = {pod.key: pod for pod in pods}.values()
     placed = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in known if pod.node or pod.finished}
@@ -35,7 +36,7 @@ def holders(device: GPUDevice, pods: Iterable[Pod], reported: frozenset[str], no
         for pod in known
         if pod.node == device.status.node_name
         and not pod.finished
-        and pod.metadata.uid not in reported
+        and told.get(pod.metadata.uid, 0) < needs(pod)
         and device.status.inventory_id in named_devices(pod)
     }
     return tuple(sorted(found))

@@ -35,8 +35,8 @@ class Driver(Protocol):
     async def crash(self) -> None:
         """Kill everything that was started, and start it again."""
 
-    async def run(self, pod: str, pool: str, slots: int = 1, devices: tuple[int, ...] = ()) -> None:
-        """A pod that is bound to the node comes to run."""
+    async def run(self, pod: str, pool: str, slots: int = 1, devices: tuple[int, ...] = (), init: int = 0) -> None:
+        """A pod that is bound to the node comes to run, after an init container that asks for `init`."""
 
     async def end(self, pod: str) -> None:
         """It completes."""
@@ -67,15 +67,15 @@ class Real:
             agent.kill()
             await self.start(pool)
 
-    async def run(self, pod: str, pool: str, slots: int = 1, devices: tuple[int, ...] = ()) -> None:
-        await self.world.pod(pod, pool, slots, devices)
+    async def run(self, pod: str, pool: str, slots: int = 1, devices: tuple[int, ...] = (), init: int = 0) -> None:
+        await self.world.pod(pod, pool, slots, devices, init)
         agent = self._plugins[pool]
 
         async def known() -> bool:
             return bool(await agent.metric('gpu_cached_objects{kind="Pod"}'))
 
         await agent.until(known, "the pod to be known")
-        await self.node.kubelet.admit("default", pod, names.resource_name(pool), slots)
+        await self.node.kubelet.admit("default", pod, names.resource_name(pool), slots, init=init)
         await self.world.phase(pod, "Running")
 
     async def end(self, pod: str) -> None:
@@ -138,8 +138,8 @@ class Simulated:
         self.stop()
         self._process = await asyncio.to_thread(self._started)
 
-    async def run(self, pod: str, pool: str, slots: int = 1, devices: tuple[int, ...] = ()) -> None:
-        await self.world.pod(pod, pool, slots, devices)
+    async def run(self, pod: str, pool: str, slots: int = 1, devices: tuple[int, ...] = (), init: int = 0) -> None:
+        await self.world.pod(pod, pool, slots, devices, init)
         await self.world.phase(pod, "Running")
 
     async def end(self, pod: str) -> None:

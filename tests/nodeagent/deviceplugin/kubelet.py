@@ -50,6 +50,8 @@ class Kubelet:
         """Resource and ids by namespace, pod and container."""
         self.claims: dict[tuple[str, str, str], tuple[str, str, str]] = {}
         """What ResourceClaims gave: DRA driver, device and CDI name by namespace, pod and container."""
+        self.untold: set[tuple[str, str, str]] = set()
+        """Those of ordinary init containers: they stay the pod's, and List does not name them."""
         self._servers: list[grpc.aio.Server] = []
 
     @property
@@ -121,6 +123,8 @@ class Kubelet:
     async def _list(self, _: Any, __: Any) -> resources.ListPodResourcesResponse:
         pods: dict[tuple[str, str], resources.PodResources] = {}
         for (namespace, pod, container), (resource, ids) in self.holdings.items():
+            if (namespace, pod, container) in self.untold:
+                continue
             made = pods.setdefault((namespace, pod), resources.PodResources(name=pod, namespace=namespace))
             held = resources.ContainerDevices(resource_name=resource, device_ids=ids)
             made.containers.append(resources.ContainerResources(name=container, devices=[held]))
@@ -156,12 +160,22 @@ class Kubelet:
     # --- what it does ------------------------------------------------------------------------
 
     async def admit(
-        self, namespace: str, pod: str, resource: str, count: int = 1, container: str = "main"
+        self, namespace: str, pod: str, resource: str, count: int = 1, container: str = "main", *, init: int = 0
     ) -> pb.ContainerAllocateResponse:
-        """Give a container its devices, in the order of the device manager; raises AioRpcError."""
+        """Give a container its devices, in the order of the device manager; raises AioRpcError.
+
+        `init`: what an ordinary init container of the pod gets before; the container uses these first.
+        """
+        again: tuple[str, ...] = ()
+        if init:
+            await self.admit(namespace, pod, resource, init, "init")
+            self.untold.add((namespace, pod, "init"))
+            again = self.holdings[namespace, pod, "init"][1][:count]
         free = sorted(self.healthy(resource) - self.held(resource))
-        assert len(free) >= count, f"insufficient {resource}: {free}"
-        chosen = (await self.prefer(resource, free, (), count))[:count] or free[:count]
+        left = count - len(again)
+        assert len(free) >= left, f"insufficient {resource}: {free}"
+        more = ((await self.prefer(resource, free, (), left))[:left] or free[:left]) if left else []
+        chosen = [*again, *more]
         answer = await self.allocate(resource, chosen)
         self.holdings[namespace, pod, container] = (resource, tuple(chosen))
         return answer
@@ -187,3 +201,4 @@ class Kubelet:
         """Forget what a pod had."""
         for key in [key for key in self.holdings if key[:2] == (namespace, pod)]:
             del self.holdings[key]
+            self.untold.discard(key)

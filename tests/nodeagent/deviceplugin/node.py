@@ -118,18 +118,26 @@ class World:
 
     # --- pods ----------------------------------------------------------------------------------
 
-    async def pod(self, name: str, pool: str, slots: int = 1, devices: tuple[int, ...] = ()) -> None:
-        """A pod that is bound to this node and asks for slots; `devices`: the cards that the webhook wrote on it."""
+    async def pod(self, name: str, pool: str, slots: int = 1, devices: tuple[int, ...] = (), init: int = 0) -> None:
+        """A pod that is bound to this node and asks for slots; `devices`: the cards that the webhook wrote on it.
+
+        `init`: what an init container of it asks for.
+        """
         wanted = {names.REQUEST_ID: name}
         if devices:
             wanted[names.DEVICES] = ",".join(self.id(card) for card in devices)
-        limits = {names.resource_name(pool): str(slots)}
+
+        def asks(container: str, count: int) -> dict[str, Any]:
+            limits = {names.resource_name(pool): str(count)}
+            return {"name": container, "image": "i", "resources": {"limits": limits, "requests": limits}}
+
         body = {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": wanted, "labels": {names.LABEL_POOL: pool}},
             "spec": {
                 "nodeName": self.name,
-                "containers": [{"name": "main", "image": "i", "resources": {"limits": limits, "requests": limits}}],
+                "containers": [asks("main", slots)],
+                "initContainers": [asks("init", init)] if init else [],
                 "automountServiceAccountToken": False,
                 "terminationGracePeriodSeconds": 0,
             },

@@ -163,6 +163,17 @@ async def test_slots_of_one_card_for_two_pods(driver: Driver) -> None:
     await driver.world.until(driver.world.allocations, {0: [(pods[1], "main", 1)]})
 
 
+async def test_what_an_init_container_had_is_not_told_and_given_to_nobody_else(driver: Driver) -> None:
+    await driver.world.configure(A, CARDS, 0, 1, 2)
+    await driver.start(A)
+    await offers(driver, A, 3)
+    pods = [f"{driver.world.name}-{n}" for n in "ab"]
+    await driver.run(pods[0], A, 1, devices=(0, 1), init=2)
+    await driver.world.until(driver.world.allocations, {0: [(pods[0], "main", 1)]})
+    await driver.run(pods[1], A, 1, devices=(1,))
+    await driver.world.until(driver.world.allocations, {0: [(pods[0], "main", 1)], 2: [(pods[1], "main", 1)]})
+
+
 async def test_a_pod_keeps_a_card_that_is_withdrawn(driver: Driver) -> None:
     await driver.world.configure(A, CARDS, 0)
     await driver.start(A)
