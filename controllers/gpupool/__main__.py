@@ -68,7 +68,7 @@ class Reconciler:
         self._listed: dict[str, float] = {}  # when the pools' lists were written, in monotonic seconds
         self.sayings = Sayings(process, world)
         self.pools = Controller("pools", self._pool, workers=POOL_WORKERS)
-        self.nodes = Places(process, world, self.sayings.controller.add)
+        self.nodes = Places(process, world, self._changed)
         self.cards = Controller("cards", self._card, workers=CARD_WORKERS)
         self.queues = Queues(process, world)
         self.tainting = Tainting(process, world)
@@ -153,6 +153,11 @@ class Reconciler:
         """Follow new settings; `enabled`: whether the module is."""
         self._world.settings, self._world.enabled = settings, enabled
         self.everything()
+
+    def _changed(self, pool: str) -> None:
+        """The cards that could come into a pool are other ones: what it says, and whether one can come in at all."""
+        self.pools.add(pool)
+        self.sayings.controller.add(pool)
 
     def _wake(self, pools: Iterable[str]) -> None:
         """Look at pools at once, and say what there is to say a little later."""

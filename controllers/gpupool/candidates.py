@@ -7,6 +7,8 @@ free cards of the cluster, and a change of one of them concerns only the pools t
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import names
@@ -15,8 +17,11 @@ from controllers.domain.approval import is_automatic
 from controllers.gpupool.approve import has_room, taking
 from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
 from controllers.gpupool.select import claim, hint, serves, unfit
+from controllers.gpupool.selection import Fit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controllers.gpupool.observe import ObservedNode
 
 AWAITING_APPROVAL = "AwaitingApproval"
@@ -51,18 +56,27 @@ def candidates_on(seen: ObservedNode) -> dict[str, tuple[Entry, ...]]:
 class Candidates:
     """The candidates of all pools, as the nodes were last seen."""
 
-    __slots__ = ("_by_node", "_by_pool", "_listed", "complete")
+    __slots__ = ("_by_node", "_by_pool", "_fits", "_listed", "complete")
 
     def __init__(self) -> None:
         """Know of none, and that this is not all."""
         self._by_node: dict[str, dict[str, tuple[Entry, ...]]] = {}
         self._by_pool: dict[str, dict[str, tuple[Entry, ...]]] = defaultdict(dict)
         self._listed: dict[str, tuple[Candidate, ...]] = {}
+        self._fits: dict[str, Mapping[str, Fit]] = {}  # by node, of those where there is something to tell
         self.complete = False
         """Whether every node has been looked at; before that a list would be too short."""
 
-    def put(self, node: str, found: dict[str, tuple[Entry, ...]]) -> set[str]:
-        """Take over what was found on a node; returns the pools whose candidates changed."""
+    def put(
+        self, node: str, found: dict[str, tuple[Entry, ...]], fits: Mapping[str, Fit] = MappingProxyType({})
+    ) -> set[str]:
+        """Take over what was found on a node; returns the pools of which something changed."""
+        suited = self._fits.pop(node, {})
+        if fits:
+            self._fits[node] = fits
+        return self._put(node, found) | {pool for pool in {*suited, *fits} if suited.get(pool) != fits.get(pool)}
+
+    def _put(self, node: str, found: dict[str, tuple[Entry, ...]]) -> set[str]:
         before = self._by_node.pop(node, {})
         if found:
             self._by_node[node] = found
@@ -80,6 +94,12 @@ class Candidates:
     def forget(self, pool: str) -> None:
         """A pool is gone: no list of it is kept, an empty one neither."""
         self._listed.pop(pool, None)
+
+    def fit(self, pool: str) -> Fit | None:
+        """How all known cards suit a pool of mode MIG; None while not all are known."""
+        if not self.complete:
+            return None
+        return reduce(Fit.plus, (fits[pool] for fits in self._fits.values() if pool in fits), Fit())
 
     def of(self, pool: str) -> tuple[Candidate, ...] | None:
         """A pool's candidates by node and card, one more than a list may hold; None while not all are known."""

@@ -57,12 +57,16 @@ def _available(seen: ObservedPool, standing: Standing, offered: int) -> Finding:
         message = f"{members} cards are in the pool and none is offered yet; status.nodes says why."
         return Finding(False, "WaitingForPlugin", message)
     to_do = f"Confirm candidates: kubectl annotate gpudevice <card> {hint(seen.pool.name)}"
+    if standing.undividable:
+        to_do = "None can come in; condition Misconfigured says why."
     return Finding(False, "NoCards", f"No card is in the pool. {to_do}")
 
 
 def _maintenance(seen: ObservedPool, standing: Standing) -> Finding:
     if not standing.maintenance:
-        return Finding(False, "AsExpected", f"The nodes are configured for {spelled(standing.applied)}.")
+        configured = f"The nodes are configured for {spelled(standing.applied)}."
+        none = "The pool has no cards, and no node is configured for it."
+        return Finding(False, "AsExpected", none if standing.undividable else configured)
     if standing.phase == "Halted":
         return Finding(True, names.REASON_LAYOUT_FAILED, _failures(seen, standing))
     if standing.phase == "Disabled":
@@ -104,6 +108,8 @@ def _misconfigured(seen: ObservedPool, standing: Standing) -> Finding:
         now = f" Pods that run stay; the nodes go on as {spelled(standing.applied)}." if standing.known else ""
         message = f"spec.allocation.mode is {mode}; this version of the module hands out {served} only.{now}"
         return Finding(True, "ModeNotServed", message)
+    if standing.undividable:
+        return Finding(True, names.INVALID_MIG_PROFILE, standing.undividable)
     return Finding(False, "AsExpected", "The pool is served as it is written.")
 
 

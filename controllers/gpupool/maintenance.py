@@ -11,12 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.api.conditions import (
     FAULTED,
     IGNORED,
     INVENTORY_INCOMPLETE,
     MAINTENANCE,
     MANAGED_DISABLED,
+    MISCONFIGURED,
     find,
     is_true,
 )
@@ -68,6 +70,8 @@ class Standing:
     """When Maintenance began; None outside it."""
     overdue: bool = False
     """Whether the pods have had their time."""
+    undividable: str = ""
+    """Why a pool without cards will get none: none that its selectors mean can be divided as it asks."""
 
     @property
     def offers(self) -> bool:
@@ -82,7 +86,7 @@ class Standing:
     @property
     def misconfigured(self) -> bool:
         """Whether condition Misconfigured holds."""
-        return DOES[self.phase].misconfigured
+        return DOES[self.phase].misconfigured or bool(self.undividable)
 
 
 def judge(seen: ObservedPool, now: float) -> Standing:
@@ -102,7 +106,7 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     built = _built(seen, now)
     facts = replace(facts, failed=bool(built.failed), built=built.done)
     if not facts.changed and not facts.failed:
-        return replace(standing, built=built)
+        return replace(standing, built=built, undividable=_undividable(seen))
     began = _since(seen)
     deadline = began + seen.settings.maintenance.deadline if began is not None else None
     overdue = deadline is not None and now >= deadline
@@ -118,6 +122,22 @@ def judge(seen: ObservedPool, now: float) -> Standing:
         built=built,
         since=began,
         overdue=overdue,
+    )
+
+
+def _undividable(seen: ObservedPool) -> str:
+    """Why no card can come into a pool of mode MIG that has none; empty where one can, or none is known at all."""
+    if seen.members or seen.pool.spec.allocation.mode != "MIG":
+        return ""
+    if seen.fit is None:  # not all nodes have been looked at: what was said stands
+        told = find(seen.pool.status.conditions, MISCONFIGURED)
+        return told.message if told is not None and told.reason == names.INVALID_MIG_PROFILE else ""
+    if seen.fit.able or not seen.fit.unable:
+        return ""
+    profile = seen.pool.spec.allocation.mig_profile
+    return (
+        f"None of the {seen.fit.unable} cards that the pool's selectors mean can be divided into {profile}"
+        f" ({seen.fit.why}). Change spec.allocation.migProfile, or the selectors."
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod, UnadmittedPod
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
+    from controllers.gpupool.selection import Fit
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
@@ -103,6 +104,8 @@ class ObservedPool:
     """What the pool's pods tolerate."""
     candidates: tuple[Candidate, ...] | None = None
     """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
+    fit: Fit | None = None
+    """How many cards that its selectors mean can be divided as it asks, in mode MIG; None while that is not known."""
     joined: Mapping[str, float] = field(default_factory=dict)
     """When cards (by name) came in whose plugins have yet to offer them, where that was seen; in epoch seconds."""
     freed: Mapping[str, float] = field(default_factory=dict)
@@ -134,6 +137,8 @@ class ObservedNode:
     """All pools, oldest first."""
     takers: Mapping[str, tuple[GPUPool, ...]] = field(default_factory=dict)
     """The pools whose selectors mean a free card, oldest first, by the card's name."""
+    fits: Mapping[str, Fit] = field(default_factory=dict)
+    """How the node's cards suit the pools of mode MIG, by the pool's name."""
     held: frozenset[str] = frozenset()
     """Cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
     layout: ObservedLayout | None = None
@@ -310,6 +315,7 @@ class World:
             cards_on={node: self.devices.count(BY_NODE, node) for node in homes},
             tolerated=self.tolerated(pool),
             candidates=self.candidates.of(name),
+            fit=self.candidates.fit(name) if pool.spec.allocation.mode == "MIG" else None,
             joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},
             freed={each: self.freed[each] for each in made if each in self.freed},
             enabled=self.enabled,
@@ -345,14 +351,15 @@ class World:
         facts = self._facts(name)
         # What is only remembered has no place; once its Node is back, it is one of the node's cards by address.
         devices = tuple(d for d in self.devices.by(BY_NODE, name) if facts.node is not None or not d.is_remembered)
-        selection = self.selection
+        selection, labels = self.selection, facts.node.metadata.labels if facts.node else {}
         free = any(device.status.pool_ref is None for device in devices)
         return ObservedNode(
             name=name,
             facts=facts,
             devices=devices,
             pools=selection.pools,
-            takers=selection.takers(devices, facts.node.metadata.labels if facts.node else {}),
+            takers=selection.takers(devices, labels),
+            fits=selection.fits(devices, labels),
             held=frozenset(self._held(name)) if free else frozenset(),
             layout=self._divided(name, devices),
             enabled=self.enabled,
@@ -362,7 +369,7 @@ class World:
 
     def look(self, seen: ObservedNode) -> set[str]:
         """Take over a node's candidates; returns the pools whose lists change by it."""
-        return self.candidates.put(seen.name, candidates_on(seen))
+        return self.candidates.put(seen.name, candidates_on(seen), seen.fits)
 
     def card(self, name: str) -> ObservedCard | None:
         """The view of a card; None where there is no such card."""

@@ -47,6 +47,8 @@ from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge
 from controllers.runtime.resting import rests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controllers.api.gpudevice import GPUDevice, Published
     from controllers.api.gpupool import GPUPoolStatus
     from controllers.api.kube import DaemonSet
@@ -186,13 +188,17 @@ def _turn(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     if not turned:
         return []
     status = pool_status(seen, standing, now)
+    return [_status(seen, status), *_closed(seen, status, turned), *_runs_low(seen, status)]
+
+
+def _closed(seen: ObservedPool, status: GPUPoolStatus, turned: Iterable[str]) -> list[Note]:
+    """The events of conditions that close the pool, and did not before."""
     events = {MAINTENANCE: names.EVENT_MAINTENANCE, MISCONFIGURED: names.EVENT_MISCONFIGURED}
-    notes = [
+    return [
         Note(ref(GPUPOOL, seen.pool), "Warning", events[kind], found.message)
         for kind in turned
         if (found := find(status.conditions, kind)) is not None and found.status == "True"
     ]
-    return [_status(seen, status), *notes, *_runs_low(seen, status)]
 
 
 def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
@@ -203,7 +209,8 @@ def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     then = replace(seen, pool=replace(pool, status=status))
     actions: list[Action] = [*nobody_else_bound(seen)] if seen.members else []
     status = pool_status(then, judge(then, now), now)
-    actions += [_status(seen, status), *_runs_low(seen, status)]
+    told = () if is_true(pool.status.conditions, MISCONFIGURED) else (MISCONFIGURED,)
+    actions += [_status(seen, status), *_closed(seen, status, told), *_runs_low(seen, status)]
     if standing.known:
         message = f"The pool went from {spelled(standing.applied)} to {spelled(standing.wanted)}."
         actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))

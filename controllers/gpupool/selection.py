@@ -6,7 +6,7 @@ judged once (`domain.kinds`), so that a node costs microseconds for each of its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.domain.allocation import undividable
 from controllers.domain.kinds import Chooser, kind_of
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 
 NODES_MAX = 10_000
 """Sets of labels remembered: about one for each node, and some that nodes had before."""
+
+
+class Fit(NamedTuple):
+    """How many cards that a pool's selectors mean can be divided by MIG as it asks."""
+
+    able: int = 0
+    unable: int = 0
+    why: str = ""
+    """Why the first of those that cannot be divided so cannot."""
+
+    def plus(self, other: Fit) -> Fit:
+        """Both together."""
+        return Fit(self.able + other.able, self.unable + other.unable, self.why or other.why)
 
 
 class Selection:
@@ -68,6 +81,19 @@ class Selection:
                     for pool, chooser in here
                     if chooser.takes(device, position, kind) and undividable(pool, device) is None
                 )
+        return found
+
+    def fits(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, Fit]:
+        """For each pool of mode MIG how the cards of the node suit it, wherever they are now."""
+        divided = [(pool, chooser) for pool, chooser in self._here(labels) if pool.spec.allocation.mode == "MIG"]
+        found: dict[str, Fit] = {}
+        for position, device in zip(positions(devices), devices, strict=True) if divided else ():
+            kind = kind_of(device)
+            for pool, chooser in divided:
+                if chooser.takes(device, position, kind):
+                    why = undividable(pool, device)
+                    fit = Fit(able=1) if why is None else Fit(unable=1, why=why)
+                    found[pool.name] = found.get(pool.name, Fit()).plus(fit)
         return found
 
 

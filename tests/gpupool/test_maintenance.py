@@ -57,8 +57,8 @@ def told(made: Cluster, kind: str = kinds.MAINTENANCE) -> tuple[str, str]:
     return found.status, found.reason
 
 
-def message(made: Cluster) -> str:
-    found = kinds.find(status(made).conditions, kinds.MAINTENANCE)
+def message(made: Cluster, kind: str = kinds.MAINTENANCE) -> str:
+    found = kinds.find(status(made).conditions, kind)
     assert found is not None
     return found.message
 

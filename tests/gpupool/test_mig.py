@@ -9,11 +9,12 @@ import pytest
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
+from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.meta import Condition
 from controllers.api.settings import parse_settings
 from controllers.domain import mig
-from controllers.gpupool import migmanager
+from controllers.gpupool import migmanager, plan
 from controllers.runtime.plan import Apply, Expect
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.test_maintenance import (
@@ -320,6 +321,56 @@ def test_a_card_that_cannot_be_divided_so_is_not_taken_in() -> None:
     assert found is not None
     assert found.reason == "OutOfSelector"
     assert "MIGProfileNotOffered" in found.message
+
+
+def test_a_pool_whose_profile_none_of_its_cards_holds_is_misconfigured_until_one_does() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    made.pool("a", allocation={"mode": "MIG", "migProfile": "1g.5gb"})
+    assert names.EVENT_MISCONFIGURED in notes(made.planned("GPUPool", "a").actions)
+    made.settle()
+    assert told(made, kinds.MISCONFIGURED) == ("True", names.INVALID_MIG_PROFILE)
+    said = message(made, kinds.MISCONFIGURED)
+    assert said.startswith("None of the 2 cards that the pool's selectors mean can be divided into 1g.5gb (MIGProfile")
+    assert "kubectl annotate" not in message(made, kinds.AVAILABLE), "there is nothing to confirm"
+    made.now += 86_400.0
+    assert not any(plan.writes for plan in made.plans())
+
+    view = made.view()
+    view.candidates.complete = False  # a controller that has just started
+    seen = view.pool("a")
+    assert seen is not None
+    assert not plan.plan(seen, made.now).writes
+
+    ask(made, SMALL)
+    made.settle()
+    assert told(made, kinds.MISCONFIGURED) == ("False", "AsExpected")
+    made.annotate(CARDS[0], "a")
+    made.settle()
+    assert published(made)[0] == 7
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"nodeSelector": {"matchLabels": {"no": "node"}}},  # no card is known yet: it may come
+        {"deviceSelector": {"include": {"migProfiles": ["1g.5gb"]}}},
+    ],
+)
+def test_a_pool_that_means_no_card_at_all_waits_for_one(selector: dict[str, Any]) -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    made.pool("a", allocation={"mode": "MIG", "migProfile": "1g.5gb"}, **selector)
+    made.settle()
+    assert told(made, kinds.MISCONFIGURED) == ("False", "AsExpected")
+
+
+def test_a_card_of_another_pool_that_holds_the_profile_may_come() -> None:
+    made = pooled(mode="Exclusive")
+    made.pool("b", allocation=SMALL)
+    made.settle()
+    (pool,) = [p for p in made.all(resources.GPUPOOL, GPUPool) if p.name == "b"]
+    assert not kinds.is_true(pool.status.conditions, kinds.MISCONFIGURED)
 
 
 def test_a_profile_that_a_card_of_the_pool_does_not_hold_halts_the_pool_and_divides_nothing() -> None:

@@ -12,6 +12,7 @@ from controllers.api import conditions as kinds
 from controllers.api import names, resources
 from controllers.domain import mig
 from controllers.runtime.errors import ApiError
+from sim.nodes import names as sim
 from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
 
@@ -28,6 +29,12 @@ async def ask(people: People, pool: str, allocation: dict[str, Any]) -> None:
     """The administrator changes the mode; blocks of the old one go."""
     empty = {"timeSlice": None, "migProfile": None, "maxDevicesPerNode": None}
     await people.client.merge(resources.GPUPOOL, pool, {"spec": {"allocation": empty | allocation}}, manager="test")
+
+
+async def befall(people: People, node: str, fault: str | None) -> None:
+    """Let a node have a fault, or none."""
+    body = {"metadata": {"annotations": {sim.FAULT: fault}}}
+    await people.client.merge(resources.NODE, node, body, manager="test")
 
 
 def condition(people: People, pool: str, kind: str = kinds.MAINTENANCE) -> tuple[str, str, str]:
@@ -250,21 +257,52 @@ async def test_a_profile_that_the_cards_do_not_hold_refuses_pods_and_hurts_nobod
     await people.pod("runs", TEAM, pool)
     await people.running(TEAM, 1)
 
-    await ask(people, pool, {"mode": "MIG", "migProfile": "7g.141gb"})
-    await people.view.until(
-        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", "LayoutFailed"),
-        PATIENCE,
-        lambda: "not told",
-    )
-    await refused_for(people, pool, names.POOL_MISCONFIGURED)
+    with pytest.raises(ApiError, match=names.INVALID_MIG_PROFILE):
+        await ask(people, pool, {"mode": "MIG", "migProfile": "7g.141gb"})
     await people.settled(pool, (1, 1, 0, 0))
+    await gone(people)
+    await people.retire(pool)
 
+
+async def test_a_new_pool_whose_profile_no_card_holds_says_so_where_everybody_looks(modes: People) -> None:
+    people, pool = modes, "unheld"
+    made = {"allocation": {"mode": "MIG", "migProfile": "7g.141gb"}}
+    await people.pool(pool, **made, nodeSelector={"matchLabels": {names.LABEL_HOSTNAME: "gpu-1"}})
+    await people.view.until(
+        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("True", names.INVALID_MIG_PROFILE),
+        PATIENCE,
+        lambda: str(condition(people, pool, kinds.MISCONFIGURED)),
+    )
+    await people.told(names.EVENT_MISCONFIGURED, "7g.141gb", about=pool)
+    await refused_for(people, pool, names.POOL_MISCONFIGURED)
+    await ask(people, pool, {"mode": "Exclusive"})
+    await people.view.until(
+        lambda: condition(people, pool, kinds.MISCONFIGURED)[:2] == ("False", "AsExpected"),
+        PATIENCE,
+        lambda: str(condition(people, pool, kinds.MISCONFIGURED)),
+    )
+    await people.retire(pool)
+
+
+async def test_a_layout_that_fails_refuses_pods_until_somebody_mends_it(modes: People) -> None:
+    people, pool = modes, "unserved"
+    (name,) = cards_of(people, "gpu-1")[:1]
+    await people.filled(pool, [name])
+    device = people.view.devices.get(name)
+    card = mig.card_of(device) if device is not None else None
+    assert card is not None
+    await befall(people, "gpu-1", f"mig-fails:{card.address}")
+    await ask(people, pool, {"mode": "MIG", "migProfile": card.offered[0]})
+    await until(people, pool, "True", "LayoutFailed")
+    await refused_for(people, pool, names.POOL_MISCONFIGURED)
+
+    await befall(people, "gpu-1", None)
     await ask(people, pool, {"mode": "Exclusive"})
     await until(people, pool, "False", "AsExpected")
     resume = {"metadata": {"annotations": {names.RESUME: "true"}}}
     await people.client.merge(resources.GPUPOOL, pool, resume, manager="test")
     await people.view.until(lambda: not asked_to_resume(people, pool), PATIENCE, lambda: "the annotation stays")
-    await gone(people)
+    await people.offered(pool, 1)
     await people.retire(pool)
 
 

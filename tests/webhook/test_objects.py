@@ -190,6 +190,28 @@ def test_a_profile_of_a_card_that_is_here_counts_beside_the_catalogues() -> None
     assert word_of(send(review("GPUPool", {"metadata": {"name": "x"}, "spec": spec}), to)) == names.INVALID_MIG_PROFILE
 
 
+def test_a_profile_that_no_card_of_the_pool_holds_is_refused_and_one_that_some_hold_is_told_of() -> None:
+    to = objects()
+    h100 = {"pci": PCI | {"device": "2330", "address": "0000:02:00.0"}}
+    old = to_json(world.pool("a"))
+
+    def asked(profile: str) -> dict[str, Any]:
+        return send(review("GPUPool", to_json(world.pool("a", allocation=MIG | {"migProfile": profile})), old), to)
+
+    assert asked("1g.5gb")["allowed"], "its one card is an A100 of 40 GB"
+    refused = asked("1g.12gb")["status"]["message"]
+    assert refused.startswith(
+        "InvalidMIGProfile: spec.allocation.migProfile is '1g.12gb', and none of the cards in GPU"
+    )
+    assert "MIGProfileNotOffered" in refused
+    assert "kubectl annotate gpudevice <card> gpu.deckhouse.io/assignment-" in refused
+
+    to._stores.devices.saw(world.device("n1", 3, hardware=h100))
+    assert asked("1g.10gb")["allowed"]
+    again = to_json(world.pool("a", allocation=MIG | {"migProfile": "1g.12gb"}))
+    assert send(review("GPUPool", again, again), to)["allowed"], "what is written already is not judged again"
+
+
 DEDICATED = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
 
 

@@ -1,7 +1,8 @@
 """What a pool's author is told (design §4). Pure.
 
 The form of a spec is judged by the CRD. Here is what needs the catalogue and the cluster: a MIG profile that no card
-has is refused; all else is allowed and told, since cards and nodes may come later and nothing that runs is hurt.
+has is refused, and one that no card of a pool holds which has some; all else is allowed and told, since cards and nodes
+may come later and nothing that runs is hurt.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain import taints
-from controllers.domain.allocation import layout, spelled, wanted
+from controllers.domain.allocation import layout, spelled, undividable, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.fits import REPELLING
@@ -44,6 +45,8 @@ class Search:
     cards: int = 0
     meant: int = 0
     members: int = 0
+    undividable: list[str] = field(default_factory=list)
+    """Why members cannot be divided as the pool asks."""
     strays: int = 0
     """Members that the pool's selectors do not mean (any more)."""
     reasons: Counter[str] = field(default_factory=Counter)
@@ -69,6 +72,8 @@ class Search:
             is_member = home is not None and home.name == self.pool.name
             self.cards += 1
             self.members += is_member
+            if is_member and (why := undividable(self.pool, device)) is not None:
+                self.undividable.append(why)
             self.meant += mismatch is None
             if mismatch is not None:
                 self.strays += is_member
@@ -145,7 +150,7 @@ def _profile(pool: GPUPool, search: Search) -> Denied | None:
         return None  # a missing one is the CRD's to refuse
     name = canonical_profile(allocation.mig_profile)
     if name is not None and (name in IN_CATALOGUE or name in search.profiles):
-        return None
+        return _of_members(pool, search)
     memory = (name or "").partition(".")[2]
     near = sorted(known for known in IN_CATALOGUE if memory and known.partition(".")[2] == memory)
     some = near or sorted(search.profiles) or sorted(IN_CATALOGUE)
@@ -154,6 +159,18 @@ def _profile(pool: GPUPool, search: Search) -> Denied | None:
         names.INVALID_MIG_PROFILE,
         f"spec.allocation.migProfile is {allocation.mig_profile!r}, and no known card, here or in the catalogue,"
         f" can be divided so. {which}: {', '.join(some[:COMMON])}. nvidia-smi mig -lgip lists those of a card.",
+    )
+
+
+def _of_members(pool: GPUPool, search: Search) -> Denied | None:
+    """A pool with cards of which none can be divided so would be closed at once, and stay closed."""
+    if not search.members or len(search.undividable) < search.members:
+        return None
+    return Denied(
+        names.INVALID_MIG_PROFILE,
+        f"spec.allocation.migProfile is {pool.spec.allocation.mig_profile!r}, and none of the cards in GPUPool"
+        f" {pool.name} ({search.members}) can be divided so: {search.undividable[0]}. Name a profile that they hold, or"
+        f" take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
     )
 
 
