@@ -86,5 +86,6 @@ def of_vendor(vendor: str, class_: str, module: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A TOML string; what JSON escapes, TOML reads alike."""
-    return json.dumps(text)
+    """A TOML string."""
+    # JSON's escapes are TOML's, but for what is beyond 16 bits; and TOML wants DEL escaped, which JSON does not.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.record import adapter, to_json
+from controllers.inventory.coverage import entry
 from controllers.inventory.coverage.compare import compare
 from controllers.inventory.coverage.records import Report, Seen
 from controllers.inventory.coverage.text import render
@@ -90,6 +91,11 @@ def test_no_input_ends_in_an_exception(seen: Seen, strict: bool) -> None:
     assert yaml.safe_load(yaml.safe_dump(to_json(result))) == json.loads(json.dumps(to_json(result)))
     for model in result.models:
         tomllib.loads(model.entry)
+
+
+def test_a_text_of_any_characters_is_written_as_toml_reads_it() -> None:
+    text = '\U0001f600 \x7f \x00 " \\ \n'
+    assert tomllib.loads(f"text = {entry._text(text)}") == {"text": text}
 
 
 @pytest.mark.parametrize("dump", [dump for dump in facts.dumps("nodefeature*/*.yaml") if facts.nodes(dump)])
