@@ -146,7 +146,8 @@ async def test_a_pool_in_maintenance_is_why(one_card: People, kubectl: Kubectl) 
     said = kubectl.gpu("explain", "pool", POOL)
     assert said.startswith(f"GPUPool {POOL} gives no cards now.\n")
     assert f"✗ Condition {MAINTENANCE} of GPUPool {POOL} is True" in said
-    assert f"{TEAM}/holds" in said, "it names the pods that are waited for"
+    assert "hold cards or are promised some (1). To find them: kubectl get pods -A" in said
+    assert f"{TEAM}/holds" not in said, "tenants read pools"
     await deployment(people, "later", TEAM)
     told = until_it_says(kubectl, names.POOL_IN_MAINTENANCE, "deployment", "later", "-n", TEAM)
     assert f"kubectl gpu explain pool {POOL}" in told

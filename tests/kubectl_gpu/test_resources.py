@@ -24,7 +24,7 @@ BY_THE_SERVER = {".apiVersion", ".kind", ".metadata"}
 """Fields that the API server describes by itself."""
 REPORTERS = {"gpu-inventory", "gpu-bootstrap", "gpupool", "gpu-admission"}
 DOES = re.compile(
-    r"kubectl |\b(Add|Annotate|Create|Give|Install|Look|Make|Mend|Name|Put|Raise|Remove|See"
+    r"kubectl |\b(Add|Annotate|Change|Create|Give|Install|Look|Make|Mend|Name|Put|Raise|Remove|See"
     r"|Tell|Wait|Waiting|Confirm|keeps waiting|is free again)\b",
     re.IGNORECASE,
 )

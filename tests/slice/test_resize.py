@@ -115,7 +115,7 @@ async def test_a_pod_that_was_resized_before_the_policy_is_counted_and_waited_fo
 
     await people.client.merge(resources.GPUPOOL, pool, {"spec": {"allocation": {"mode": "TimeSlice"}}}, manager="test")
     await people.view.until(
-        lambda: f"{team}/old" in maintenance(people, pool),
+        lambda: "are promised some (1)." in maintenance(people, pool),
         PATIENCE,
         lambda: f"Maintenance: {maintenance(people, pool)}",
     )

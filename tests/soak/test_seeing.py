@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 
@@ -42,7 +43,8 @@ def test_the_kernel_counts_descriptors_threads_and_memory() -> None:
     stop, pair = threading.Event(), os.pipe()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    held = bytearray(os.urandom(1 << 20) * 20)
+    held = mmap.mmap(-1, 20 << 20)  # not of the heap, where room may be that was written before
+    held.write(os.urandom(len(held)))
     try:
         after = readings.kernel(os.getpid())
     finally:
