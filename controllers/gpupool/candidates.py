@@ -71,9 +71,11 @@ class Candidates:
         self, node: str, found: dict[str, tuple[Entry, ...]], fits: Mapping[str, Fit] = MappingProxyType({})
     ) -> set[str]:
         """Take over what was found on a node; returns the pools of which something changed."""
-        suited = self._fits.pop(node, {})
+        suited = self._fits.get(node, {})
         if fits:
-            self._fits[node] = fits
+            self._fits[node] = fits  # in its place: what is told of them follows the order
+        else:
+            self._fits.pop(node, None)
         return self._put(node, found) | {pool for pool in {*suited, *fits} if suited.get(pool) != fits.get(pool)}
 
     def _put(self, node: str, found: dict[str, tuple[Entry, ...]]) -> set[str]:

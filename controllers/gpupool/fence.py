@@ -72,14 +72,15 @@ def untold(pod: Pod, pool: str, told: int) -> Collection[str] | None:
 
     `told`: slots of which kubelet has told. It tells card by card, so a pod may hold one more than is shown yet. What
     ordinary init containers have is never told: while they may run, it can be any card; afterwards nobody is on it, but
-    kubelet keeps it for the pod, should they run again. Then it is what the webhook named, as far as anybody can say.
+    kubelet keeps it for the pod, should they run again. Then it is what the webhook named, as far as anybody can say:
+    of a pod that it did not see nobody can, and it may be any.
     """
     units = units_of(pod, pool)
     if told >= max(1, units):
         return ()
     if not units or pod.status.phase != RUNS or told < lasting_of(pod, pool):
         return None
-    return named_devices(pod)
+    return named_devices(pod) or None
 
 
 def holders(seen: ObservedPool, now: float) -> tuple[str, ...]:

@@ -143,17 +143,21 @@ def _undividable(seen: ObservedPool) -> str:
 
 def offers(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member now."""
-    if not standing.offers or not is_offered(seen, device) or is_kept_by_strays(seen, device):
+    if not standing.offers or not is_offered(seen, device) or is_kept_by_strays(seen, standing, device):
         return False
     return is_ready(seen, standing, device)
 
 
-def is_kept_by_strays(seen: ObservedPool, device: GPUDevice) -> bool:
+def is_kept_by_strays(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
     """Whether a card stays off the lists, since kubelet tells of a pod on it that the cluster does not have.
 
-    One that is offered stays so: most such pods have just ended.
+    One that is offered as the pool has it now stays so: most such pods have just ended. What is still offered as before
+    a change nobody may have waited for: more slots of it would be others' beside whoever runs there.
     """
-    return device.status.published is None and device.name in seen.strays
+    if device.name not in seen.strays:
+        return False
+    now = offer(seen.pool.name, standing.applied, (device,)).of(device.status.inventory_id or "")
+    return device.status.published != now
 
 
 def is_ready(seen: ObservedPool, standing: Standing, device: GPUDevice) -> bool:
@@ -216,7 +220,7 @@ def _may_be_offered(seen: ObservedPool, device: GPUDevice, listed: frozenset[str
     if device.status.published is None:
         return False
     # Nobody can withdraw a card in the name of a node that is away, nor has to for one that is lost: no new pod
-    # comes to them, and who is there already is among the holders.
+    # comes to them. Who is there is among the holders, or the card is kept off the lists (`is_kept_by_strays`).
     node = seen.facts(device.status.node_name).node
     gone = any(is_true(device.status.conditions, kind) for kind in out)
     return node is not None and node.ready and not gone

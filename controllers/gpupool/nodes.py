@@ -34,9 +34,10 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
     """Plan for one node. `status_in`: seconds until what is only said, not acted on, may be written."""
     draft = Draft()
     node = seen.facts.node
-    members = [device for device in seen.devices if device.status.pool_ref is not None]
+    # Not by poolRef: a Node that came back in the name of one that was deleted is no pool's before its cards are known.
+    members = [device for device in seen.devices if device.home is not None]
     if node is not None:
-        here = {device.status.pool_ref.name for device in members if device.status.pool_ref is not None}
+        here = {device.home for device in members if device.home is not None}
         # A plugin withdraws its cards before it goes, and the label is what keeps it there.
         served = here if seen.enabled else here & seen.operated
         wanted = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
@@ -53,8 +54,8 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
         draft.add(*said)
     if not seen.enabled:
         return draft.done()
-    for device in seen.devices:
-        is_free = device.status.pool_ref is None
+    for device in (one for one in seen.devices if not one.is_remembered):
+        is_free = device.home is None
         left = free.dangles_for(seen, device, now) if is_free else stays(seen, device, now)
         if left is None:
             continue
@@ -81,7 +82,8 @@ def _unvouched(seen: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
             together=True,
         )
         for device in seen.devices
-        if device.status.foreign_allocations and not members
+        # Of a remembered card only its inventory says anything, until it is known again.
+        if device.status.foreign_allocations and not members and device.status.pool_ref is None
     ]
 
 
@@ -102,7 +104,7 @@ def _assigned(seen: ObservedNode, members: list[GPUDevice], now: float) -> tuple
     """The pools that have cards here, with the slots of those cards."""
     old = seen.facts.inventory.status.pools if seen.facts.inventory else None
     since = {entry.name: entry.since for entry in old.assigned} if old else {}
-    here = {device.status.pool_ref.name for device in members if device.status.pool_ref is not None}
+    here = {device.home for device in members if device.home is not None}
     allocations = {name: applied(seen.by_name[name]) for name in here if name in seen.by_name}
     made: dict[str, AssignedPool] = {}
     for device in members:

@@ -316,7 +316,7 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
             continue
         offered = offers(seen, standing, device)
         settled = standing.offers and is_offered(seen, device)
-        kept = (_taken(device) or _strayed(seen, device)) if settled else None
+        kept = (_taken(device) or _strayed(seen, standing, device)) if settled else None
         offer_of_it = settings.of(device.status.inventory_id or "") if offered else None
         found = kept or _divided(seen, standing, device) or _agreement(device, offer_of_it)
         waits, node = not (found.status and is_wanted(seen, device)), device.status.node_name
@@ -344,9 +344,10 @@ def _says(known: Condition, found: Finding) -> bool:
     return status and known.reason == found.reason and known.message == found.message
 
 
-def _strayed(seen: ObservedPool, device: GPUDevice) -> Finding | None:
+def _strayed(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:
     """What Configured says of a card that is not offered for a pod that the cluster does not have; None elsewhere."""
-    return stray(device) if is_kept_by_strays(seen, device) else None
+    is_withdrawn = device.status.published is None
+    return stray(device) if is_withdrawn and is_kept_by_strays(seen, standing, device) else None
 
 
 def _taken(device: GPUDevice) -> Finding | None:

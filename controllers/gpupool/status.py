@@ -120,7 +120,7 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
             f"node {node.node} has taint {taint.key}={taint.value}:{taint.effect}, which pods of the pool do not"
             " tolerate: none comes there until it is gone, or is in spec.scheduling.tolerations"
         )
-    of_cards = (_of_card(seen, card.device, node.node) for card in node.cards)
+    of_cards = (_of_card(seen, standing, card.device, node.node) for card in node.cards)
     if (why := next(filter(None, of_cards), None)) is not None:
         return why
     if node.hidden:
@@ -128,7 +128,7 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
     return None
 
 
-def _of_card(seen: ObservedPool, device: GPUDevice, node: str) -> str | None:
+def _of_card(seen: ObservedPool, standing: Standing, device: GPUDevice, node: str) -> str | None:
     """What keeps a card from being offered."""
     if not is_wanted(seen, device):
         rest = f", and node {node} is not Ready" if away(seen.facts(node), node) else ""
@@ -137,7 +137,7 @@ def _of_card(seen: ObservedPool, device: GPUDevice, node: str) -> str | None:
         return f"{device.status.inventory_id}: {why}"
     if what := held_elsewhere(device):
         return f"{device.status.inventory_id}: {what}"
-    if is_kept_by_strays(seen, device):
+    if is_kept_by_strays(seen, standing, device):
         return f"{device.status.inventory_id}: kubelet tells of a pod on it that the cluster does not have there"
     if device.status.published is None:
         return f"{device.status.inventory_id}: the node's device plugin does not offer it yet"

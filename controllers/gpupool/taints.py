@@ -64,7 +64,7 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
     if node is None or node.metadata.deletion_timestamp is not None:
         return None
     devices = world.devices.by(BY_NODE, name)
-    here = {device.status.pool_ref.name for device in devices if device.status.pool_ref is not None}
+    here = {device.home for device in devices if device.home is not None}
     pools = [pool for pool in map(world.pools.get, here) if pool is not None and world.enabled]
     if names.POOL_TAINTS not in node.metadata.annotations and not any(map(wanted, pools)):
         return None

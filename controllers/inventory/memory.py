@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.approval import is_ignored
-from controllers.domain.clock import seconds, stamp
+from controllers.domain.clock import lies_ahead, seconds, stamp
 from controllers.inventory import identity
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ class Memory:
 
     def since(self, device: GPUDevice) -> str:
         """Since when its Node has been gone: from now on where nobody has noted it."""
-        return device.status.node_gone_since or stamp(self.now)
+        noted = device.status.node_gone_since
+        # A clock that was ahead must not make the time longer for which a name can be taken.
+        return noted if noted is not None and not lies_ahead(noted, self.now) else stamp(self.now)
 
     def _whole(self, device: GPUDevice) -> int:
         """Seconds for which it is remembered at all: what is less than one is none."""

@@ -152,9 +152,18 @@ def _ignored(card: Wanted) -> bool:
 
 def _conditions(wanted: Mapping[str, Finding], old: tuple[Condition, ...], at: str, generation: int) -> list[Condition]:
     return [
-        condition(old, kind, status=f.status, reason=f.reason, message=f.message, now=at, generation=generation)
+        condition(
+            _lasting(old, f), kind, status=f.status, reason=f.reason, message=f.message, now=at, generation=generation
+        )
         for kind, f in wanted.items()
     ]
+
+
+def _lasting(old: tuple[Condition, ...], found: Finding) -> tuple[Condition, ...]:
+    """The conditions whose time goes on: how long a card has been lost is counted, whatever was incomplete before."""
+    if found.reason != names.REASON_CARD_LOST:
+        return old
+    return tuple(one for one in old if one.type != kinds.INVENTORY_INCOMPLETE or one.reason == found.reason)
 
 
 def _inventory(draft: Draft, seen: Observed, decision: Decision, wanted: Mapping[str, Finding], at: str) -> None:

@@ -66,6 +66,31 @@ def test_a_node_names_no_pod_of_another_time_or_node(what: str) -> None:
     assert (applied(made), published(made)) == (("TimeSlice", 4), [None, 4, None])
 
 
+def test_what_is_still_offered_as_before_a_change_is_offered_to_nobody_beside_who_runs_there() -> None:
+    """Its node was away, or it was faulted, so nobody waited for it; and it comes back with more slots to give."""
+    made = pooled()
+    made.plugin = lambda: None  # type: ignore[method-assign]
+    report(made, CARDS[0], GHOST)
+    with made.edit("GPUDevice", CARDS[0]) as card:
+        put(card, condition("Faulted"))
+    with made.edit("GPUDevice", CARDS[1]) as withdrawn:
+        del withdrawn["status"]["published"]
+    made.settle()
+    ask(made, SHARED)
+    made.settle()
+    assert applied(made) == ("TimeSlice", 4)
+
+    with made.edit("GPUDevice", CARDS[0]) as card:
+        put(card, condition("Faulted", False))
+    del made.plugin
+    made.settle()
+    assert published(made) == [None, 4]
+
+    end(made, CARDS[0])
+    made.settle()
+    assert published(made) == [4, 4]
+
+
 def test_a_card_that_is_offered_stays_so_when_its_pod_is_deleted_by_force() -> None:
     made = pooled()
     report(made, CARDS[0], GHOST)

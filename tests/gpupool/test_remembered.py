@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.api import resources
+from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
@@ -81,6 +81,10 @@ def test_until_it_is_recognised_nobody_gets_it(cluster: Cluster) -> None:
     cluster.settle()
 
     assert counts(cluster)[0] == 1
+    # The label calls the pool's pods, and its plugin with its token, to whatever machine took the name.
+    labels = {node.name: node.metadata.labels for node in cluster.all(resources.NODE, Node)}
+    key = names.pool_node_label("a")
+    assert (key in labels["n1"], key in labels["n2"]) == (False, True)
 
 
 def test_no_pool_takes_it_by_itself_while_it_is_not_recognised(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.settings import parse_settings
+from controllers.domain.clock import stamp
 from controllers.runtime.plan import Apply, Delete, Expect, Note
 from tests.inventory.world import NODE, Cluster
 from tests.kit.cluster import ConflictError
@@ -183,6 +184,16 @@ def test_the_time_is_over_also_where_nobody_looked_meanwhile(gone: Cluster) -> N
     gone.settle()
 
     assert served(gone) == (None, None, 0)
+
+
+def test_a_clock_that_was_ahead_makes_the_time_no_longer(gone: Cluster) -> None:
+    gone.merge("GPUDevice", FIRST, {"status": {"nodeGoneSince": stamp(gone.now + 30 * DAY)}})
+    gone.settle()
+    assert gone.plan().actions == ()
+    gone.now += 3 * DAY + 1
+    gone.settle()
+
+    assert gone.devices() == {}
 
 
 def test_the_shortest_time_forgets_all_with_the_node(cluster: Cluster) -> None:

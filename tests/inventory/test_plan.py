@@ -8,11 +8,12 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
+from controllers.domain.clock import stamp
 from controllers.runtime.plan import Apply, Delete, Note, Ref
 from tests.inventory.world import NODE, Cluster
-from tests.kit.conditions import message, state_of
+from tests.kit.conditions import find, message, put, state_of
 from tests.kit.manifests import body
-from tests.kit.objects import BOOT, allocation, card, pool_ref, reservation
+from tests.kit.objects import BOOT, allocation, card, condition, pool_ref, reservation
 from tests.kit.reports import on_the_bus, reported
 
 FIRST, SECOND = f"{NODE}-0000-17-00-0", f"{NODE}-0000-18-00-0"
@@ -253,6 +254,20 @@ def test_a_card_that_a_fresh_report_does_not_name_goes(known: Cluster) -> None:
     assert list(known.devices()) == [SECOND]
     assert notes(made.actions) == [names.EVENT_DEVICE_REMOVED]
     assert [d["address"] for d in known.inventory()["status"]["hw"]["devices"]] == ["0000:18:00.0"]
+
+
+def test_how_long_a_card_has_been_lost_is_counted_whatever_was_incomplete_before(known: Cluster) -> None:
+    """Its driver was away for an hour when the slot was reset: its pool waits for it as for any other."""
+    known.merge("GPUDevice", FIRST, IN_POOL)
+    with known.edit("GPUDevice", FIRST) as stored:
+        put(stored, condition("InventoryIncomplete", reason="AttributesMissing"))
+    known.now += 3600
+    known.report([reported(1)])
+    known.settle()
+
+    lost = find(known.device(), "InventoryIncomplete")
+    assert lost is not None
+    assert (lost["reason"], lost["lastTransitionTime"]) == (names.REASON_CARD_LOST, stamp(known.now))
 
 
 @pytest.mark.parametrize("use", [IN_POOL, RESERVED, ALLOCATED], ids=["pool", "promise", "pod"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from controllers.api import names, resources
@@ -13,6 +15,8 @@ from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
 NODE = "again-1"
+COLLECTED = 38.0
+"""Seconds without a Node, after which Kubernetes' collector of pods ends those that were there (40)."""
 
 
 async def test_cards_of_a_node_that_is_registered_again_stay_in_their_pool_with_their_pod(people: People) -> None:
@@ -26,6 +30,7 @@ async def test_cards_of_a_node_that_is_registered_again_stay_in_their_pool_with_
     await people.settled(pool, (2, 1, 0, 1))
     uids = {card: people.view.devices.get(card).metadata.uid for card in (free, used)}  # type: ignore[union-attr]
 
+    went = time.monotonic()
     await people.remove(resources.NODE, NODE)
     await people.view.until(
         lambda: (
@@ -37,6 +42,8 @@ async def test_cards_of_a_node_that_is_registered_again_stay_in_their_pool_with_
     await people.settled(pool, (0, 0, 0, 0))
 
     await joins(people, NODE)
+    if (away := time.monotonic() - went) >= COLLECTED:
+        pytest.skip(f"not judged: the machine is busy: the node was away for {away:.0f} s, and its pod is collected")
     await people.offered(pool, 2)
     await people.settled(pool, (2, 1, 0, 1))
     assert {card: people.view.devices.get(card).metadata.uid for card in uids} == uids  # type: ignore[union-attr]

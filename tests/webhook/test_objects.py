@@ -206,6 +206,11 @@ def test_a_profile_that_no_card_of_the_pool_holds_is_refused_and_one_that_some_h
     assert "MIGProfileNotOffered" in refused
     assert "kubectl annotate gpudevice <card> gpu.deckhouse.io/assignment-" in refused
 
+    gone = {"hardware": {"pci": PCI}, "node_gone_since": "2026-01-01T00:00:00Z"}
+    to._stores.devices.saw(world.device("n1", 1, **gone))
+    assert asked("1g.12gb")["allowed"], "a card that is only remembered is no member"
+    to._stores.devices.saw(world.device("n1", 1, hardware={"pci": PCI}))
+
     to._stores.devices.saw(world.device("n1", 3, hardware=h100))
     assert asked("1g.10gb")["allowed"]
     again = to_json(world.pool("a", allocation=MIG | {"migProfile": "1g.12gb"}))

@@ -115,7 +115,7 @@ class Objects:
         there = stores.devices.by("node", node)
         found = stores.nodes.get(node)
         places = zip(positions(there), there, strict=True)
-        homes = (d.status.pool_ref.name for d in there if d.status.pool_ref is not None)
+        homes = (d.home for d in there if d.home is not None)
         home = card.status.pool_ref
         return device.CardView(
             pools={pool.name: pool for pool in stores.pools},

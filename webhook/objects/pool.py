@@ -59,17 +59,18 @@ class Search:
     def look(self, labels: Mapping[str, str], devices: Sequence[GPUDevice]) -> None:
         """Look at all cards of a node, which come by address."""
         outside = of_node(self.pool, labels)
-        homes = {device.status.pool_ref.name for device in devices if device.status.pool_ref is not None}
+        homes = {device.home for device in devices if device.home is not None}
         if self.pool.name in homes:
             for other in homes - {self.pool.name}:
                 self.shared[other].add(devices[0].status.node_name or "")
         for position, device in zip(positions(devices), devices, strict=True):
+            if device.is_remembered:
+                continue  # it has its place, and no more
             hardware = device.status.hardware
             if hardware is not None and hardware.mig is not None:
                 self.profiles.update(canonical_profile(name) or name for name in hardware.mig.profiles_supported)
             mismatch = outside or why_not(self.pool, device, labels, position)
-            home = device.status.pool_ref
-            is_member = home is not None and home.name == self.pool.name
+            is_member = device.home == self.pool.name
             self.cards += 1
             self.members += is_member
             if is_member and (why := undividable(self.pool, device)) is not None:
