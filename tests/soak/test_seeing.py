@@ -43,7 +43,9 @@ def test_the_kernel_counts_descriptors_threads_and_memory() -> None:
     stop, pair = threading.Event(), os.pipe()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    held = mmap.mmap(-1, 20 << 20)  # not of the heap, where room may be that was written before
+    held = mmap.mmap(
+        -1, 20 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    )  # not of the heap, where room may be that was written before
     held.write(os.urandom(len(held)))
     try:
         after = readings.kernel(os.getpid())
