@@ -91,6 +91,7 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
 
 async def _one(ground: Ground, plan: Plan, seconds: float) -> Attacked:
     quiet = await _stretch(ground, seconds)
+    await ground.clear()
     floor = (await _under(ground, _attack(ground, plan, plan.floor), seconds))[0] if plan.floor else None
     attacked, did = await _under(ground, _attack(ground, plan, plan.body), seconds)
     for webhook in ground.webhooks:
@@ -109,6 +110,7 @@ async def _under(ground: Ground, attack: attacker.Attack, seconds: float) -> tup
     finally:
         await asyncio.to_thread(controlplane.remove_process, folder, process.name)
         await asyncio.to_thread(Path(attack.began).unlink, missing_ok=True)
+    await ground.clear()  # not before it has ended: it would take them again
     return seen, attacker.did(Layout.of(folder).log(process.name))
 
 
@@ -128,7 +130,7 @@ def _attack(ground: Ground, plan: Plan, content: bytes) -> attacker.Attack:
 
 
 async def _stretch(ground: Ground, seconds: float) -> Stretch:
-    """Pods of the teams, one without and one with a card in turn; the cards are free again afterwards."""
+    """Pods of the teams, one without and one with a card in turn."""
     folder, plain, card, refusals = ground.bed.plane.dir, list[float](), list[float](), list[str]()
     moment, end = Moment.now(folder), time.monotonic() + seconds
     while not plain or time.monotonic() < end:
@@ -139,7 +141,6 @@ async def _stretch(ground: Ground, seconds: float) -> Stretch:
                 refusals.append(made.refusal)
         await asyncio.sleep(GAP)
     disturbed = others(moment, Moment.now(folder))
-    await ground.clear()
     return Stretch(stats.summary(plain), stats.summary(card), len(refusals), next(iter(refusals), ""), disturbed)
 
 
