@@ -63,6 +63,16 @@ test-all: test test-more e2e ## every test that there is
 steady: venv ## `make test` three times in a row, with two busy loops beside it; STEADY="--runs 1"
 	@$(PY) -m tests.kit.steady $(STEADY)
 
+# The API server's rules, admission, rights, and the story of a card: what another version may answer otherwise.
+VERSIONS ?= 1.31.14 1.32.13 1.33.13 1.35.4
+of_versions = $(or $(T),tests/templates tests/security tests/rbac tests/webhook tests/slice)
+.PHONY: versions
+versions: venv ## what depends on Kubernetes, on its other versions, each built first; VERSIONS="1.31.14 1.35.4"
+	@failed=; for version in $(VERSIONS); do \
+	  echo "Kubernetes $$version"; export GPU_CONTROL_PLANE_KUBERNETES=$$version; \
+	  { $(PY) -m sim.programs >/dev/null && $(PY) -m pytest $(side_by_side) $(of_versions); } || failed="$$failed $$version"; \
+	done; test -z "$$failed" || { echo "failed on Kubernetes$$failed"; exit 1; }
+
 .PHONY: e2e
 e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped with the reason elsewhere
 	@$(PY) -m sim.realnode >/dev/null

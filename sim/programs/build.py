@@ -36,6 +36,7 @@ class Build:
     def run(self, title: str) -> Path:
         """Build and return the cache's entry; UserError with the log's end where Go fails."""
         self._log.write_bytes(b"")
+        self._lay_out()
         with self.progress.task(title) as task:
             total = self._count_packages(task)
 
@@ -57,7 +58,28 @@ class Build:
     @property
     def _reading(self) -> list[str]:
         """What decides which files of which modules are read."""
-        return ["-mod=readonly", *([f"-tags={self.unit.tags}"] if self.unit.tags else [])]
+        return [
+            f"-mod={'mod' if self.unit.chosen else 'readonly'}",
+            *([f"-tags={self.unit.tags}"] if self.unit.tags else []),
+        ]
+
+    @property
+    def _folder(self) -> Path:
+        """Where Go works: the module as it is here, or one made of it for a version that a person chose."""
+        return (
+            self.cache.root / "modules" / f"{self.unit.module}-{self.unit.chosen}"
+            if self.unit.chosen
+            else self.unit.folder
+        )
+
+    def _lay_out(self) -> None:
+        """Make the module of a chosen version; what Go has found out about it before stays."""
+        if not self.unit.chosen:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.unit.sources.items():
+            if name != "go.mod" or not (self._folder / name).exists():
+                (self._folder / name).write_bytes(content)
 
     def _compile(self, folder: Path, show: Callable[[], None]) -> None:
         first, *others = self.unit.programs
@@ -84,7 +106,7 @@ class Build:
         with self._log.open("ab") as stderr:
             process = subprocess.Popen(
                 [str(self.go.command), *arguments],
-                cwd=self.unit.folder,
+                cwd=self._folder,
                 env=build_env(),
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -107,7 +129,7 @@ class Build:
         tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-_TAIL:])
         return UserError(
             f"building {self.unit.name} failed: {what}. The end of {self._log}:\n{tail}",
-            expected=f"Go to build {self.unit.package} in {self.unit.folder}",
+            expected=f"Go to build {self.unit.package} in {self._folder}",
             do="see the messages above; without a network, all modules must be in Go's module cache."
             " What was compiled is kept: run the same command again",
         )

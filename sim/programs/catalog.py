@@ -1,12 +1,14 @@
 """What the control plane is made of, as data: program, source module, flags, release.
 
 Nothing here does I/O apart from reading the ``go.mod`` files, which are the single place
-where versions are written, and the sources of what is our own.
+where versions are written, and the sources of what is our own. Environment variable
+``GPU_CONTROL_PLANE_KUBERNETES`` (such as ``1.31.14``) chooses another version of Kubernetes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from sim.errors import UserError
+
 MODULES: Final = Path(__file__).parent
+KUBERNETES: Final = "k8s.io/kubernetes"
+CHOICE: Final = "GPU_CONTROL_PLANE_KUBERNETES"
+"""The environment variable that chooses a version of Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +62,34 @@ class Unit:
         return MODULES / self.module
 
     @property
+    def chosen(self) -> str:
+        """The version that a person chose over the one of ``go.mod``; empty where nobody did."""
+        other = chosen_kubernetes() if self.versioned_by == KUBERNETES else ""
+        return other if other != self._written else ""
+
+    @property
     def version(self) -> str:
-        """The version that the module's ``go.mod`` requires."""
+        """The version that is chosen, else the one that the module's ``go.mod`` requires."""
+        return self.chosen or self._written
+
+    @property
+    def _written(self) -> str:
         return required_version((self.folder / "go.mod").read_text(), self.versioned_by)
+
+    @property
+    def sources(self) -> dict[str, bytes]:
+        """The files of the module that decide what is built, by name.
+
+        Of a chosen version the indirect requirements and the sums are not known before: Go finds them,
+        and checks them by its checksum database.
+        """
+        # A module that requires nothing has no go.sum.
+        files = [self.folder / "go.mod", *self.folder.glob("go.sum"), *self.folder.glob("*.go")]
+        found = {path.name: path.read_bytes() for path in sorted(files)}
+        if self.chosen:
+            found.pop("go.sum", None)
+            found["go.mod"] = of_version(found["go.mod"].decode(), self._written, self.chosen).encode()
+        return found
 
     @property
     def ldflags(self) -> str:
@@ -87,7 +119,7 @@ CLUSTER_UNITS: Final = (
         "kubernetes",
         "kubernetes",
         ".",
-        "k8s.io/kubernetes",
+        KUBERNETES,
         ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
         stamp=_STAMP,
     ),
@@ -107,7 +139,7 @@ def _containerd(program: str) -> Unit:
 
 # What a real node runs, which only the end-to-end test starts.
 NODE_UNITS: Final = (
-    Unit("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes", ("kubelet",), stamp=_STAMP),
+    Unit("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", KUBERNETES, ("kubelet",), stamp=_STAMP),
     _containerd("containerd"),
     _containerd("containerd-shim-runc-v2"),
     _containerd("ctr"),
@@ -191,22 +223,33 @@ def required_version(go_mod: str, module: str) -> str:
     return found.group(1)
 
 
+def chosen_kubernetes() -> str:
+    """Return the version of Kubernetes that the environment chooses, as ``v1.31.14``; empty where it chooses none."""
+    given = os.environ.get(CHOICE, "").strip()
+    if not given:
+        return ""
+    if not re.fullmatch(r"v?1\.\d+\.\d+", given):
+        raise UserError(f"{CHOICE} is {given!r}", expected="a version such as 1.31.14", do="name a released version")
+    return "v" + given.removeprefix("v")
+
+
+def of_version(go_mod: str, written: str, chosen: str) -> str:
+    """Return a ``go.mod`` that requires another Kubernetes, its staging modules (v0.x beside v1.x) among them."""
+    direct = re.sub(r"^require \((?:\n\t\S+ \S+ // indirect)+\n\)\n", "", go_mod, flags=re.MULTILINE)
+    staging = direct.replace(f"v0{written[2:]}", f"v0{chosen[2:]}")
+    return staging.replace(f"{KUBERNETES} {written}", f"{KUBERNETES} {chosen}")
+
+
 def content_key(unit: Unit, system: str, arch: str) -> str:
     """Hash all that decides what the unit's program does, apart from Go itself."""
-    return _content_key(unit, system, arch, _sources(unit.folder))
-
-
-def _sources(folder: Path) -> tuple[tuple[str, bytes], ...]:
-    # A module that requires nothing has no go.sum.
-    names = sorted([folder / "go.mod", *folder.glob("go.sum"), *folder.glob("*.go")])
-    return tuple((path.name, path.read_bytes()) for path in names)
+    return _content_key(unit, unit.ldflags, system, arch, tuple(unit.sources.items()))
 
 
 @cache
-def _content_key(unit: Unit, system: str, arch: str, sources: tuple[tuple[str, bytes], ...]) -> str:
+def _content_key(unit: Unit, ldflags: str, system: str, arch: str, sources: tuple[tuple[str, bytes], ...]) -> str:
     digest = hashlib.sha256()
     tags = (unit.tags,) if unit.tags else ()
-    for part in (unit.name, unit.package, *unit.programs, unit.ldflags, system, arch, *tags):
+    for part in (unit.name, unit.package, *unit.programs, ldflags, system, arch, *tags):
         digest.update(part.encode() + b"\0")
     for name, content in sources:
         digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from sim.programs import download as download_module
 from sim.programs import progress as progress_module
 from sim.programs.build import compiled
 from sim.programs.cache import Cache, default_root
-from sim.programs.catalog import NODE_PROGRAMS, UNITS, Unit, content_key, required_version, unit_of, units_of
+from sim.programs.catalog import CHOICE, NODE_PROGRAMS, UNITS, Unit, content_key, required_version, unit_of, units_of
 from sim.programs.download import UnavailableError, published_checksum
 from sim.programs.golang import host_platform
 from sim.programs.progress import Lines
@@ -38,6 +39,7 @@ def cache(tmp_path, monkeypatch):
     """An empty cache; no KUBEBUILDER_ASSETS, and downloads reach nobody unless a test says so."""
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.delenv("GPU_CONTROL_PLANE_DOWNLOAD", raising=False)
+    monkeypatch.delenv(CHOICE, raising=False)
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name in BASE_ENVS:
@@ -83,6 +85,7 @@ def fake_go(tmp_path, monkeypatch):
         script.write_text(
             textwrap.dedent("""\
             #!/bin/sh
+            all=$*
             case $1 in
             version) echo go version go1.99.3 linux/amd64; exit;;
             list) printf 'a\\nb\\nc\\n'; exit;;
@@ -148,6 +151,34 @@ def test_key_changes_with_whatever_decides_the_program(tmp_path):
         write(**change)
         keys.add(content_key(unit(), "linux", "amd64"))
     assert len(keys) == 8
+
+
+def test_a_person_chooses_another_kubernetes(monkeypatch):
+    def key(program):
+        return content_key(unit_of(program), "linux", "amd64")
+
+    usual, etcd = key("kube-apiserver"), key("etcd")
+    monkeypatch.setenv(CHOICE, "1.31.14")
+    unit = unit_of("kube-apiserver")
+    assert (unit.version, unit_of("kubelet").version) == ("v1.31.14", "v1.31.14")
+    assert "gitVersion=v1.31.14" in unit.ldflags
+    assert key("kube-apiserver") != usual
+    assert key("etcd") == etcd
+    go_mod = unit.sources["go.mod"].decode()
+    assert "k8s.io/kubernetes v1.31.14\n" in go_mod
+    assert "k8s.io/api => k8s.io/api v0.31.14\n" in go_mod
+    assert "// indirect" not in go_mod
+    assert set(re.findall(r"v[01]\.\d+\.\d+", go_mod)) == {"v1.31.14", "v0.31.14", "v0.0.0"}
+    assert "go.sum" not in unit.sources
+    monkeypatch.setenv(CHOICE, required_version((unit.folder / "go.mod").read_text(), unit.versioned_by))
+    assert key("kube-apiserver") == usual, "the version that is written anyway is built as it is locked"
+
+
+@pytest.mark.parametrize("given", ["1.31", "latest", "2.0.0", "1.31.14-rc.1"])
+def test_what_is_no_version_of_kubernetes_is_refused(cache, fake_go, monkeypatch, given):
+    monkeypatch.setenv(CHOICE, given)
+    with pytest.raises(UserError, match=r"1\.31\.14"):
+        ensure(["kube-apiserver"], cache=cache)
 
 
 def test_cache_lies_where_xdg_says(monkeypatch, tmp_path):
@@ -317,6 +348,20 @@ def test_build_serves_all_names_of_its_binary(cache, fake_go):
     assert len({path.resolve() for path in paths.values()}) == 1
     assert "go1.99" in paths["kubectl"].parent.name
     assert (cache.root / "logs" / "kubernetes.log").read_text() == "a/package\n"
+
+
+def test_another_kubernetes_is_built_beside_the_usual_one_in_a_module_of_its_own(cache, fake_go, monkeypatch):
+    usual = ensure(["kube-apiserver"], cache=cache)["kube-apiserver"]
+    seen = cache.root / "seen"
+    fake_go(f'pwd >> {seen}; echo "$all" >> {seen}; echo "echo built" > "$out"; chmod +x "$out"')
+    monkeypatch.setenv(CHOICE, "1.31.14")
+    assert ensure(["kube-apiserver"], cache=cache)["kube-apiserver"] != usual
+    folder = cache.root / "modules" / "kubernetes-v1.31.14"
+    assert str(folder) in seen.read_text()
+    assert "-mod=mod" in seen.read_text()
+    assert "v1.31.14" in (folder / "go.mod").read_text()
+    monkeypatch.delenv(CHOICE)
+    assert ensure(["kube-apiserver"], cache=cache)["kube-apiserver"] == usual
 
 
 def test_built_program_serves_a_machine_that_lost_its_go(cache, fake_go, monkeypatch, tmp_path):
