@@ -64,10 +64,10 @@ steady: venv ## `make test` three times in a row, with two busy loops beside it;
 	@$(PY) -m tests.kit.steady $(STEADY)
 
 # The API server's rules, admission, rights, and the story of a card: what another version may answer otherwise.
-VERSIONS ?= 1.31.14 1.32.13 1.33.13 1.35.4
+VERSIONS ?= 1.31.4 1.32.2 1.33.13 1.35.4
 of_versions = $(or $(T),tests/templates tests/security tests/rbac tests/webhook tests/slice)
 .PHONY: versions
-versions: venv ## what depends on Kubernetes, on its other versions, each built first; VERSIONS="1.31.14 1.35.4"
+versions: venv ## what depends on Kubernetes, on its other versions, each built first; VERSIONS="1.31.4 1.35.4"
 	@failed=; for version in $(VERSIONS); do \
 	  echo "Kubernetes $$version"; export GPU_CONTROL_PLANE_KUBERNETES=$$version; \
 	  { $(PY) -m sim.programs >/dev/null && $(PY) -m pytest $(side_by_side) $(of_versions); } || failed="$$failed $$version"; \

@@ -65,7 +65,7 @@ class Unit:
     def chosen(self) -> str:
         """The version that a person chose over the one of ``go.mod``; empty where nobody did."""
         other = chosen_kubernetes() if self.versioned_by == KUBERNETES else ""
-        return other if other != self._written else ""
+        return other if other and other != self._written else ""
 
     @property
     def version(self) -> str:

@@ -157,13 +157,13 @@ def test_a_person_chooses_another_kubernetes(monkeypatch):
     def key(program):
         return content_key(unit_of(program), "linux", "amd64")
 
-    usual, etcd = key("kube-apiserver"), key("etcd")
+    usual, others = key("kube-apiserver"), {program: key(program) for program in ("etcd", "nfd-rule")}
     monkeypatch.setenv(CHOICE, "1.31.14")
     unit = unit_of("kube-apiserver")
     assert (unit.version, unit_of("kubelet").version) == ("v1.31.14", "v1.31.14")
     assert "gitVersion=v1.31.14" in unit.ldflags
     assert key("kube-apiserver") != usual
-    assert key("etcd") == etcd
+    assert {program: key(program) for program in others} == others
     go_mod = unit.sources["go.mod"].decode()
     assert "k8s.io/kubernetes v1.31.14\n" in go_mod
     assert "k8s.io/api => k8s.io/api v0.31.14\n" in go_mod
