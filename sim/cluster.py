@@ -21,6 +21,7 @@ from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.controlplane.state import write_atomically
 from sim.errors import UserError
+from sim.module.balance import NAME as BALANCER
 from sim.module.balance import webhook_processes
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
@@ -70,7 +71,24 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
         progress=progress,
     )
     tools = Tools(plane.kubectl, paths["helm"], plane.kubeconfig)
+    put_module(plane, tools, options, progress)
+    manifests = node_manifests(parse_profile(options.profile, options.nodes))
+    if manifests:
+        with progress.task(f"adding {len(manifests)} simulated GPU nodes"):
+            asyncio.run(_add_nodes(plane.kubeconfig, manifests))
+    facts = {"processes": list(options.module), "nodes": len(manifests), "warnings": tools.warnings}
+    write_atomically(Layout(plane.dir).module, json.dumps(facts, indent=1) + "\n")
+    return plane
+
+
+def put_module(plane: ControlPlane, tools: Tools, options: Options, progress: Progress) -> None:
+    """Put this checkout's module onto a control plane, in place of another version where one is there; UserError.
+
+    Its definitions and chart come before its processes, as an upgrade has it.
+    """
     agent_port, port, exporter_port = free_ports(3)
+    if (balancer := controlplane.status(plane.dir).processes.get(BALANCER)) is not None:
+        port = balancer.ports["https"]  # it stands for the webhook's Service, which keeps its address
     with progress.task("installing CRDs, RBAC, webhook and policies") as task:
         install_crds(tools)
         task.update(1, 2, "the chart")
@@ -81,13 +99,6 @@ def bring_up(folder: Path, options: Options, progress: Progress | None = None) -
     if options.agent:
         with progress.task("starting the simulated node agents") as task:
             _start(plane, [agent_process(plane.kubeconfig, agent_port, exporter_port)], task)
-    manifests = node_manifests(parse_profile(options.profile, options.nodes))
-    if manifests:
-        with progress.task(f"adding {len(manifests)} simulated GPU nodes"):
-            asyncio.run(_add_nodes(plane.kubeconfig, manifests))
-    facts = {"processes": list(options.module), "nodes": len(manifests), "warnings": tools.warnings}
-    write_atomically(Layout(plane.dir).module, json.dumps(facts, indent=1) + "\n")
-    return plane
 
 
 def is_whole(folder: Path) -> bool:
@@ -134,7 +145,12 @@ def _start(plane: ControlPlane, specs: Sequence[ProcessSpec], task: Task) -> Non
     deadline = time.monotonic() + READY_SECONDS
     while True:
         found = controlplane.status(plane.dir)
-        processes = {spec.name: found.processes.get(spec.name) for spec in specs}
+        processes = {
+            spec.name: process  # none while it is still the one that a spec of this name replaces
+            if (process := found.processes.get(spec.name)) is not None and process.digest == spec.digest
+            else None
+            for spec in specs
+        }
         waiting = [name for name, process in processes.items() if process is None or process.phase != "ready"]
         if not waiting:
             return
