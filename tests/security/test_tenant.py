@@ -10,6 +10,7 @@ from controllers.api import names
 from controllers.api.resources import NODEFEATURE
 from tests.kit.manifests import manifest
 from tests.kit.reports import report
+from tests.kit.versions import resizes
 from tests.security.someone import Someone
 from tests.templates.harness import FEATURES, GROUP, NAMESPACE, asking, eventually, pod
 
@@ -81,6 +82,7 @@ def test_in_their_own_namespace_they_do_what_they_like(tenant: Someone) -> None:
     assert tenant.get(f"{TEAM}/secrets").code == 200
 
 
+@resizes
 def test_a_resize_brings_no_card_whatever_rights_one_has(tenant: Someone) -> None:
     assert tenant.create(f"{TEAM}/pods", pod("sneak")).code == 201
     try:

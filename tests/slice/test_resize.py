@@ -14,11 +14,12 @@ from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, find
 from sim.nodes.leaving import bury
 from sim.workload import gpu_pod
+from tests.kit.versions import resizes
 from tests.kit.waiting import PATIENCE
 from tests.slice.machines import cards, dies, joins
 from tests.slice.people import People
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, resizes]
 BINDINGS = resources.Resource(
     "admissionregistration.k8s.io",
     "v1",

@@ -9,6 +9,7 @@ import pytest
 from controllers.api.resources import NODEFEATURE
 from tests.kit import reports
 from tests.kit.manifests import manifest
+from tests.kit.versions import minor
 from tests.templates import harness
 from tests.templates.harness import FEATURES, GROUP
 
@@ -155,7 +156,7 @@ def test_validate_adds_to_a_report_and_makes_none(kube: harness.Kube) -> None:
     agent = kube.account(VALIDATE, "node-b")
     answer = agent.apply(f"{FEATURES}/gpu-node-b", feature("gpu-node-b", "node-b"), VALIDATE)
     assert answer.code == 403
-    assert "cannot create" in answer.message
+    assert "cannot create" in answer.message or minor() < 32, answer.message  # 1.31 does not say why
 
 
 @pytest.mark.parametrize(

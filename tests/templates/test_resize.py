@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kit.versions import resizes
 from tests.templates.harness import asking, eventually, pod, stand_in, without_webhook
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.templates import harness
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, resizes]
 PODS = "/api/v1/namespaces/default/pods"
 STRATEGIC = "application/strategic-merge-patch+json"
 CPU = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
