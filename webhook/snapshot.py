@@ -75,7 +75,7 @@ class Snapshot:
         stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
         self._unseen = UnseenReservations(stores.devices, stores.pods)
         self._waiting = WaitingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
-        self._tolerated = Tolerated(stores.pools, stores.devices)
+        self._tolerated = Tolerated(stores.pools, stores.devices, stores.nodes)
         self._laid: dict[str, tuple[Toleration, ...]] = {}
         stores.devices.subscribe(self._device_changed)
         stores.pods.subscribe(self._pod_changed)

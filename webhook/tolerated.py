@@ -1,4 +1,4 @@
-"""What the pods of each pool tolerate, kept until a pool's taints change, or a card comes to or leaves a pool.
+"""What the pods of each pool tolerate, kept until a pool's taints change, on nodes too, or a card comes or leaves.
 
 Lives as long as the process, used from its event loop only: a review asks for it, and reservations, which change cards
 all the time, change nothing here.
@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.domain.taints import beside, tolerations, wanted
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool, Scheduling, Toleration
+    from controllers.api.kube import Node
     from controllers.runtime.store import Store
 
 
 class Tolerated:
     """The tolerations that pools give."""
 
-    def __init__(self, pools: Store[GPUPool], devices: Store[GPUDevice]) -> None:
+    def __init__(self, pools: Store[GPUPool], devices: Store[GPUDevice], nodes: Store[Node]) -> None:
         """Follow the stores; `devices` has an index `pool`."""
-        self._pools, self._devices = pools, devices
+        self._pools, self._devices, self._nodes = pools, devices, nodes
         self._tainting: tuple[GPUPool, ...] | None = None
         self._known: dict[str, tuple[Toleration, ...]] = {}
         pools.subscribe(self._pool_changed)
         devices.subscribe(self._device_changed)
+        nodes.subscribe(self._node_changed)
 
     def of(self, pool: GPUPool) -> tuple[Toleration, ...]:
         """What pods of a pool tolerate beside what they bring."""
@@ -33,7 +36,9 @@ class Tolerated:
         if known is None:
             if self._tainting is None:
                 self._tainting = tuple(filter(wanted, self._pools))
-            known = self._known[pool.name] = tolerations(pool, beside(pool.name, self._tainting, self._nodes_of))
+            nodes = filter(None, map(self._nodes.get, self._nodes_of(pool.name)))
+            known = tolerations(pool, beside(pool.name, self._tainting, self._nodes_of), nodes)
+            self._known[pool.name] = known
         return known
 
     def _nodes_of(self, pool: str) -> set[str]:
@@ -47,6 +52,15 @@ class Tolerated:
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if _where(old) != _where(new):
             self._known.clear()
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if _noted(old) != _noted(new):
+            self._known.clear()
+
+
+def _noted(node: Node | None) -> str | None:
+    """The taints that pools have put there."""
+    return node.metadata.annotations.get(names.POOL_TAINTS) if node is not None else None
 
 
 def _scheduling(pool: GPUPool | None) -> Scheduling | None:

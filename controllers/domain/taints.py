@@ -2,7 +2,8 @@
 
 A taint is the whole node's, and a node's cards may be in several pools. So pods tolerate, beside what their own pool
 wants, what the pools beside it want: those that have cards on a node of it. They do whether the taint is on a node yet
-or not, or it could never be put there (ADR 0020, 0027).
+or not, or it could never be put there (ADR 0020, 0027). And where a pool wants another value than its nodes have now,
+they tolerate the former one too, which stands until the new one may come.
 
 Which taints of a node are the pools' an annotation remembers, with the pool that wants each; gpupool-controller writes
 it together with them. What is not in it, or has another value, is somebody else's.
@@ -11,6 +12,7 @@ it together with them. What is not in it, or has another value, is somebody else
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -39,11 +41,17 @@ def wanted(pool: GPUPool) -> tuple[Taint, ...]:
 
 def remembered(node: Node) -> dict[Place, tuple[str, str]]:
     """Value and pool of the taints that we put on a node; none where the annotation cannot be read."""
+    return dict(_read(node.metadata.annotations.get(names.POOL_TAINTS, "[]")))
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> tuple[tuple[Place, tuple[str, str]], ...]:
+    """The entries of an annotation; on most nodes of a pool it is the same."""
     try:
-        entries = json.loads(node.metadata.annotations.get(names.POOL_TAINTS, "[]"))
-        return {(entry["key"], entry["effect"]): (entry.get("value", ""), entry["pool"]) for entry in entries}
+        entries = json.loads(text)
+        return tuple(((entry["key"], entry["effect"]), (entry.get("value", ""), entry["pool"])) for entry in entries)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
+        return ()
 
 
 def is_ours(taint: NodeTaint, ours: Mapping[Place, tuple[str, str]]) -> bool:
@@ -64,17 +72,30 @@ def beside(pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Col
     return tuple(other for other in sorted(others, key=_age) if not here.isdisjoint(nodes_of(other.name)))
 
 
-def tolerations(pool: GPUPool, neighbours: Iterable[GPUPool] = ()) -> tuple[Toleration, ...]:
+def tolerations(
+    pool: GPUPool, neighbours: Iterable[GPUPool] = (), nodes: Iterable[Node] = ()
+) -> tuple[Toleration, ...]:
     """What the pool's pods tolerate: its own taints, those of the pools beside it, and what it adds.
 
-    Of the others' no more than `bounds.NEIGHBOURS`, the oldest pools' first.
+    Also what its `nodes` have of these in a former value. Of all but its own no more than `bounds.NEIGHBOURS`, the
+    oldest pools' first.
     """
     scheduling = pool.spec.scheduling
     own, added = (scheduling.taints, scheduling.tolerations) if scheduling is not None else ((), ())
+    theirs = tuple(chain.from_iterable(map(wanted, neighbours)))
     mine = dict.fromkeys(map(_toleration, own))
-    others = dict.fromkeys(map(_toleration, chain.from_iterable(map(wanted, neighbours))))
-    theirs = [one for one in others if one not in mine]
-    return *mine, *theirs[: bounds.NEIGHBOURS], *added
+    others = dict.fromkeys((*map(_toleration, theirs), *_former((*own, *theirs), nodes)))
+    return *mine, *[one for one in others if one not in mine][: bounds.NEIGHBOURS], *added
+
+
+def _former(taints: Collection[Taint], nodes: Iterable[Node]) -> Iterable[Toleration]:
+    """What of ours stands on nodes in the places of these taints, in whatever value."""
+    if not taints:
+        return ()
+    places = {(taint.key, taint.effect): taint for taint in taints}
+    noted = chain.from_iterable(remembered(node).items() for node in nodes)
+    found = sorted({(place, value) for place, (value, _) in noted if place in places})
+    return [_toleration(places[place], value) for place, value in found]
 
 
 def keeps_off(node: Node, tolerated: Collection[Toleration]) -> NodeTaint | None:
@@ -97,5 +118,7 @@ def _age(pool: GPUPool) -> tuple[str, str]:
     return pool.metadata.creation_timestamp, pool.name
 
 
-def _toleration(taint: Taint) -> Toleration:
-    return Toleration(key=taint.key, operator="Equal", value=taint.value or "", effect=taint.effect)
+def _toleration(taint: Taint, value: str | None = None) -> Toleration:
+    """For the taint, or for one that has another value in its place."""
+    value = value if value is not None else taint.value or ""
+    return Toleration(key=taint.key, operator="Equal", value=value, effect=taint.effect)

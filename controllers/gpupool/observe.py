@@ -269,7 +269,8 @@ class World:
         """What the pods of a pool tolerate."""
         if self._tainting is None:
             self._tainting = tuple(filter(wanted, self.pools))
-        return tolerations(pool, beside(pool.name, self._tainting, self._homes))
+        nodes = filter(None, map(self.nodes.get, self._homes(pool.name)))
+        return tolerations(pool, beside(pool.name, self._tainting, self._homes), nodes)
 
     def _homes(self, pool: str) -> set[str]:
         return {device.status.node_name or "" for device in self.devices.by(BY_POOL, pool)}

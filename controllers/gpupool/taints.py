@@ -11,8 +11,9 @@ one that runs here, or is yet to come to a node of one of the pools. The webhook
 for the taints that the pool wants by then (ADR 0020), so a taint that is new in the pool waits for the
 pods that are older, and no longer. A pod between two turns or behind a scheduling gate holds no
 reservation, and would find no node ever after. Where a reservation here is of a pod that has not
-appeared, nobody knows yet what that one tolerates. A taint of another value is taken off meanwhile:
-newer pods do not tolerate it.
+appeared, nobody knows yet what that one tolerates. A taint that is there in a former value stays meanwhile, so that
+at no moment the node is open to everybody: pods tolerate that too as long as it stands (`domain.taints.tolerations`).
+Then one write exchanges them. Where somebody comes who does not tolerate it, it is taken off.
 """
 
 from __future__ import annotations
@@ -85,21 +86,24 @@ def plan(seen: ObservedTaints) -> Plan:
     """Plan for the taints of one node."""
     draft, node = Draft(), seen.node
     wishes, known = _wishes(seen.pools), remembered(node)
-    left = [taint for taint in node.spec.taints if not _goes(taint, wishes, known)]
+    outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _goes(taint, wishes, known)}
+    settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
+    late = {place: why for place, (taint, _) in wishes.items() if place not in settled and (why := _hurts(seen, taint))}
+    left = [one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays(seen, one, late)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
     taints, withheld = [_json(taint) for taint in left], list[Note]()
     for place, (taint, pool) in wishes.items():
-        if place in there:
+        if place in late:
+            draft.look_again(LOOK_AGAIN)
+            said = _sentence(taint, pool, late[place], there.get(place))
+            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, said))
+        elif place in there:
             if place in ours:
                 ours[place] = pool  # another pool may want the same
-            continue
-        if (why := _hurts(seen, taint)) is not None:
-            draft.look_again(LOOK_AGAIN)
-            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, _sentence(taint, pool, why)))
-            continue
-        ours[place] = pool
-        taints.append(_json(taint))
+        else:
+            ours[place] = pool
+            taints.append(_json(taint))
     record = _record(taints, ours)
     same = len(left) == len(node.spec.taints) == len(taints)
     if not same or record != node.metadata.annotations.get(names.POOL_TAINTS):
@@ -138,22 +142,37 @@ def _comes(pod: TenantPod) -> bool:
     return pod.node is None and not pod.finished and pod.metadata.deletion_timestamp is None
 
 
+def _stays(seen: ObservedTaints, taint: NodeTaint, late: Mapping[Place, str]) -> bool:
+    """Whether a taint of a former value stands until the one that is to follow it may come.
+
+    Who has not appeared was given a toleration for it; of who has, it is looked at.
+    """
+    return (taint.key, taint.effect) in late and _shuts_out(seen, taint) is None
+
+
+def _shuts_out(seen: ObservedTaints, taint: Taint | NodeTaint) -> TenantPod | None:
+    """One who was admitted and does not tolerate the taint, if there is any who minds."""
+    if taint.effect not in ("NoSchedule", "NoExecute"):
+        return None
+    pods = (*seen.running, *seen.coming) if taint.effect == "NoExecute" else seen.coming
+    return next((pod for pod in pods if not any(tolerates(one, taint) for one in pod.spec.tolerations)), None)
+
+
 def _hurts(seen: ObservedTaints, taint: Taint) -> str | None:
     """Whom of those who were admitted the taint would evict, or keep off the node; None where it hurts nobody."""
     if taint.effect not in ("NoSchedule", "NoExecute"):
         return None
-    pods = (*seen.running, *seen.coming) if taint.effect == "NoExecute" else seen.coming
-    for pod in pods:
-        if not any(tolerates(one, taint) for one in pod.spec.tolerations):
-            return f"pod {pod.metadata.namespace}/{pod.name} was admitted without a toleration for it"
+    if (pod := _shuts_out(seen, taint)) is not None:
+        return f"pod {pod.metadata.namespace}/{pod.name} was admitted without a toleration for it"
     if not seen.unseen:
         return None
     promise = seen.unseen[0]
     return f"cards here are reserved for pod {promise.namespace}/{promise.pod}, which has not appeared yet"
 
 
-def _sentence(taint: Taint, pool: str, why: str) -> str:
+def _sentence(taint: Taint, pool: str, why: str, there: str | None) -> str:
+    meanwhile = f" Until then the node keeps its value {there!r}." if there is not None else ""
     return (
         f"Taint {taint.key}={taint.value or ''}:{taint.effect} of pool {pool} is not put on the node yet: {why},"
-        " and would lose its cards. The taint is put there once there is no such pod."
+        f" and would lose its cards. The taint is put there once there is no such pod.{meanwhile}"
     )

@@ -90,3 +90,16 @@ def test_a_node_that_says_nothing_keeps_nobody_off() -> None:
     assert keeps_off(node(), ()) is None
     assert set(REPELLING) == {"NoSchedule", "NoExecute"}
     assert wanted(objects.pool("a")) == ()
+
+
+def test_a_former_value_is_tolerated_while_it_stands_on_a_node_of_the_pool() -> None:
+    new = pool("a", {**GPU, "value": "new"})
+    former = Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule")
+    nodes = [node(GPU, ours=(GPU,)), node(GPU, ours=(GPU,)), node()]
+    assert tolerations(new, (), nodes) == (*tolerations(new), former)
+    assert tolerations(objects.pool("b"), [new], nodes) == (*tolerations(new), former)
+    assert tolerations(pool("a", GPU), (), nodes) == tolerations(pool("a", GPU))
+    # What nobody wants in any value goes at once, and so does one of another effect.
+    assert tolerations(objects.pool("b"), (), nodes) == ()
+    other = pool("a", {**GPU, "effect": "NoExecute"})
+    assert tolerations(other, (), nodes) == tolerations(other)

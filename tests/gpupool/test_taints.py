@@ -161,6 +161,60 @@ def test_a_pod_that_was_admitted_before_is_not_hurt(
     assert place.settle() == [taint]
 
 
+FORMER = {"key": "gpu", "value": "train"}
+LATER = {**OURS, "value": "infer"}
+BOTH = (FORMER, {"key": "gpu", "value": "infer"})
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+def test_a_former_value_stands_until_the_new_one_may_come_and_one_write_exchanges_them(effect: str) -> None:
+    former, later = ({**one, "effect": effect} for one in (OURS, LATER))
+    place = Place()
+    place.pool("a", former)
+    place.settle()
+    setattr(place, "coming" if effect == "NoSchedule" else "running", [pod(FORMER), pod(*BOTH)])
+    place.pool("a", later)
+    assert place.settle() == [former]
+    assert place.remembered() == [{**former, "pool": "a"}]
+    made = taints.plan(place.view())
+    assert made.requeue_after is not None
+    (note,) = [action for action in made.actions if isinstance(action, Note)]
+    assert note.message.endswith("Until then the node keeps its value 'train'.")
+
+    place.coming, place.running = [pod(*BOTH)], [pod(*BOTH)]
+    (write,) = taints.plan(place.view()).writes
+    assert isinstance(write, Merge)
+    assert write.body["spec"] == {"taints": [later]}
+    assert place.settle() == [later]
+    assert place.remembered() == [{**later, "pool": "a"}]
+
+
+def test_a_former_value_goes_where_a_pod_comes_that_does_not_tolerate_it() -> None:
+    """As one does that was admitted by an older version of the module, or a moment before the node was seen."""
+    place = Place()
+    place.pool("a", OURS)
+    place.settle()
+    place.coming = [pod(FORMER), pod({"key": "gpu", "value": "infer"})]
+    place.pool("a", LATER)
+    assert place.settle() == []
+    place.coming = place.coming[1:]
+    assert place.settle() == [LATER]
+
+
+def test_a_former_value_that_somebody_exchanged_is_theirs() -> None:
+    place = Place()
+    place.pool("a", OURS)
+    place.settle()
+    place.coming = [pod(FORMER)]
+    place.pool("a", LATER)
+    place.settle()
+    theirs = {**OURS, "value": "theirs"}
+    place.somebody_sets(theirs)
+    place.coming = []
+    assert place.settle() == [theirs]
+    assert place.remembered() == []
+
+
 def tainted() -> tuple[Cluster, dict[str, Any]]:
     """A pool with its card on one node, which comes to want a taint; nothing of it is on the node yet."""
     made = Cluster()

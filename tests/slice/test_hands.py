@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -101,6 +102,57 @@ async def test_taints_come_with_a_card_go_with_the_last_and_a_foreign_one_stays(
     await people.retire(pool)
     await eventually(people, has_only_theirs)
     await taint(people, node, lambda there: [entry for entry in there if entry["key"] != THEIRS["key"]])
+
+
+async def values_of(people: People, node: str, since: str, until_: str) -> list[list[str]]:
+    """The values of our taint in every event of the node after a version, up to the one that has only that value."""
+    found: list[list[str]] = []
+    query = {"watch": "true", "fieldSelector": f"metadata.name={node}", "resourceVersion": since}
+    async with people.client.stream(resources.NODE.path(None), query=query, idle=PATIENCE) as batches:
+        async for lines in batches:
+            for line in lines:
+                there = orjson.loads(line)["object"]["spec"].get("taints") or []
+                found.append([one["value"] for one in there if one["key"] == OURS["key"]])
+                if found[-1] == [until_]:
+                    return found
+    raise AssertionError(f"the watch ended before that: {found}")
+
+
+async def test_a_taint_whose_value_changes_leaves_the_node_open_at_no_moment(people: People) -> None:
+    pool, team, node = "exchanged", "exchanged", "gpu-3"
+    later = {**OURS, "value": "infer"}
+    await people.namespace(team)
+    await people.pool(pool, scheduling={"taints": [OURS]})
+    for card in on(people, node)[:2]:
+        await people.annotate(card, pool)
+    await people.offered(pool, 2)
+
+    async def has_ours() -> Any:
+        found = await taints(people, node)
+        return found == [OURS] or found
+
+    await eventually(people, has_ours)
+    # One that was admitted before, and does not tolerate the new value.
+    await people.pod("older", team, pool, schedulingGates=[{"name": "example.com/later"}])
+    since = (await read(people, resources.NODE, node))["metadata"]["resourceVersion"]
+    watching = asyncio.create_task(values_of(people, node, since, later["value"]))
+    change = {"spec": {"scheduling": {"taints": [later]}}}
+    await people.client.merge(resources.GPUPOOL, pool, change, manager="test")
+    await people.told(names.EVENT_TAINT_WITHHELD, "pod exchanged/older", "the node keeps its value 'train'", about=node)
+    assert await taints(people, node) == [OURS]
+
+    # A newer one comes to the node as it is, and stays when it changes.
+    made = orjson.loads(await people.pod("newer", team, pool))
+    given = {one["value"] for one in made["spec"]["tolerations"] if one.get("key") == OURS["key"]}
+    assert given == {OURS["value"], later["value"]}
+    await people.running(team, 1)
+    await people.remove(resources.POD, "older", team)
+    values = await asyncio.wait_for(watching, PATIENCE)
+    assert {len(found) for found in values} == {1}, values
+    assert [found for found in values if found == [later["value"]]] == values[-1:]
+    assert people.pods(team)[0].node == node
+    await people.remove(resources.POD, "newer", team)
+    await people.retire(pool)
 
 
 async def test_operands_that_somebody_edits_or_deletes_come_back(people: People) -> None:

@@ -151,3 +151,14 @@ def test_no_more_is_tolerated_than_a_pod_can_say_and_still_be_kept(pools: int) -
     assert len(found) == min(pools * 50, bounds.NEIGHBOURS)
     assert len(found) + bounds.ASKED.tolerations + 2 * 50 <= bounds.KEPT.tolerations
     assert found[0]["key"] == "k0-0"  # the oldest pool's first
+
+
+def test_a_former_value_is_tolerated_until_the_node_has_the_new_one() -> None:
+    shared = Shared()
+    new = {**THEIRS, "value": "new"}
+    shared.pool("ta", new)
+    assert shared.tolerations("ta") == [{**TOLERATED, "value": "new"}, TOLERATED]
+    assert shared.tolerations("tb") == [{**TOLERATED, "value": "new"}, TOLERATED]
+    assert (shared.free("ta"), shared.free("tb")) == (1, 1)
+    shared.node("n1", new, pools=("ta", "tb"))
+    assert shared.tolerations("ta") == [{**TOLERATED, "value": "new"}]
