@@ -60,6 +60,7 @@ spec:
         args:
         - {{ printf "--health-host=%s" $values.listen | quote }}
         - --health-port={{ include "gpu-control-plane.port" (list .root .ports.health) }}
+        - --metrics-port={{ include "gpu-control-plane.port" (list .root (index .ports "https-metrics")) }}
         {{- range .args }}
         - {{ . | quote }}
         {{- end }}
@@ -187,7 +188,7 @@ spec:
     {{- end }}
     {{- end }}
   {{- end }}
-  # Metrics, from pods of the cluster. Probes come from the node and are always let through.
+  # Metrics, from pods of the cluster that may read them. Probes come from the node and are always let through.
   - from:
     {{- if $from }}
     - namespaceSelector:
@@ -200,7 +201,7 @@ spec:
     {{- end }}
     ports:
     - protocol: TCP
-      port: health
+      port: https-metrics
 {{- end -}}
 
 {{- /* Where the API is served. Initial: a new pod starts with what was found to suit, and none is evicted for it: each

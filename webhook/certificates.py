@@ -12,7 +12,6 @@ nothing in what is served. The keeper puts the one back, and makes all that is i
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import time
 from base64 import b64decode, b64encode
@@ -25,6 +24,7 @@ from controllers.api import names
 from controllers.api.kube import Secret, WebhookConfiguration
 from controllers.api.record import adapter
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK, Resource
+from controllers.runtime import tls
 from controllers.runtime.errors import Conflict, LostLeadership, RuntimeFault
 from webhook import metrics, pki, rotation
 from webhook.pki import Keyring
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 STRATEGIC: Final = "application/strategic-merge-patch+json"  # merges the list of webhooks by name
-CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2: what keeps old traffic secret when a key is stolen, and is authenticated. TLS 1.3 has no others."""
 LOOK_AT_LEAST: Final = 3600.0
 RETRY: Final = 1.0
 
@@ -125,9 +123,7 @@ class Tls:
     def __init__(self, caches: Caches) -> None:
         """Follow the Secret."""
         self._caches = caches
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.context.set_ciphers(CIPHERS)
+        self.context = tls.server_context()
         self.loaded = asyncio.Event()
         self._serving, self._ends = "", 0.0
         caches.secrets.subscribe(self._changed)
@@ -139,7 +135,7 @@ class Tls:
         try:
             _try(keyring)
             ends = pki.facts(keyring.certificate).ends
-            _load(self.context, keyring.certificate, keyring.key)
+            tls.load(self.context, keyring.certificate, keyring.key)
         except (ValueError, OSError) as error:
             log.error("a certificate cannot be loaded; the last one stays", error=str(error))  # noqa: TRY400
             return
@@ -164,18 +160,7 @@ def loads(keyring: Keyring) -> bool:
 
 def _try(keyring: Keyring) -> None:
     """Load it where nobody is served: a context that refuses a key has dropped the certificate that it had before."""
-    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), keyring.certificate, keyring.key)
-
-
-def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load from memory: OpenSSL's binding wants a path, and a key should not touch a disk."""
-    fd = os.memfd_create("certificate")
-    try:
-        os.write(fd, f"{certificate}{key}".encode())
-        # With a password, though an empty one, OpenSSL does not ask a terminal for that of a key that is encrypted.
-        context.load_cert_chain(f"/proc/self/fd/{fd}", password="")
-    finally:
-        os.close(fd)
+    tls.load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), keyring.certificate, keyring.key)
 
 
 class Keeper:

@@ -9,6 +9,7 @@ would be closed just as the API server sends over it), then the end of what is i
 from __future__ import annotations
 
 import asyncio
+from asyncio.sslproto import SSLProtocol
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, cast
 
@@ -16,8 +17,8 @@ import structlog
 from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
+from controllers.runtime.listener import Listener, Room
 from webhook import metrics
-from webhook.listener import Listener
 from webhook.review import BODY_MAX, NotAReview
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ LARGE: Final = 256 << 10
 """Bytes of a body from which on few are in hand at once: as JSON 8 MiB of it can take 90 MB. What one object of the API
 server says in annotations is no more than that."""
 LARGE_MAX: Final = 2
+ROOM = Room(handshakes=256, first=128, kept=256)
+READ_BUFFER: Final = 64 << 10
+"""Bytes; asyncio takes a quarter of a megabyte for each connection over TLS."""
 KEEPALIVE: Final = 180.0
 """Longer than the 90 s for which Go keeps an idle connection: the side that asks has to close it."""
 
@@ -71,7 +75,9 @@ class Server:
             shutdown_timeout=DEADLINE + 1,
         )
         await self._runner.setup()
-        self._listener = Listener(cast("Callable[[], asyncio.Protocol]", self._runner.server))
+        SSLProtocol.max_size = READ_BUFFER  # of the whole process: nobody has so many connections but this port
+        serve = cast("Callable[[], asyncio.Protocol]", self._runner.server)
+        self._listener = Listener(serve, ROOM, metrics.CONNECTIONS_ENDED)
         try:
             self.port = await self._listener.start(self._host, self.port, tls)
         except OSError as error:

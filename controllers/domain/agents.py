@@ -1,19 +1,28 @@
-"""How node agents that controllers start find the API server, where the cluster's own Service is not routed. Pure.
+"""Where node agents that controllers start answer, and how they find the API server. Pure.
 
-The chart says it of the discovery agent's pod itself (`nodeAgent.apiServer`).
+The chart says both of the discovery agent's pod itself (`nodeAgent.apiServer`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 Variables = tuple[tuple[str, str], ...]
 """Names and values."""
 USUAL_PORT = "443"
+HEALTH: Final = 8080
+METRICS: Final = 8443
+LISTENS: Final = ("--health-host=0.0.0.0", f"--health-port={HEALTH}", f"--metrics-port={METRICS}")
+"""Flags by which a program answers outside its container: to kubelet, and to who may read its metrics."""
+PORTS: Final = (
+    {"name": "health", "containerPort": HEALTH, "protocol": "TCP"},
+    {"name": "https-metrics", "containerPort": METRICS, "protocol": "TCP"},
+)
+"""What the container says of that."""
 
 
 def api_server(host: str | None, port: str | None) -> Variables:
-    """What every client of Kubernetes reads; nothing without a host: kubelet gives the Service's address then."""
+    """What every client of Kubernetes reads, where the Service is not routed; nothing without a host."""
     if not host:
         return ()
     return (("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port or USUAL_PORT))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.domain.agents import reaching
+from controllers.domain.agents import LISTENS, reaching
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.mig.configmap import COMPONENT
 from controllers.gpupool.migcards import part_of
 from controllers.gpupool.operands import around, labels
-from controllers.gpupool.pluginpod import LISTENS, SERVES
+from controllers.gpupool.pluginpod import SERVES
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.domain.agents import LISTENS, PORTS
 
 if TYPE_CHECKING:
     from controllers.api.settings import DeviceStrategy
@@ -20,17 +21,14 @@ HOST = "/host"
 """Where the container sees folders of its host that it has itself."""
 STRATEGIES: dict[DeviceStrategy, str] = {"Auto": "auto", "CDI": "cdi", "DeviceSpecs": "device-specs"}
 """The setting, as the program takes it."""
-HEALTH_PORT = 8080
-LISTENS = ("--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}")
-"""Flags by which a program answers outside its container: to kubelet, and to whoever reads its metrics."""
 SERVES: dict[str, Any] = {
-    "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+    "ports": [*PORTS],
     # On a busy node Python takes its time to start: only then does its silence count.
     "startupProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2, "failureThreshold": 90},
     "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
     "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
 }
-"""What a container says of that."""
+"""What a container says of where it answers."""
 
 
 def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Health and metrics over HTTP: /healthz, /readyz, /metrics, on a port of their own.
+"""Health over HTTP, for kubelet: /healthz and /readyz; and on loopback, where nobody else reads them, /metrics.
+
+On every other address metrics have a port of their own (`scraping`).
 
 `/healthz` answers while the event loop turns, `/readyz` names the checks that fail. A task
 measures how late the loop wakes up, since a stall delays every deadline of the process.
@@ -7,6 +9,7 @@ measures how late the loop wakes up, since a stall delays every deadline of the 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from typing import TYPE_CHECKING
 
@@ -17,17 +20,28 @@ from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.metrics import LOOP_STALL, TASKS
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
 STALL_INTERVAL = 0.02
 
 
+def add_ports(parser: argparse.ArgumentParser) -> None:
+    """The flags of the ports that every program has."""
+    add = parser.add_argument
+    add("--health-host", default="127.0.0.1", help="address of /healthz and /readyz, and of /metrics")
+    add("--health-port", type=int, default=8080, help="port of /healthz and /readyz; 0 lets the system choose")
+    about = "of /metrics over TLS, for who may read it; without one it is at the health port, on loopback alone"
+    add("--metrics-port", type=int, help=f"port {about}")
+
+
 class Health:
     """The health server of a process."""
 
-    def __init__(self, host: str, port: int) -> None:
-        """Prepare; port 0 lets the system choose."""
+    def __init__(self, host: str, port: int, *, with_metrics: bool = True) -> None:
+        """Prepare; port 0 lets the system choose. `with_metrics`: to anybody, and so on loopback alone."""
         self._host, self.port = host, port
+        self._with_metrics = with_metrics and _is_loopback(host)
         self._checks: dict[str, Callable[[], bool]] = {}
         self._runner: web.AppRunner | None = None
         self._worst = 0.0
@@ -48,7 +62,8 @@ class Health:
         app = web.Application()
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
-        app.router.add_get("/metrics", self._metrics)
+        if self._with_metrics:
+            app.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         try:
@@ -79,9 +94,20 @@ class Health:
         return web.Response(text="ok\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
+        return await self.exposition()
+
+    async def exposition(self) -> web.Response:
+        """All metrics of the process, for whoever may read them."""
         LOOP_STALL.set(self._worst)
         self._worst = 0.0
         TASKS.set(len(asyncio.all_tasks()))
         # In another thread: the series of 8,000 cards take a fifth of a second. Collectors look at snapshots.
         body = await asyncio.to_thread(generate_latest)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -24,5 +24,11 @@ UNREADABLE = Gauge("gpu_unreadable_objects", "Objects that could not be decoded,
 LEADER = Gauge("gpu_leader", "1 while this process leads.", ["lease"])
 LOOP_STALL = Gauge("gpu_event_loop_stall_seconds", "Longest stall of the event loop since the last scrape.")
 TASKS = Gauge("gpu_event_loop_tasks", "Tasks of the event loop, the one that answers the scrape included.")
+READS = Counter("gpu_metrics_reads_total", "Requests for metrics over TLS, by the status of the answer.", ["code"])
+READS_ENDED = Counter(
+    "gpu_metrics_connections_ended_total",
+    "Connections of the metrics' port ended by us, by why: handshake, silent or crowded.",
+    ["why"],
+)
 EVENTS_DROPPED = Counter("gpu_events_dropped_total", "Kubernetes Events not sent, by reason.", ["reason"])
 SETTINGS_INVALID = Gauge("gpu_settings_invalid", "1 while the ModuleConfig is invalid and older settings are used.")

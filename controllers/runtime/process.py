@@ -32,10 +32,11 @@ from controllers.runtime.errors import ClockJumped, ConfigurationError, LostLead
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.garbage import caches_filling
-from controllers.runtime.health import Health
+from controllers.runtime.health import Health, add_ports
 from controllers.runtime.leader import Leader, LeaseSettings
 from controllers.runtime.listing import page_size
 from controllers.runtime.reflector import Reflector, Scope, WatchSettings
+from controllers.runtime.scraping import Scraping, open_ports
 from controllers.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ def arguments(name: str, description: str) -> argparse.ArgumentParser:
     """The flags that every process has."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig file (default: the pod's own credentials)")
-    parser.add_argument("--health-host", default="127.0.0.1", help="address of /healthz, /readyz and /metrics")
-    parser.add_argument("--health-port", type=int, default=8080, help="their port; 0 lets the system choose")
+    add_ports(parser)
     parser.add_argument("--log-level", choices=sorted(logs.LEVELS), default="Info", help="until the settings are read")
     group = parser.add_argument_group("timing, in seconds")
     lease, watch = LeaseSettings(), WatchSettings()
@@ -89,6 +89,8 @@ class Process:
     recorder: Recorder
     executor: Executor
     health: Health
+    scraping: Scraping | None = None
+    """Its metrics, where others may reach them."""
     _reflectors: list[Reflector[Any]] = field(default_factory=list)
     _background: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     _stopping: bool = False
@@ -100,8 +102,9 @@ class Process:
         lease_client = await Client.connect(args.kubeconfig, user_agent=f"{name}/lease", connections=2)
         client.timeout = args.request_timeout
         recorder = Recorder(client, manager, socket.gethostname())
-        health = Health(args.health_host, args.health_port)
-        return cls(name, manager, args, client, lease_client, recorder, Executor(client, manager, recorder), health)
+        health, scraping = await open_ports(name, args)
+        executor = Executor(client, manager, recorder)
+        return cls(name, manager, args, client, lease_client, recorder, executor, health, scraping)
 
     def reflect(
         self,
@@ -159,6 +162,7 @@ class Process:
                 for task in (self.recorder.run, self.health.watch_loop, self._keep_frozen, *self._background)
             ]
             background += [group.create_task(reflector.run()) for reflector in self._reflectors]
+            background += [group.create_task(self.scraping.run())] if self.scraping is not None else []
             living = group.create_task(self._live(work, leader), name="work")
             waiting = group.create_task(stop.wait(), name="signals")
             jumping = group.create_task(clockwatch.jump(), name="wall clock")
@@ -221,6 +225,8 @@ class Process:
     async def close(self) -> None:
         """Let go of sockets."""
         await self.health.stop()
+        if self.scraping is not None:
+            await self.scraping.close()
         await self.client.close()
         await self.lease_client.close()
 

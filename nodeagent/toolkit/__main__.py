@@ -20,7 +20,8 @@ import structlog
 from controllers.api import names
 from controllers.runtime import logs
 from controllers.runtime.errors import ConfigurationError
-from controllers.runtime.health import Health
+from controllers.runtime.health import add_ports
+from controllers.runtime.scraping import open_ports
 from nodeagent.host.places import seconds
 from nodeagent.host.program import STALL_INTERVAL
 from nodeagent.toolkit import leaving
@@ -46,8 +47,7 @@ def parser() -> argparse.ArgumentParser:
     env, usual = os.environ, Patience()
     made.add_argument("--kubeconfig", type=Path, help="kubeconfig file (default: the pod's own credentials)")
     made.add_argument("--node", default=env.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
-    made.add_argument("--health-host", default="127.0.0.1", help="address of /healthz, /readyz and /metrics")
-    made.add_argument("--health-port", type=int, default=8080, help="their port; 0 lets the system choose")
+    add_ports(made)
     made.add_argument("--log-level", choices=sorted(logs.LEVELS), default="Info")
     once = made.add_mutually_exclusive_group()
     once.add_argument("--once", action="store_true", help="see to it once, say what came of it, and end")
@@ -77,7 +77,8 @@ async def live(args: argparse.Namespace) -> None:
     """Look until SIGTERM; raises ConfigurationError."""
     if not args.node:
         raise ConfigurationError("which node is this? Set NODE_NAME, or give --node; --once and --remove need neither")
-    stop, keeping, health = asyncio.Event(), keeper(args), Health(args.health_host, args.health_port)
+    stop, keeping = asyncio.Event(), keeper(args)
+    health, scraping = await open_ports(names.MANAGER_TOOLKIT, args)
 
     def end() -> None:
         stop.set()
@@ -90,7 +91,8 @@ async def live(args: argparse.Namespace) -> None:
     health.check("not stopping", lambda: not stop.is_set())
     await health.start()
     log.info("started", health=f"{args.health_host}:{health.port}", pid=os.getpid())
-    watching = asyncio.create_task(health.watch_loop())
+    beside = [asyncio.create_task(health.watch_loop())]
+    beside += [asyncio.create_task(scraping.run())] if scraping is not None else []
     told: State | None = None
     try:
         while not stop.is_set():
@@ -105,8 +107,11 @@ async def live(args: argparse.Namespace) -> None:
             gone = await asyncio.to_thread(keeping.remove)
             log.info("the toolkit leaves this node", state=gone.phase, why=gone.why)
     finally:
-        watching.cancel()
+        for task in beside:
+            task.cancel()
         await health.stop()
+        if scraping is not None:
+            await scraping.close()
 
 
 def run(argv: Sequence[str] | None = None) -> int:

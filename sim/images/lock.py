@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 IMAGES: Final = {
     "control-plane": frozenset({"argcomplete", "grpcio", "nvidia-ml-py", "protobuf"}),
-    "node-agent": frozenset({"argcomplete", "cryptography"}),
+    "node-agent": frozenset({"argcomplete"}),
 }
 """The images, and the requirements of `pyproject.toml` that their programs do not import."""
 _HEAD: Final = "# Cut out of requirements.lock by `python -m sim.images.lock`; `make lock` does it too.\n"

@@ -211,15 +211,19 @@ def test_a_node_without_a_cdi_folder_gets_an_empty_one_and_one_without_kubelets_
 
 def test_the_plugin_is_probed_where_it_answers() -> None:
     made = container(served().objects[DAEMONSET])
-    flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in made["args"] if flag.startswith("--health-"))
-    assert flags == {"health-host": "0.0.0.0", "health-port": str(made["ports"][0]["containerPort"])}  # noqa: S104
+    ports = {port["name"]: str(port["containerPort"]) for port in made["ports"]}
+    flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in made["args"] if flag.startswith("--"))
+    assert flags.pop("pool", None) is not None
+    assert flags == {
+        "health-host": "0.0.0.0", "health-port": ports["health"], "metrics-port": ports["https-metrics"],  # noqa: S104
+    }  # fmt: skip
     paths = {kind: made[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
     assert paths == {
         "startup": {"path": "/healthz", "port": "health"},
         "liveness": {"path": "/healthz", "port": "health"},
         "readiness": {"path": "/readyz", "port": "health"},
     }
-    assert [port["name"] for port in made["ports"]] == ["health"]
+    assert set(ports) == {"health", "https-metrics"}
 
 
 @pytest.mark.parametrize(("said", "flag"), [("Auto", "auto"), ("CDI", "cdi"), ("DeviceSpecs", "device-specs")])

@@ -13,7 +13,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.meta import Condition
 from controllers.api.settings import parse_settings
-from controllers.domain import mig
+from controllers.domain import agents, mig
 from controllers.gpupool import migmanager, plan
 from controllers.runtime.plan import Apply, Expect
 from tests.gpupool.machine import die_and_go_on
@@ -557,9 +557,10 @@ def test_the_manager_runs_where_the_pool_has_cards_and_only_for_mig() -> None:
     pod = found["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {names.pool_node_label("a"): "true"}
     (container,) = pod["containers"]
-    assert container["args"] == ["mig-manager", "--pool", "a", "--health-host=0.0.0.0", "--health-port=8080"]
-    (port,) = container["ports"]
-    assert (port["name"], port["containerPort"]) == ("health", 8080)
+    assert container["args"] == ["mig-manager", "--pool", "a", *agents.LISTENS]
+    assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [
+        ("health", 8080), ("https-metrics", 8443),
+    ]  # fmt: skip
     assert {container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")} == {"health"}
     assert pod["serviceAccountName"] == "gpu-nodeagent-mig"
     assert found["metadata"]["labels"][names.LABEL_COMPONENT] == "mig-manager"

@@ -60,8 +60,9 @@ def wildcards(module: Module) -> Iterator[str]:
 
 
 def subjects(module: Module) -> Iterator[str]:
-    """Bindings bind accounts that there are."""
+    """Bindings bind accounts that there are; Deckhouse's Prometheus is, in every cluster of it."""
     accounts = {(o["metadata"]["namespace"], name) for name, o in module.of("ServiceAccount")}
+    accounts.add(("d8-monitoring", "prometheus"))
     for name, binding in module.of("RoleBinding", "ClusterRoleBinding"):
         for subject in binding["subjects"]:
             if subject["kind"] == "ServiceAccount" and (subject["namespace"], subject["name"]) not in accounts:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from controllers.api import names
@@ -15,17 +17,21 @@ from controllers.api.settings import BootstrapSettings
 from controllers.bootstrap.operands.build import daemonsets
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool import migmanager, operands
+from controllers.runtime.readers import SUBRESOURCE
 from sim.module.processes import MODULES
 from sim.monitoring import live
 from tests.monitoring.rules import groups
 from tests.monitoring.test_dashboards import BOARDS
 from tests.templates.harness import objects, programs, render
+from tests.templates.test_matrix import DECKHOUSE
 
 APIS = (
     "monitoring.coreos.com/v1/PrometheusRule",
     "monitoring.coreos.com/v1/PodMonitor",
     "deckhouse.io/v1/GrafanaDashboardDefinition",
 )
+MONITORING = "gpuControlPlane.monitoring"
+READS = "access-to-gpu-control-plane-prometheus-metrics"
 KINDS = {api.rpartition("/")[2] for api in APIS}
 
 
@@ -70,8 +76,9 @@ def test_all_that_has_metrics_is_read() -> None:
         for template in [one["spec"]["template"]]
         for container in template["spec"]["containers"]
         for port in container.get("ports", ())
+        if port["name"] != "health"
     }
-    ours = {component for component, port in health.items() if port == "health"}
+    ours = {component for component, port in health.items() if port == "https-metrics"}
     assert set(components["values"]) == ours | {"discover"}  # whose DaemonSet the chart has itself
     assert {operands.PLUGIN, MIG_MANAGER} <= ours
     assert monitors["gpu-dcgm-exporter"]["selector"]["matchLabels"] == {names.LABEL_COMPONENT: "dcgm-exporter"}
@@ -89,3 +96,42 @@ def test_only_a_workload_is_named_on_an_exporters_samples() -> None:
 def test_a_job_is_named_as_the_alerts_know_it() -> None:
     assert {one["spec"]["jobLabel"] for one in of("PodMonitor")} == {"app"}
     assert {one["metadata"]["namespace"] for one in of("PodMonitor")} == {names.NAMESPACE}
+
+
+def test_our_programs_are_read_over_tls_with_a_token() -> None:
+    for name in ("gpu-control-plane", "gpu-nodeagent"):
+        (endpoint,) = next(one for one in of("PodMonitor") if one["metadata"]["name"] == name)["spec"][
+            "podMetricsEndpoints"
+        ]
+        assert (endpoint["port"], endpoint["scheme"], endpoint["path"]) == ("https-metrics", "https", "/metrics")
+        assert endpoint["authorization"] == {"credentials": {"name": "prometheus-token", "key": "token"}}
+        assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+
+
+@pytest.mark.parametrize(
+    ("values", "sets", "namespace"),
+    [((), (), names.NAMESPACE), ((DECKHOUSE,), (), "d8-monitoring"), ((), (f"{MONITORING}.namespace=ops",), "ops")],
+)
+def test_the_token_is_beside_the_monitors(values: tuple[Path, ...], sets: tuple[str, ...], namespace: str) -> None:
+    text = render(programs()["helm"], *sets, apis=APIS[1:2], values=values)
+    monitors = [one for one in objects(text) if one["kind"] == "PodMonitor"]
+    assert {one["metadata"]["namespace"] for one in monitors} == {namespace}
+    assert {str(one["spec"]["namespaceSelector"]) for one in monitors} == {str({"matchNames": [names.NAMESPACE]})}
+
+
+def test_who_may_read_comes_from_values() -> None:
+    sets = (f"{MONITORING}.scrapers[0].kind=Group", f"{MONITORING}.scrapers[0].name=sre")
+    (made,) = [
+        one for one in objects(render(programs()["helm"], *sets)) if one["kind"] == "RoleBinding" and READS in str(one)
+    ]
+    assert made["subjects"] == [{"kind": "Group", "name": "sre", "apiGroup": "rbac.authorization.k8s.io"}]
+    (role,) = [
+        one for one in objects(render(programs()["helm"])) if one["kind"] == "Role" and READS in str(one["metadata"])
+    ]
+    assert role["rules"] == [
+        {
+            "apiGroups": ["apps"],
+            "resources": [f"{kind}/{SUBRESOURCE}" for kind in ("deployments", "daemonsets")],
+            "verbs": ["get"],
+        }
+    ]

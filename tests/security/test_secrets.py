@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
+from controllers.runtime import tls
 from tests.rbac.conftest import chart
 from tests.templates import harness
-from webhook import certificates, rotation
+from webhook import rotation
 from webhook.rotation import DAY, Policy
 
 if TYPE_CHECKING:
@@ -61,6 +62,6 @@ def test_a_key_is_loaded_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
             opened.append(path)
 
     keyring = rotation.make(time.time(), Policy(certificate=DAY, authority=4 * DAY, settle=10.0))
-    certificates._load(Context(), keyring.certificate, keyring.key)  # type: ignore[arg-type]
+    tls.load(Context(), keyring.certificate, keyring.key)  # type: ignore[arg-type]
     assert len(opened) == 1
     assert opened[0].startswith("/proc/self/fd/")

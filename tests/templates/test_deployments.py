@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
+from sim.monitoring import live, tools
 from tests.kit.worker_plane import WorkerPlane
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
 BASE = "gpuControlPlane.controllers"
+MONITOR = "monitoring.coreos.com/v1/PodMonitor"
+PROMETHEUS = tools.find("prometheus")
 READY_SECONDS = 180
 
 
@@ -59,6 +63,29 @@ def answer(port: int, path: str) -> tuple[int, str]:
         return 0, str(error)
 
 
+def scraped(port: int, token: str | None) -> tuple[int, str]:
+    """What the metrics' port says to who shows that token; 0 while nobody answers. Its certificate is nobody's."""
+    request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics")
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    try:
+        with urllib.request.urlopen(request, context=tls, timeout=20) as got:  # noqa: S310 - https
+            return got.status, got.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def prometheus(plane: harness.Kube) -> str:
+    """A token of Deckhouse's Prometheus, which the chart lets read."""
+    plane.create("/api/v1/namespaces", {"metadata": {"name": "d8-monitoring"}})
+    plane.create("/api/v1/namespaces/d8-monitoring/serviceaccounts", {"metadata": {"name": "prometheus"}})
+    return plane.token_for("prometheus", namespace="d8-monitoring")
+
+
 @pytest.mark.parametrize("name", PROCESSES)
 def test_a_deployment_starts_its_program_until_it_is_ready(plane: harness.Kube, tmp_path: Path, name: str) -> None:
     sets = (f"{BASE}.hostNetwork=true", f"{BASE}.listen=127.0.0.1", *at_this_server(plane))
@@ -74,7 +101,52 @@ def test_a_deployment_starts_its_program_until_it_is_ready(plane: harness.Kube, 
             time.sleep(0.1)
             told = answer(ports[probes["readinessProbe"]["port"]], probes["readinessProbe"]["path"])
         assert answer(ports[probes["livenessProbe"]["port"]], probes["livenessProbe"]["path"])[0] == 200
-        assert "process_resident_memory_bytes" in answer(ports["health"], "/metrics")[1]
+        assert answer(ports["health"], "/metrics")[0] == 404
+        told = scraped(ports["https-metrics"], None)
+        while told[0] == 0:  # its certificate is being made
+            assert time.monotonic() < deadline, f"{told}\n{log.read_text()[-3000:]}"
+            time.sleep(0.1)
+            told = scraped(ports["https-metrics"], None)
+        assert told[0] == 401
+        assert scraped(ports["https-metrics"], "forged")[0] == 401
+        code, text = scraped(ports["https-metrics"], plane.token_for(name))
+        assert (code, f"get deployments/prometheus-metrics {name} in namespace d8-gpu-operator" in text) == (403, True)
+        code, text = scraped(ports["https-metrics"], prometheus(plane))
+        assert (code, "process_resident_memory_bytes" in text) == (200, True)
+
+
+def job(ports: dict[str, int], token: Path) -> dict[str, Any]:
+    """How Prometheus reads a process on this machine, as the Prometheus operator makes it of the chart's PodMonitor."""
+    rendered = harness.objects(harness.render(harness.programs()["helm"], apis=(MONITOR,)))
+    monitors = {o["metadata"]["name"]: o["spec"]["podMetricsEndpoints"] for o in rendered if o["kind"] == "PodMonitor"}
+    (endpoint,) = monitors["gpu-control-plane"]
+    return {
+        "job_name": "it", "scheme": endpoint["scheme"], "metrics_path": endpoint["path"],
+        "tls_config": {"insecure_skip_verify": endpoint["tlsConfig"]["insecureSkipVerify"]},
+        "authorization": {"type": "Bearer", "credentials_file": str(token)},
+        "static_configs": [{"targets": [f"127.0.0.1:{ports[endpoint['port']]}"]}],
+    }  # fmt: skip
+
+
+@pytest.mark.more("a real Prometheus")
+@pytest.mark.skipif(PROMETHEUS is None, reason=tools.MISSING)
+def test_prometheus_reads_it_as_the_chart_says(plane: harness.Kube, tmp_path: Path) -> None:
+    name = names.INVENTORY
+    sets = (f"{BASE}.hostNetwork=true", f"{BASE}.listen=127.0.0.1", *at_this_server(plane))
+    container = the_container(deployments(*sets)[name])
+    ports = {item["name"]: item["containerPort"] for item in container["ports"]}
+    (tmp_path / "token").write_text(prometheus(plane))
+    settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [job(ports, tmp_path / "token")]}
+    assert PROMETHEUS is not None
+    with (
+        running(plane, tmp_path / "pod", container, name),
+        live.running(PROMETHEUS, tmp_path / "prometheus", settings) as made,
+    ):
+        deadline = time.monotonic() + READY_SECONDS
+        while made.unreached:
+            assert time.monotonic() < deadline, made.unreached
+            time.sleep(0.2)
+        assert made.ask("query", query="gpu_metrics_reads_total")["result"]
 
 
 def test_a_wrong_flag_would_be_found(plane: harness.Kube, tmp_path: Path) -> None:
@@ -114,7 +186,7 @@ def test_on_the_nodes_network_every_port_is_another() -> None:
     found = deployments(f"{BASE}.hostNetwork=true")
     ports = [port["containerPort"] for name in PROCESSES for port in the_container(found[name])["ports"]]
     # 4255 and 4256 are DCGM's and its exporter's.
-    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254]
+    assert sorted(ports) == [4250, 4251, 4252, 4253, 4254, 4257, 4258, 4259, 4260]
     assert {found[name]["spec"]["template"]["spec"]["dnsPolicy"] for name in PROCESSES} == {"ClusterFirstWithHostNet"}
 
 

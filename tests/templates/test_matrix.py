@@ -96,6 +96,8 @@ def test_an_api_server_takes_it_without_any_optional_api(kube: harness.Kube, nam
 
 
 def test_an_api_server_takes_what_deckhouse_installs(kube: harness.Kube, served: tuple[str, ...]) -> None:
+    # Where Deckhouse's Prometheus is.
+    kube.create("/api/v1/namespaces", {"metadata": {"name": "d8-monitoring"}})
     text = harness.render(kube.binaries["helm"], apis=served, values=[DECKHOUSE], release_namespace="d8-system")
     objects = taken(kube, text.replace("namespace: d8-system", "namespace: default"))
     deployments = [o for o in objects if o["kind"] == "Deployment"]

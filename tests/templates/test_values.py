@@ -35,6 +35,10 @@ NO_SETTING = {
     "controllers.listen": "Deckhouse's pods have IPv4 addresses",
     "controllers.apiServer.host": "Deckhouse's own network routes the Service where the processes run",
     "controllers.apiServer.port": "Deckhouse's own network routes the Service where the processes run",
+    "monitoring.scrapers": "Deckhouse's Prometheus is known; who has another binds it to the Role",
+    "monitoring.namespace": "Deckhouse's Prometheus is in d8-monitoring",
+    "monitoring.token.secret": "Deckhouse makes it there",
+    "monitoring.token.key": "Deckhouse makes it there",
     "nodeAgent.image": "Deckhouse gives digests of the release",
     "nodeAgent.imagePullPolicy": "images by digest are never others",
 }

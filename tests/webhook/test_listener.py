@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controllers.runtime import listener
 from controllers.runtime.health import Health
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
-from webhook import listener, metrics, pki, server
+from webhook import metrics, pki, server
 from webhook.server import Server
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class Port:
         self.asked = Asked()
         to: Any = self.asked
         self.server = Server(to, to, Health("127.0.0.1", 0), host="127.0.0.1", port=0)
+
+    def has_room(self, **room: int) -> None:
+        """For so many connections of these sorts."""
+        assert self.server._listener is not None
+        self.server._listener._room = server.ROOM._replace(**room)
 
     async def plain(self) -> Peer:
         """Connects, and shakes no hands."""
@@ -161,8 +167,7 @@ async def test_of_too_many_the_one_that_has_been_so_for_longest_gives_way_and_ne
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    monkeypatch.setattr(listener, "FIRST_MAX", 4)
-    monkeypatch.setattr(listener, "KEPT_MAX", 2)
+    port.has_room(first=4, kept=2)
     waits, *kept = [await port.peer() for _ in range(4)]
     for each in kept:
         assert await answered(each) == 200
@@ -182,9 +187,9 @@ async def test_of_too_many_the_one_that_has_been_so_for_longest_gives_way_and_ne
 
 
 async def test_one_that_asks_again_and_again_is_kept_among_many_that_asked_once(
-    port: Port, monkeypatch: pytest.MonkeyPatch
+    port: Port,
 ) -> None:
-    monkeypatch.setattr(listener, "KEPT_MAX", 2)
+    port.has_room(kept=2)
     busy = await port.peer()
     strangers = []
     for _ in range(6):
@@ -197,7 +202,7 @@ async def test_one_that_asks_again_and_again_is_kept_among_many_that_asked_once(
 
 async def test_many_who_never_shake_hands_keep_nobody_out(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 4)
+    port.has_room(handshakes=4)
     monkeypatch.setattr(listener, "GRACE", 0.01)
     silent = [await port.plain() for _ in range(40)]
     peer = await port.peer()
@@ -209,7 +214,7 @@ async def test_many_who_never_shake_hands_keep_nobody_out(port: Port, monkeypatc
 
 async def test_a_handshake_has_its_time_however_many_come(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "SILENCE", PATIENCE)
-    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 4)
+    port.has_room(handshakes=4)
     before, began = count("crowded"), time.monotonic()
     silent = [await port.plain() for _ in range(12)]
     for first in silent[:8]:

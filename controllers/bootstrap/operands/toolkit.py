@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.bootstrap import parts
 from controllers.bootstrap.parts import TOOLKIT_ROOT
+from controllers.domain.agents import LISTENS, PORTS
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
@@ -52,7 +53,6 @@ SPECIFIED: Final = f"test -s {PLACES['CDI']}/gpu-control-plane.yaml || test -e {
 ALIVE: Final = f'test -n "$(find {RUN}/cdi.alive -mmin -5)"'
 
 
-HEALTH_PORT: Final = 8080
 IDENTITY: Final = "identity"
 """The volume of a token that NVIDIA's containers do not get: only `runtime` speaks with the API server."""
 
@@ -118,12 +118,12 @@ def _runtime(agent: Agent) -> Json:
             "image": agent.image,
             "command": ["python3", "-m", "nodeagent.toolkit"],
             # The kubelet asks for health at the pod's address.
-            "args": ["--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}"],
+            "args": [*LISTENS],
             "env": [
                 parts.from_field("NODE_NAME", "spec.nodeName"),
                 *parts.env({"HOST_ROOT": "/host", names.VISIBLE_DEVICES: names.NO_DEVICES}),
             ],
-            "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+            "ports": [*PORTS],
             # The runtime's socket and configuration are root's of the host, and so is the right to start it anew.
             "securityContext": {"privileged": True, "runAsUser": 0, "runAsGroup": 0, "readOnlyRootFilesystem": True},
             "resources": parts.resources("10m", "96Mi", "256Mi"),

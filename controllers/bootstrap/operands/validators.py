@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.bootstrap import parts
+from controllers.domain.agents import LISTENS, PORTS
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
 
 SERVICE_ACCOUNT: Final = "gpu-nodeagent-validate"
-HEALTH_PORT: Final = 8080
 USER: Final = 64535
 """Nobody's, as the discovery agent's."""
 # Folders that every node has, but for the last: a runtime makes a missing hostPath, or refuses the pod.
@@ -54,13 +54,13 @@ def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: lis
         "image": image,
         "command": ["python3", "-m", "nodeagent.validate"],
         # The kubelet asks for health at the pod's address.
-        "args": [check, "--health-host=0.0.0.0", f"--health-port={HEALTH_PORT}"],
+        "args": [check, *LISTENS],
         "env": [
             parts.from_field("NODE_NAME", "spec.nodeName"),
             *parts.env({"HOST_SYS": HOST["sys"], "HOST_ROOT": "/host/root"}),
             *more,
         ],
-        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+        "ports": [*PORTS],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

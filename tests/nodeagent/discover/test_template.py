@@ -40,6 +40,8 @@ def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.Mo
     for variable in container["env"]:
         monkeypatch.setenv(variable["name"], variable.get("value", "worker-01"))
     args = parser().parse_args(container["args"])
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"health": args.health_port, "https-metrics": args.metrics_port}
     assert (args.node, args.health_host, args.health_port) == ("worker-01", "0.0.0.0", 8080)  # noqa: S104
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts == {str(args.sys), f"{args.root}/usr", f"{args.root}/etc", str(args.driver_root)}

@@ -1,11 +1,12 @@
 """Takes TLS connections in, and ends those that do not ask: who says nothing holds no memory that others need.
 
-The port is open to the pods' network, nobody shows who they are, and a connection costs memory. So each step has
-`SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many: of those
-that shake hands, of those that have yet to ask, and of those that are kept between two requests, the one that has been
-so for longest gives way to the next, never the one that has just come: an API server asks at once, also over a new
-connection where one that it kept was ended. A handshake has `GRACE` at least: who floods the port makes newcomers wait
-in the system's queue, and does not end those that are about to ask. What is being answered is not cut off.
+The port is open to the pods' network, nobody shows who they are before they ask, and a connection costs memory. So each
+step has `SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many:
+of those that shake hands, of those that have yet to ask, and of those that are kept between two requests, the one that
+has been so for longest gives way to the next, never the one that has just come: an API server, or Prometheus, asks at
+once, also over a new connection where one that it kept was ended. A handshake has `GRACE` at least: who floods the port
+makes newcomers wait in the system's queue, and does not end those that are about to ask. What is being answered is not
+cut off.
 
 Lives as long as the port is open, in the process's event loop.
 """
@@ -14,46 +15,47 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from asyncio.sslproto import SSLProtocol
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import structlog
-
-from webhook import metrics
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
+
+    from prometheus_client import Counter
 
 log = structlog.get_logger()
 SILENCE: Final = 3.0
 """Seconds."""
 GRACE: Final = 0.5
 """Seconds."""
-HANDSHAKES_MAX: Final = 256
-FIRST_MAX: Final = 128
-"""Connections that have asked nothing yet."""
-KEPT_MAX: Final = 256
-"""Connections that have asked, and ask nothing now."""
 BACKLOG: Final = 1024
 SWEEP: Final = 0.5
 """Seconds between two looks at all connections; each is ended so much later at most."""
 WRITE_BUFFER: Final = 64 << 10
 """Bytes of answers that are not read, beyond which the time to read them runs."""
-READ_BUFFER: Final = 64 << 10
-"""Bytes; asyncio takes a quarter of a megabyte for each connection over TLS."""
 OUT_OF_FILES: Final = 0.1
 """Seconds until it is tried again to take one in where the system would not have it."""
+
+
+class Room(NamedTuple):
+    """How many connections there may be of each sort."""
+
+    handshakes: int
+    first: int
+    """That have asked nothing yet."""
+    kept: int
+    """That have asked, and ask nothing now."""
 
 
 class Listener:
     """The port, and the connections that have come by it."""
 
-    def __init__(self, serve: Callable[[], asyncio.Protocol]) -> None:
-        """Prepare; `serve` makes the protocol that answers on a connection."""
-        SSLProtocol.max_size = READ_BUFFER  # of the whole process, which serves TLS nowhere else
-        self._serve = serve
+    def __init__(self, serve: Callable[[], asyncio.Protocol], room: Room, ended: Counter) -> None:
+        """Prepare; `serve` makes the protocol that answers on a connection, `ended` counts what we end, by why."""
+        self._serve, self._room, self.ended = serve, room, ended
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[Connection, asyncio.Task[None]] = {}
         self._open: dict[asyncio.BaseTransport, Connection] = {}
@@ -112,7 +114,7 @@ class Listener:
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A handshake is over."""
         self._handshakes.pop(connection, None)
-        if len(self._first) >= FIRST_MAX:
+        if len(self._first) >= self._room.first:
             next(iter(self._first)).end("crowded")
         connection.owes_since = self._loop.time()
         self._open[transport] = connection
@@ -134,7 +136,7 @@ class Listener:
         connection.owes_since = self._loop.time()
 
     def _keep(self, connection: Connection) -> None:
-        if len(self._kept) >= KEPT_MAX:
+        if len(self._kept) >= self._room.kept:
             next(iter(self._kept)).end("crowded")
         self._kept[connection] = None
 
@@ -162,13 +164,13 @@ class Listener:
 
     async def _make_room(self) -> None:
         """Wait until one more may shake hands; the oldest gives way when it has had its time."""
-        while len(self._handshakes) >= HANDSHAKES_MAX:
+        while len(self._handshakes) >= self._room.handshakes:
             oldest = next(iter(self._handshakes))
             if (rest := oldest.since + GRACE - self._loop.time()) > 0:
                 await asyncio.sleep(rest)
             elif (task := self._handshakes.pop(oldest, None)) is not None:
                 task.cancel()
-                metrics.CONNECTIONS_ENDED.labels("crowded").inc()
+                self.ended.labels("crowded").inc()
 
     async def _shake_hands(self, connection: Connection, peer: socket.socket, tls: ssl.SSLContext) -> None:
         peer.setblocking(False)
@@ -177,7 +179,7 @@ class Listener:
                 lambda: connection, peer, ssl=tls, ssl_handshake_timeout=SILENCE, ssl_shutdown_timeout=2 * SILENCE
             )
         except OSError as error:  # also a TimeoutError, and what OpenSSL says
-            metrics.CONNECTIONS_ENDED.labels("handshake").inc()
+            self.ended.labels("handshake").inc()
             log.debug("no handshake", error=str(error))
         finally:
             self._handshakes.pop(connection, None)
@@ -214,7 +216,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._listener.lost(self, self._transport)
             self._transport.abort()
-        metrics.CONNECTIONS_ENDED.labels(why).inc()
+        self._listener.ended.labels(why).inc()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over; who asks does so now."""

@@ -1,0 +1,117 @@
+"""Who may read a program's metrics: asked of the API server with the reader's own token, and remembered for minutes.
+
+The token is sent to the API server with one question, a SelfSubjectAccessReview: may its owner `get`
+`deployments/prometheus-metrics` (of an agent: `daemonsets/…`) of the program's name in our namespace? So no account of
+ours needs a right for it, neither to have tokens judged nor to ask what others may (ADR 0039).
+
+Lives as long as its program, in its event loop. Tokens are kept as hashes. Those that may read have a memory of their
+own, which strangers with tokens by the thousand do not push them out of; and where the API server cannot be asked, the
+last word counts for longer: metrics are wanted just then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import orjson
+
+from controllers.api import names
+from controllers.api.resources import Resource
+from controllers.runtime.errors import Forbidden, RuntimeFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.runtime.client import Client
+
+T = TypeVar("T")
+REVIEW: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+SUBRESOURCE: Final = "prometheus-metrics"
+ALLOWED, REFUSED = 300.0, 10.0
+"""Seconds for which a word counts: a right that is taken away ends that much later, one that is given begins so."""
+STALE: Final = 5400.0
+"""Seconds for which a yes counts while nobody can be asked."""
+TIMEOUT: Final = 5.0
+"""Seconds for one question."""
+KNOWN_MAX: Final = 64
+"""Tokens that are remembered, of those that may and of those that may not; the oldest goes first."""
+ASKING_MAX: Final = 4
+"""Questions at once; who comes beyond that is told to come again."""
+UNAUTHORIZED: Final = 401
+
+
+class Word(Enum):
+    """What is answered, as a status of HTTP."""
+
+    YES = 200
+    UNKNOWN = 401
+    NO = 403
+    NOT_ASKED = 503
+
+
+class Readers:
+    """Judges tokens for one program."""
+
+    def __init__(self, client: Client, program: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Prepare; `client` has no credentials of its own."""
+        self._client, self._clock = client, clock
+        kind = "daemonsets" if program.startswith(names.AGENTS) else "deployments"
+        self.what = f"{kind}/{SUBRESOURCE} {program} in namespace {names.NAMESPACE}"
+        wanted = {"group": "apps", "resource": kind, "subresource": SUBRESOURCE, "verb": "get"}
+        wanted |= {"namespace": names.NAMESPACE, "name": program}
+        self._body = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": wanted}}
+        self._may: dict[bytes, float] = {}  # a token's hash, and when it was last allowed
+        self._may_not: dict[bytes, tuple[float, Word]] = {}
+        self._asking: dict[bytes, asyncio.Task[Word]] = {}
+
+    async def judge(self, token: str) -> Word:
+        """Whether the owner of a token may read; raises nothing but a cancellation."""
+        now, key = self._clock(), hashlib.sha256(token.encode()).digest()
+        since = self._may.get(key)
+        if since is not None and now - since < ALLOWED:
+            return Word.YES
+        at, word = self._may_not.get(key, (now - REFUSED, Word.NO))
+        if now - at < REFUSED:
+            return word
+        if (asking := self._asking.get(key)) is None and len(self._asking) < ASKING_MAX:
+            # A task of its own: others may wait for it when the first has gone.
+            asking = self._asking[key] = asyncio.create_task(self._ask(token, key))
+            asking.add_done_callback(lambda _: self._asking.pop(key, None))
+        word = await asyncio.shield(asking) if asking is not None else Word.NOT_ASKED
+        return Word.YES if word is Word.NOT_ASKED and since is not None and now - since < STALE else word
+
+    async def _ask(self, token: str, key: bytes) -> Word:
+        word = await self._word(token)
+        if word is Word.YES:
+            self._may_not.pop(key, None)
+            _remember(self._may, key, self._clock())
+        elif word is not Word.NOT_ASKED:
+            self._may.pop(key, None)
+            _remember(self._may_not, key, (self._clock(), word))
+        return word
+
+    async def _word(self, token: str) -> Word:
+        async def its() -> str:
+            return token
+
+        try:
+            path = REVIEW.path(None)
+            answer = await self._client.with_token(its).request("POST", path, body=self._body, timeout=TIMEOUT)
+            return Word.YES if orjson.loads(answer)["status"]["allowed"] is True else Word.NO
+        except Forbidden as error:
+            return Word.UNKNOWN if error.status == UNAUTHORIZED else Word.NO
+        except (RuntimeFault, ValueError, LookupError, TypeError):
+            return Word.NOT_ASKED
+
+
+def _remember(known: dict[bytes, T], key: bytes, value: T) -> None:
+    known.pop(key, None)
+    if len(known) >= KNOWN_MAX:
+        del known[next(iter(known))]
+    known[key] = value

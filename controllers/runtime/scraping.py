@@ -1,0 +1,122 @@
+"""Metrics over TLS, for who may read them: `/metrics` on a port that other pods reach.
+
+A reader shows a bearer token; `readers` knows what the API server thinks of it. Who shows none, or a wrong one, gets
+401, who may not gets 403, each with a sentence. The certificate is of this run and verified by nobody (`selfsigned`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+from aiohttp import web
+
+from controllers.runtime import metrics, selfsigned, tls
+from controllers.runtime.client import Client
+from controllers.runtime.errors import ConfigurationError, RuntimeFault
+from controllers.runtime.health import Health
+from controllers.runtime.listener import Listener, Room
+from controllers.runtime.readers import ASKING_MAX, Readers, Word
+
+if TYPE_CHECKING:
+    import argparse
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+log = structlog.get_logger()
+ROOM: Final = Room(handshakes=64, first=32, kept=32)
+BODY_MAX: Final = 1 << 10
+"""Bytes: who reads sends none."""
+AGAIN: Final = 10.0
+"""Seconds until a certificate is tried for again."""
+SCHEME: Final = "bearer "
+
+
+class Scraping:
+    """The port of one program."""
+
+    def __init__(
+        self,
+        program: str,
+        client: Client,
+        exposition: Callable[[], Awaitable[web.Response]],
+        *,
+        host: str,
+        port: int,
+    ) -> None:
+        """Prepare; port 0 lets the system choose. `client` is without credentials, and closed with this."""
+        self._program, self._client, self._exposition = program, client, exposition
+        self._readers = Readers(client, program)
+        self._listener: Listener | None = None
+        self._host, self.port = host, port
+
+    async def run(self) -> None:
+        """Serve for ever; raises ConfigurationError where the port cannot be had."""
+        context = await self._context()
+        app = web.Application(client_max_size=BODY_MAX)
+        app.router.add_get("/metrics", self._serve)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        serve = cast("Callable[[], asyncio.Protocol]", runner.server)
+        self._listener = listener = Listener(serve, ROOM, metrics.READS_ENDED)
+        try:
+            self.port = await listener.start(self._host, self.port, context)
+        except OSError as error:
+            msg = f"cannot listen on {self._host}:{self.port}: {error.strerror}. Give --metrics-port another port."
+            raise ConfigurationError(msg) from error
+        log.info("serving metrics", host=self._host, port=self.port)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await listener.stop()
+            await runner.cleanup()
+
+    async def close(self) -> None:
+        """Let go of the connections to the API server."""
+        await self._client.close()
+
+    async def _context(self) -> ssl.SSLContext:
+        while True:
+            try:
+                context, pair = tls.server_context(), await selfsigned.made_elsewhere(self._program)
+                tls.load(context, pair, "")
+            except (OSError, RuntimeFault) as error:  # also a TimeoutError
+                # Whatever the program is for goes on.
+                log.error("metrics are not served yet", why=str(error) or type(error).__name__, again_in=AGAIN)  # noqa: TRY400
+                await asyncio.sleep(AGAIN)
+            else:
+                return context
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        header = request.headers.get("Authorization", "")
+        token = header[len(SCHEME) :].strip() if header[: len(SCHEME)].lower() == SCHEME else ""
+        with self._listener.answering(request.transport) if self._listener else nullcontext():
+            word = await self._readers.judge(token) if token and token.isascii() else Word.UNKNOWN
+            metrics.READS.labels(str(word.value)).inc()
+            return await self._exposition() if word is Word.YES else self._refused(word)
+
+    def _refused(self, word: Word) -> web.Response:
+        what = self._readers.what
+        said = {
+            Word.UNKNOWN: f"the cluster does not know you: send a bearer token of an account that may get {what}",
+            Word.NO: f"this account may not read metrics: it needs a Role that lets it get {what}",
+            Word.NOT_ASKED: "the API server could not be asked whether you may read metrics; come again",
+        }
+        headers = {"WWW-Authenticate": "Bearer"} if word is Word.UNKNOWN else {}
+        response = web.Response(status=word.value, text=f"{self._program}: {said[word]}\n", headers=headers)
+        response.force_close()
+        return response
+
+
+async def open_ports(program: str, args: argparse.Namespace) -> tuple[Health, Scraping | None]:
+    """Where a program answers, by its flags (`health.add_ports`); raises ConfigurationError."""
+    port = args.metrics_port
+    health = Health(args.health_host, args.health_port, with_metrics=port is None)
+    if port is None:
+        return health, None
+    client = await Client.connect(args.kubeconfig, user_agent=program, connections=ASKING_MAX)
+    bare = client.anonymous()
+    await client.close()
+    return health, Scraping(program, bare, health.exposition, host=args.health_host, port=port)

@@ -1,0 +1,150 @@
+"""What is remembered of who may read metrics, and for how long; the API server's own word is in tests/templates."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controllers.api import names
+from controllers.runtime import readers
+from controllers.runtime.errors import Busy, Forbidden, Unreachable
+from controllers.runtime.readers import Readers, Word
+
+UNKNOWN = Forbidden(401, "Unauthorized", "Unauthorized")
+MAY_NOT_ASK = Forbidden(403, "Forbidden", "may not create selfsubjectaccessreviews")
+
+
+class Api:
+    """Stands for the API server: says of each token what it is told to, and counts."""
+
+    def __init__(self) -> None:
+        self.word: dict[str, bool | Exception] = {}
+        self.asked: list[str] = []
+        self.bodies: list[Any] = []
+        self.go = asyncio.Event()
+        self.go.set()
+        self.now = 1000.0
+        client: Any = self
+        self.readers = Readers(client, names.POOL_CONTROLLER, clock=lambda: self.now)
+
+    def with_token(self, token: Any) -> Any:
+        api = self
+
+        class As:
+            async def request(self, method: str, path: str, *, body: Any, timeout: float) -> bytes:  # noqa: ARG002, ASYNC109
+                assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+                api.asked.append(shown := await token())
+                api.bodies.append(body)
+                await api.go.wait()
+                word = api.word.get(shown, UNKNOWN)
+                if isinstance(word, Exception):
+                    raise word
+                return b'{"status":{"allowed":%s}}' % str(word).lower().encode()
+
+        return As()
+
+
+async def test_a_yes_counts_for_minutes_and_a_no_for_seconds() -> None:
+    api = Api()
+    api.word = {"prometheus": True, "tenant": False}
+    for token, word, lasts in (("prometheus", Word.YES, readers.ALLOWED), ("tenant", Word.NO, readers.REFUSED)):
+        api.asked.clear()
+        for _ in range(3):
+            assert await api.readers.judge(token) is word
+        assert api.asked == [token]
+        api.now += lasts
+        assert await api.readers.judge(token) is word
+        assert api.asked == [token, token]
+
+
+async def test_a_right_that_is_taken_away_or_given_is_seen() -> None:
+    api = Api()
+    api.word["one"] = True
+    assert await api.readers.judge("one") is Word.YES
+    api.word["one"] = False
+    api.now += readers.ALLOWED
+    assert await api.readers.judge("one") is Word.NO
+    api.word["one"] = True
+    api.now += readers.REFUSED
+    assert await api.readers.judge("one") is Word.YES
+
+
+@pytest.mark.parametrize("nobody", [Unreachable("refused"), Busy(503, "x", "x")], ids=["away", "busy"])
+async def test_who_could_read_goes_on_while_the_api_server_is_away_and_nobody_else(nobody: Exception) -> None:
+    api = Api()
+    api.word["prometheus"] = True
+    assert await api.readers.judge("prometheus") is Word.YES
+    api.word = {"prometheus": nobody, "new": nobody}
+    api.now += readers.ALLOWED
+    assert await api.readers.judge("prometheus") is Word.YES
+    assert await api.readers.judge("new") is Word.NOT_ASKED
+    api.now += readers.STALE
+    assert await api.readers.judge("prometheus") is Word.NOT_ASKED
+
+
+@pytest.mark.parametrize(("error", "word"), [(UNKNOWN, Word.UNKNOWN), (MAY_NOT_ASK, Word.NO)])
+async def test_who_is_unknown_is_told_so_and_who_may_not_ask_may_not_read(error: Exception, word: Word) -> None:
+    api = Api()
+    api.word["somebody"] = error
+    assert await api.readers.judge("somebody") is word
+
+
+async def test_strangers_by_the_thousand_push_nobody_out_who_may_read() -> None:
+    api = Api()
+    api.word["prometheus"] = True
+    assert await api.readers.judge("prometheus") is Word.YES
+    for number in range(3 * readers.KNOWN_MAX):
+        assert await api.readers.judge(f"forged-{number}") is Word.UNKNOWN
+    api.asked.clear()
+    assert await api.readers.judge("prometheus") is Word.YES
+    assert api.asked == []
+
+
+async def test_of_many_questions_at_once_few_are_asked_and_the_same_once() -> None:
+    api = Api()
+    api.word["prometheus"] = True
+    api.go.clear()
+    waiting = [asyncio.create_task(api.readers.judge("prometheus")) for _ in range(5)]
+    waiting += [asyncio.create_task(api.readers.judge(f"forged-{n}")) for n in range(readers.ASKING_MAX)]
+    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert {one.result() for one in done} == {Word.NOT_ASKED}, "one beyond those that are asked about"
+    api.go.set()
+    words = await asyncio.gather(*waiting)
+    assert words == [Word.YES] * 5 + [Word.UNKNOWN] * (readers.ASKING_MAX - 1) + [Word.NOT_ASKED]
+    assert len(api.asked) == readers.ASKING_MAX
+
+
+async def test_who_goes_away_does_not_take_the_question_with_them() -> None:
+    api = Api()
+    api.word["prometheus"] = True
+    api.go.clear()
+    first, second = (asyncio.create_task(api.readers.judge("prometheus")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    api.go.set()
+    assert await second is Word.YES
+    assert first.cancelled()
+    assert api.asked == ["prometheus"]
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"), [(names.POOL_CONTROLLER, "deployments"), (names.MANAGER_DISCOVER, "daemonsets")]
+)
+async def test_what_is_asked_is_what_roles_name(program: str, kind: str) -> None:
+    api = Api()
+    client: Any = api
+    await Readers(client, program).judge("x")
+    assert api.bodies[0]["spec"]["resourceAttributes"] == {
+        "group": "apps", "resource": kind, "subresource": "prometheus-metrics", "verb": "get",
+        "namespace": names.NAMESPACE, "name": program,
+    }  # fmt: skip
+
+
+async def test_no_token_is_kept() -> None:
+    api = Api()
+    api.word["the-secret"] = True
+    await api.readers.judge("the-secret")
+    await api.readers.judge("another-secret")
+    assert "secret" not in str(vars(api.readers))
