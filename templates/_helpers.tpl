@@ -175,3 +175,15 @@ subjects:
   resourceNames: ["{{ .process }}"]
   verbs: ["get", "update"]
 {{- end -}}
+
+{{- /* Settings as they are that leave something open, which docs/security.md tells of each; a JSON list. The webhook says
+       them as a metric, and in its log. */ -}}
+{{- define "gpu-control-plane.openSettings" -}}
+{{- $values := .Values.gpuControlPlane -}}
+{{- $open := list -}}
+{{- if not $values.webhook.askedFrom }}{{ $open = append $open "webhook.askedFrom" }}{{ end -}}
+{{- if $values.controllers.hostNetwork }}{{ $open = append $open "controllers.hostNetwork" }}{{ end -}}
+{{- if not $values.policies.reserveRuntimeClasses }}{{ $open = append $open "policies.reserveRuntimeClasses" }}{{ end -}}
+{{- if $values.policies.statusWriters }}{{ $open = append $open "policies.statusWriters" }}{{ end -}}
+{{- $open | toJson -}}
+{{- end -}}

@@ -10,6 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import structlog
+
 from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
@@ -30,6 +32,7 @@ from controllers.runtime.leader import Leader, LeaseSettings
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
+from webhook import metrics
 from webhook.admission import Admission
 from webhook.certificates import Caches, Keeper, Tls
 from webhook.contact import Contact
@@ -41,7 +44,9 @@ from webhook.server import Server
 from webhook.snapshot import Snapshot, Stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+log = structlog.get_logger()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,6 +54,8 @@ def parser() -> argparse.ArgumentParser:
     flags = arguments(names.WEBHOOK, "Gives pods their GPU cards while they are created.")
     flags.add_argument("--host", default="127.0.0.1", help="address of the reviews' port; 0.0.0.0 or :: in a pod")
     flags.add_argument("--port", type=int, default=9443, help="its port; 0 lets the system choose")
+    about = "a setting that, as it is, leaves something open (docs/security.md): told as a metric, and in the log"
+    flags.add_argument("--open-setting", action="append", default=[], metavar="SETTING", help=about)
     flags.add_argument("--drain-seconds", type=float, default=2.0, help="serve so long after the signal to stop")
     flags.add_argument(
         "--contact-seconds", type=float, default=9.0, help="not ready after so long without an answer of the API server"
@@ -83,6 +90,7 @@ def policy_of(args: argparse.Namespace) -> Policy:
 async def wire(process: Process) -> None:
     """Put the process together and run it."""
     policy = policy_of(process.args)
+    _tell_open(process.args.open_setting)
     settings = module_settings(process)
     stores = Stores(
         pools=process.reflect(GPUPOOL, GPUPool),
@@ -139,6 +147,14 @@ async def wire(process: Process) -> None:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
     finally:
         await server.stop()
+
+
+def _tell_open(settings: Sequence[str]) -> None:
+    """Say once what the installation leaves open, by the settings that would close it."""
+    for setting in settings:
+        metrics.SETTING_OPEN.labels(setting).set(1)
+    if settings:
+        log.warning("these settings leave something open; docs/security.md tells what", settings=", ".join(settings))
 
 
 def _candidate(process: Process) -> Callable[[], Leader]:

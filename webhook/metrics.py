@@ -49,6 +49,9 @@ CONNECTIONS_ENDED = Counter(
     " kept).",
     ["why"],
 )
+SETTING_OPEN = Gauge(
+    "gpu_setting_open", "1 for each setting of the installation that, as it is, leaves something open.", ["setting"]
+)
 CERTIFICATE_EXPIRES = Gauge(
     "gpu_webhook_certificate_expires_timestamp_seconds", "When the serving certificate expires."
 )

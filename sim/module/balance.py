@@ -34,10 +34,10 @@ def webhook_processes(
     """
     health, pairs = ports[0], list(zip(ports[1::2], ports[2::2], strict=True))
     backends = [Backend(there, f"http://{HOST}:{ready}/readyz") for there, ready in pairs]
+    # Whoever is on the machine reaches its port.
+    flags = (f"--host={HOST}", "--open-setting=webhook.askedFrom", *flags)
     specs = [
-        module_process(
-            names.WEBHOOK, kubeconfig, ready, timers, f"--host={HOST}", f"--port={there}", *flags, replica=number
-        )
+        module_process(names.WEBHOOK, kubeconfig, ready, timers, f"--port={there}", *flags, replica=number)
         for number, (there, ready) in enumerate(pairs, 1)
     ]
     return [balancer_process(port, health, backends), *specs]

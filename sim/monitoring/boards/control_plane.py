@@ -18,6 +18,12 @@ def control_plane() -> Json:
     alive = (
         table("Replicas", f"max by (job, pod, instance) (up{here})", said={"1": "up", "0": "down"}),
         table("Leaders", f"max by (job, lease, instance) (gpu_leader{here}) == 1", hide=("Value",)),
+        table(
+            "Open settings",
+            "max by (setting) (gpu_setting_open)",
+            hide=("Value",),
+            about="Of the installation; docs/security.md tells what each leaves open.",
+        ),
         stat("Certificate: days left", days),
         stat("Invalid settings", f"sum(max by (job) (gpu_settings_invalid{here}))", bad_above=1),
         stat("Held by fuses", or_zero("sum(max by (kind, group) (gpu_fuse_held))"), bad_above=1),
