@@ -20,7 +20,8 @@ from controllers.gpupool import migmanager, operands
 from controllers.runtime.readers import SUBRESOURCE
 from sim.module.processes import MODULES
 from sim.monitoring import live
-from tests.monitoring.rules import groups
+from tests.docs.site import anchors
+from tests.monitoring.rules import ROOT, groups
 from tests.monitoring.test_dashboards import BOARDS
 from tests.templates.harness import objects, programs, render
 from tests.templates.test_matrix import DECKHOUSE
@@ -31,6 +32,7 @@ APIS = (
     "deckhouse.io/v1/GrafanaDashboardDefinition",
 )
 MONITORING = "gpuControlPlane.monitoring"
+SITE = "https://deckhouse.io/modules/gpu-control-plane/alerts.html"
 READS = "access-to-gpu-control-plane-prometheus-metrics"
 KINDS = {api.rpartition("/")[2] for api in APIS}
 
@@ -52,7 +54,8 @@ def test_nothing_is_rendered_where_nobody_serves_it() -> None:
 
 def test_every_rule_is_rendered_as_its_file_has_it() -> None:
     found = [group for one in of("PrometheusRule") for group in one["spec"]["groups"]]
-    assert sorted(found, key=lambda group: group["name"]) == sorted(groups(), key=lambda group: group["name"])
+    linked = yaml.safe_load(yaml.safe_dump(list(groups())).replace("docs/alerts.md#", f"{SITE}#"))
+    assert sorted(found, key=lambda group: group["name"]) == sorted(linked, key=lambda group: group["name"])
     for one in of("PrometheusRule"):
         assert {"prometheus": "main", "component": "rules"}.items() <= one["metadata"]["labels"].items()
 
@@ -135,3 +138,28 @@ def test_who_may_read_comes_from_values() -> None:
             "verbs": ["get"],
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("sets", "page"),
+    [
+        ((), SITE),
+        ((f"{MONITORING}.runbook=https://git.example/docs/alerts.md",), "https://git.example/docs/alerts.md"),
+        (
+            ("global.modules.publicDomainTemplate=%s.k8s.example",),
+            "https://documentation.k8s.example/modules/gpu-control-plane/alerts.html",
+        ),
+        (
+            ("global.modules.publicDomainTemplate=%s.k8s.example", "global.modules.https.mode=Disabled"),
+            "http://documentation.k8s.example/modules/gpu-control-plane/alerts.html",
+        ),
+    ],
+)
+def test_every_alert_links_to_a_heading_of_a_page_that_people_can_open(sets: tuple[str, ...], page: str) -> None:
+    made = objects(render(programs()["helm"], *sets, apis=APIS[:1]))
+    rules = [r for one in made if one["kind"] == "PrometheusRule" for g in one["spec"]["groups"] for r in g["rules"]]
+    links = {rule["alert"]: rule["annotations"]["runbook_url"].partition("#") for rule in rules}
+    assert len(links) > 10
+    assert {base for base, _, _ in links.values()} == {page}
+    assert {fragment for _, _, fragment in links.values()} <= anchors(ROOT / "docs" / "alerts.md")
+    assert all(fragment == alert.lower() for alert, (_, _, fragment) in links.items())

@@ -39,6 +39,7 @@ NO_SETTING = {
     "monitoring.namespace": "Deckhouse's Prometheus is in d8-monitoring",
     "monitoring.token.secret": "Deckhouse makes it there",
     "monitoring.token.key": "Deckhouse makes it there",
+    "monitoring.runbook": "Deckhouse serves the documentation of its modules",
     "nodeAgent.image": "Deckhouse gives digests of the release",
     "nodeAgent.imagePullPolicy": "images by digest are never others",
 }

@@ -32,3 +32,16 @@ labels:
 {{- $base := dig $module "registry" "base" $images.registry.base $root.Values.AsMap -}}
 {{- printf "%s/%s@%s" (trimSuffix "/" $base) $root.Chart.Name $digest -}}
 {{- end }}
+
+{{- /* The address of a page of documentation: in the cluster where it has a domain for its modules, else Deckhouse's own
+       site. Usage: include "helm_lib_module_documentation_uri" (list . "/modules/x/faq.html") */ -}}
+{{- define "helm_lib_module_documentation_uri" }}
+{{- $root := index . 0 -}}
+{{- $modules := ($root.Values.global | default dict).modules | default dict -}}
+{{- with $modules.publicDomainTemplate -}}
+{{- $scheme := eq (dig "https" "mode" "CertManager" $modules) "Disabled" | ternary "http" "https" -}}
+{{- printf "%s://%s%s" $scheme (printf . "documentation") (index $ 1) -}}
+{{- else -}}
+{{- printf "https://deckhouse.io%s" (index . 1) -}}
+{{- end -}}
+{{- end }}
