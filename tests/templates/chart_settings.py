@@ -61,7 +61,7 @@ def ingress(objects: Objects, name: str, port: str) -> Any:
 
 
 def scrapers(objects: Objects) -> list[Any]:
-    found = [ingress(objects, name, "health")[0]["namespaceSelector"] for name in PROCESSES]
+    found = [ingress(objects, name, "https-metrics")[0]["namespaceSelector"] for name in PROCESSES]
     return [one.get("matchExpressions", [{}])[0].get("values") for one in found]
 
 
