@@ -25,14 +25,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from controllers.domain.pci import canonical
+from nodeagent.host.bridge import LOOKS, Kept, bridged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.nodefeature import Features
-    from nodeagent.discover.report import Seen, Told
+    from nodeagent.discover.report import Seen
+    from nodeagent.host.bridge import Told
 
-SCANS = 3
+SCANS = LOOKS
 _CARD_IDENTITY = ("vendor", "device", "subsystem_vendor", "subsystem_device", "uuid")
 _DRIVER_IDENTITY = ("version",)
 
@@ -107,17 +109,7 @@ def awaited(state: State) -> tuple[str, ...]:
 
 
 def _bridged(known: Known | None, told: Told, identity: tuple[str, ...], counts: int) -> Known:
-    values, silent = dict(told.values), {}
-    if known is not None and not known.earlier_boot and not known.missed and _same(known.values, told, identity):
-        for name in told.untold & known.values.keys():
-            scans = known.silent.get(name, 0) + counts
-            if scans < SCANS:
-                values[name], silent[name] = known.values[name], scans
-    return Known(values, silent=silent)
-
-
-def _same(before: Mapping[str, str], told: Told, identity: tuple[str, ...]) -> bool:
-    """Whether nothing that is told says that this is something else."""
-    return all(
-        name in told.untold or before.get(name) == told.values.get(name) or name not in before for name in identity
-    )
+    if known is None or known.earlier_boot or known.missed:
+        return Known(told.values)
+    kept = bridged(Kept(known.values, known.silent), told, identity, counts)
+    return Known(kept.values, silent=kept.silent)

@@ -13,39 +13,21 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.domain.pci import place
 from nodeagent.discover import VERSION
+from nodeagent.host import attributes
+from nodeagent.host.bridge import Told
 from nodeagent.host.cards import cards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction, Toolkit
+    from nodeagent.host.facts import Bus, Driver, PciFunction, Toolkit
 
 NVIDIA, NVIDIA_MODULE = "10de", "nvidia"
 TOOLKIT_ATTRIBUTES = frozenset({"installed", "version", "runtime_handler"})
-# Which attributes hang on which field of what the driver tells, and of what sysfs does.
-_OF_DRIVER: Mapping[str, tuple[str, ...]] = {
-    "uuid": ("uuid",),
-    "product": ("product",),
-    "memory_mib": ("memory_mib",),
-    "compute": ("compute_major", "compute_minor"),
-    "mig_capable": ("mig_capable",),
-    "mig_enabled": ("mig_mode",),
-    "mig_profiles": ("mig_profiles",),
-    "mig_instances": ("mig_instances",),
-    "nvlink_peers": ("nvlink_peers",),
-}
+# Which attributes hang on which field of what sysfs tells.
 _OF_SYSFS = {name: name for name in ("subsystem_vendor", "subsystem_device", "numa_node", "iommu_group", "driver")} | {
     "sriov_totalvfs": "sriov"
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What one scan says of one thing."""
-
-    values: Mapping[str, str] = field(default_factory=dict)
-    untold: frozenset[str] = frozenset()
-    """Attributes that could not be told; a value beside is a part of it, or what is true without a better one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +63,14 @@ def features(
 ) -> dict[str, Any]:
     """NodeFeature's `spec.features`. No cards are a claim too: then the list is there and empty."""
     agent = {"boot_id": boot_id, "version": VERSION}
-    attributes = {
+    maps = {
         names.FEATURE_DRIVER: driver,
         names.FEATURE_TOOLKIT: toolkit,
         names.FEATURE_AGENT: {key: value for key, value in agent.items() if value},
     }
     elements = [{"attributes": dict(cards[address])} for address in sorted(cards, key=place)]
     return {
-        "attributes": {name: {"elements": dict(values)} for name, values in attributes.items() if values},
+        "attributes": {name: {"elements": dict(values)} for name, values in maps.items() if values},
         "instances": {names.FEATURE_DEVICE: {"elements": elements}},
     }
 
@@ -111,9 +93,8 @@ def _card(card: PciFunction, driver: Driver | None) -> Told:
     if driver is None or not _belongs(card, driver):
         return Told(known, frozenset(untold))
     told = driver.cards.get(card.address)
-    more = _by_driver(told) if told is not None else {}
-    failed = told.failed if told is not None and driver.source == "nvml" else _OF_DRIVER.keys()
-    untold |= {attribute for name in failed for attribute in _OF_DRIVER.get(name, ())}
+    more = attributes.of(told) if told is not None else {}
+    untold |= attributes.untold(told.failed) if told is not None and driver.source == "nvml" else attributes.ALL
     if driver.source != "nvml":  # what procfs does tell is sure, the rest it never tells
         untold -= more.keys()
     return Told(known | more, frozenset(untold))
@@ -124,24 +105,6 @@ def _belongs(card: PciFunction, driver: Driver) -> bool:
     return card.vendor == NVIDIA and (
         card.driver == NVIDIA_MODULE or "driver" in card.unread or card.address in driver.cards
     )
-
-
-def _by_driver(card: DriverCard) -> dict[str, str]:
-    major, minor = card.compute or ("", "")
-    capable, enabled = card.mig_capable, card.mig_enabled
-    values = {
-        "uuid": card.uuid,
-        "product": card.product,
-        "memory_mib": str(card.memory_mib or ""),
-        "compute_major": str(major),
-        "compute_minor": str(minor),
-        "mig_capable": "" if capable is None else str(capable).lower(),
-        "mig_mode": ("enabled" if enabled else "disabled") if capable and enabled is not None else "",
-        "mig_profiles": ",".join(card.mig_profiles),
-        "mig_instances": ",".join(f"{name}={count}" for name, count in card.mig_instances.items() if count),
-        "nvlink_peers": ",".join(card.nvlink_peers),
-    }
-    return {key: value for key, value in values.items() if value}
 
 
 def _driver(driver: Driver) -> Told:
