@@ -160,6 +160,8 @@ FEATURE_DRIVER: Final = "gpu.driver"
 FEATURE_TOOLKIT: Final = "gpu.toolkit"
 FEATURE_VALIDATION: Final = "gpu.validation"
 FEATURE_AGENT: Final = "gpu.agent"
+FEATURE_NVML: Final = "gpu.nvml"
+"""What NVML tells of each card in a container that has them; each says under which boot and which driver."""
 
 # --- reasons of conditions that another process reads --------------------------------------------
 REASON_REPORT_OUTDATED: Final = "ReportOutdated"

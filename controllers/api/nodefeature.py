@@ -86,6 +86,7 @@ class InstanceFeatures:
     """The instance features that we read."""
 
     cards: Instances | None = Field(default=None, alias=names.FEATURE_DEVICE)
+    nvml: Instances | None = Field(default=None, alias=names.FEATURE_NVML)
     pci: Annotated[tuple[PciModel, ...] | None, BeforeValidator(_models)] = Field(default=None, alias="pci.device")
     """Displays and accelerators on the bus; None where the report does not speak of the bus."""
 

@@ -3,6 +3,9 @@
 Two validators write there, each its own keys: `driver` (on the host) and `container` (in a
 container that NVIDIA's runtime started). A role's verdict stands under its name, what belongs to
 it under `<role>.<key>`. All values are strings, and a key that has nothing to say is not there.
+
+What NVML tells of each card, `container` writes in instance feature `gpu.nvml` beside: the attributes of
+`gpu.device`, with `boot_id` and `version` as below.
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ CDI: Final = "cdi"
 """Of `container`: the host's CDI specification for the cards: ok, failed, absent."""
 PERSISTENCE: Final = "persistence"
 """Of `container`: persistence mode of the cards: on, off, mixed."""
+CUDA_VERSION: Final = "cuda_version"
+"""Of `container`: the newest CUDA that the driver serves, as NVML tells."""
 
 
 @record
@@ -57,6 +62,7 @@ class Validation:
     message: str = ""
     boot_id: str = ""
     version: str = ""
+    cuda_version: str = ""
     cards: int = 0
     cards_failed: tuple[str, ...] = ()
 
@@ -87,6 +93,7 @@ def read(elements: Mapping[str, str], role: str) -> Validation | None:
         message=told(MESSAGE),
         boot_id=told(BOOT_ID),
         version=told(VERSION),
+        cuda_version=told(CUDA_VERSION),
         cards=int(cards) if cards.isascii() and cards.isdigit() and len(cards) <= len("9999") else 0,
         cards_failed=tuple(address for address in told(CARDS_FAILED).split(",") if address),
     )

@@ -82,6 +82,8 @@ class Facts:
     """Why it said less than all."""
     pending: bool = False
     specification: Specification | None = None
+    layout: tuple[str, ...] = ()
+    """The MIG instances that have a file in `/proc/driver/nvidia/capabilities`."""
     by_cdi: bool = False
     """Whether this container's edits came from a CDI specification (NVIDIA_VISIBLE_DEVICES=void)."""
     handler: str | None = None

@@ -67,6 +67,7 @@ class Looker:
             form=procfs.form(places.proc) if believed else "",
             taken=_all_taken(places.proc) if believed or module is None else None,
             majors=procfs.majors(places.proc),
+            layout=procfs.layout(places.proc) if module is not None else (),
             libraries=libraries(roots),
             nodes=nodes((host if self.role == DRIVER else self.own) / "dev"),
             firmware=self._firmware(module.version) if module is not None and self.role == DRIVER else None,
@@ -172,4 +173,4 @@ def _names(folder: Path) -> list[str]:
 def _fingerprint(facts: Facts) -> Hashable:
     """What can be seen without asking the driver, and changes when its answer does."""
     cuda = (facts.libraries or {}).get(CUDA)
-    return facts.held, tuple(sorted(facts.nodes or ())), cuda
+    return facts.held, tuple(sorted(facts.nodes or ())), cuda, facts.layout

@@ -6,6 +6,8 @@ A server-side apply takes away what its manager applied before and does not name
 apply under two managers (`gpu-nodeagent-validate-driver`, `…-container`): under one, each would
 remove the other's keys. The account is one and the same, which is what RBAC and the policies go by.
 What somebody else wrote under the role's names is taken out by a merge patch of just those keys.
+Role `container` owns `gpu.nvml` beside, a list that each apply replaces as a whole, in the same write as its verdict:
+who reads that the container passes finds there what it was told of the cards.
 
 An apply carries the object's uid: a report that was deleted is made anew by discover alone.
 """
@@ -22,7 +24,7 @@ from controllers.api import names, validation
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, ref
-from nodeagent.validate import metrics, report
+from nodeagent.validate import cardfacts, metrics, report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
     from nodeagent.validate.check import Verdict
+    from nodeagent.validate.facts import Facts
     from nodeagent.validate.look import Looker
 
 log = structlog.get_logger()
@@ -61,6 +64,8 @@ class Publisher:
         self._role, self._period, self._slack = looker.role, period, slack
         self._key = f"{names.NAMESPACE}/{names.agent_feature(node)}"
         self._want: dict[str, str] = {}
+        self._cards: cardfacts.Cards = {}
+        """Of role `driver` it stays empty, and it writes none."""
         self._silent = 0
         self._looked_at = float("-inf")
         self.confirmed = False
@@ -76,7 +81,10 @@ class Publisher:
 
     async def run(self) -> None:
         """Look and publish until cancelled; the store must be synced."""
-        self._want = self._have(self._store.get(self._key))
+        published = self._store.get(self._key)
+        self._want = self._have(published)
+        if self._role == validation.CONTAINER and published is not None:
+            self._cards = cardfacts.start(published.spec.features.instances.nvml)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writer.run(), name="writer")
             group.create_task(self._look_forever(), name="looker")
@@ -96,14 +104,16 @@ class Publisher:
                 log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
             else:
                 found = report.judge(self._role, facts)
-                self._take(report.attributes(self._role, facts, found))
+                self._take(facts, report.attributes(self._role, facts, found))
                 _measure(found)
             due = max(due + self._period, loop.time())
             await asyncio.sleep(due - loop.time())
 
-    def _take(self, new: Mapping[str, str]) -> None:
+    def _take(self, facts: Facts, new: Mapping[str, str]) -> None:
         """Believe a look, and have it written where it says something new."""
         before = self._want
+        if self._role == validation.CONTAINER:
+            self._cards = cardfacts.step(self._cards, facts)
         self._want, self._silent = report.settled(self._role, before, new, self._silent)
         self._looked_at = time.monotonic()
         if self._want != before:
@@ -122,18 +132,34 @@ class Publisher:
         if have is None:
             self.confirmed = False
             return  # discover makes the report, and its coming wakes us
-        if self._have(have) != want:
-            await self._execute((Apply(ref(NODEFEATURE, have), _body(want)),))
+        cards = cardfacts.elements(self._cards)
+        if self._have(have) != want or not self._tells(have, cards):
+            await self._execute((Apply(ref(NODEFEATURE, have), _body(want, cards)),))
             now = self._store.get(self._key)
-            if now is not None and (foreign := self._have(now).keys() - want.keys()):
-                log.info("taking out what others wrote under this role's names", keys=sorted(foreign))
-                patch = _body(dict.fromkeys(sorted(foreign)))
+            if now is not None and (patch := self._foreign(now, want, cards)):
+                log.info("taking out what others wrote under this role's names", features=patch["spec"]["features"])
                 await self._execute((Merge(ref(NODEFEATURE, now), now.metadata.resource_version, patch),))
         self.confirmed = True
 
+    def _tells(self, have: NodeFeature, cards: list[dict[str, str]]) -> bool:
+        """Whether the report says of the cards what this role has to say."""
+        return self._role != validation.CONTAINER or cardfacts.same(have.spec.features.instances.nvml, cards)
 
-def _body(elements: Mapping[str, str | None]) -> dict[str, Any]:
-    return {"spec": {"features": {"attributes": {names.FEATURE_VALIDATION: {"elements": dict(elements)}}}}}
+    def _foreign(self, now: NodeFeature, want: Mapping[str, str], cards: list[dict[str, str]]) -> dict[str, Any]:
+        """A merge patch that takes out what an apply leaves, since others own it; empty where there is nothing."""
+        keys = self._have(now).keys() - want.keys()
+        patch = _body(dict.fromkeys(sorted(keys)), []) if keys else {"spec": {"features": {}}}
+        if not self._tells(now, cards):
+            patch["spec"]["features"]["instances"] = {names.FEATURE_NVML: None}
+        return patch if patch["spec"]["features"] else {}
+
+
+def _body(elements: Mapping[str, str | None], cards: list[dict[str, str]]) -> dict[str, Any]:
+    features: dict[str, Any] = {"attributes": {names.FEATURE_VALIDATION: {"elements": dict(elements)}}}
+    if cards:
+        told = [{"attributes": attributes} for attributes in cards]
+        features["instances"] = {names.FEATURE_NVML: {"elements": told}}
+    return {"spec": {"features": features}}
 
 
 def _measure(found: Verdict) -> None:

@@ -69,6 +69,7 @@ def _of_container(facts: Facts, found: Verdict) -> dict[str, str]:
         words.INJECTION: container.injection(facts),
         words.CDI: state,
         words.PERSISTENCE: container.persistence(facts),
+        words.CUDA_VERSION: facts.driver.cuda_version if facts.driver is not None else "",
     }
 
 

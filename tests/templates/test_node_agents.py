@@ -78,6 +78,14 @@ def attributes(**features: dict[str, str]) -> dict[str, Any]:
     return {"spec": {"features": reports.features(made)}}
 
 
+def of_cards(name: str, *addresses: str) -> dict[str, Any]:
+    """An instance feature about cards, each with as much as can be told of one."""
+    profiles = ",".join(f"{n}g.{n}0gb" for n in range(1, 8))
+    told = {"mig_profiles": profiles, "product": "x" * 64, "uuid": "GPU-" + "0" * 36}
+    elements = [{"address": address, **told} for address in addresses]
+    return {"spec": {"features": {"instances": reports.features({}, {name: elements})["instances"]}}}
+
+
 def test_each_role_changes_its_own_part_of_a_report(kube: harness.Kube) -> None:
     discover, validate = kube.account(DISCOVER, "node-a"), kube.account(VALIDATE, "node-a")
     path = f"{FEATURES}/gpu-node-a"
@@ -86,21 +94,33 @@ def test_each_role_changes_its_own_part_of_a_report(kube: harness.Kube) -> None:
     try:
         assert discover.merge(path, attributes(gpu_driver={"version": "1"}, gpu_agent={"boot_id": "1"})).code == 200
         assert validate.merge(path, attributes(gpu_validation={"driver": "ok"})).code == 200
+        assert validate.merge(path, of_cards("gpu.nvml", "0000:17:00.0")).code == 200
         assert discover.merge(path, attributes(gpu_driver={"version": "2"})).code == 200
+        assert discover.merge(path, of_cards("gpu.device", "0000:17:00.0")).code == 200
         for change in (
             attributes(gpu_driver={"version": "3"}),
             attributes(gpu_toolkit={"installed": "true"}),
             {"spec": {"features": {"attributes": {"gpu.agent": None}}}},
-            {"spec": {"features": {"instances": {"gpu.device": {"elements": []}}}}},
+            of_cards("gpu.device"),
+            of_cards("gpu.other", "0000:17:00.0"),
+            {"spec": {"features": {"instances": {"gpu.device": None}}}},
             {"spec": {"features": {"flags": {"x": {}}}}},
         ):
             answer = validate.merge(path, change)
             assert answer.code == 403, change
-            assert "changes gpu.validation of a report, and nothing else" in answer.message
-        answer = discover.merge(path, attributes(gpu_validation={"driver": "failed"}))
-        assert answer.code == 403
-        assert "belongs to gpu-nodeagent-validate" in answer.message
+            assert "changes gpu.validation and gpu.nvml of a report, and nothing else" in answer.message
+        for change in (
+            attributes(gpu_validation={"driver": "failed"}),
+            of_cards("gpu.nvml", "0000:18:00.0"),
+            {"spec": {"features": {"instances": {"gpu.nvml": None}}}},
+        ):
+            answer = discover.merge(path, change)
+            assert answer.code == 403, change
+            assert "belong to gpu-nodeagent-validate" in answer.message
+        assert validate.merge(path, of_cards("gpu.nvml", *(f"0000:{bus:02x}:00.0" for bus in range(64)))).code == 200
+        assert discover.merge(path, attributes(gpu_driver={"version": "3"})).code == 200
         assert validate.merge(path, {"spec": {"features": {"attributes": {"gpu.validation": None}}}}).code == 200
+        assert validate.merge(path, {"spec": {"features": {"instances": {"gpu.nvml": None}}}}).code == 200
     finally:
         kube.delete(path)
 

@@ -32,19 +32,20 @@ class Machine:
     shape: Shape
     bound: dict[str, str]
     driver: bool = True
+    node: str = "node"
 
     def __post_init__(self) -> None:
-        tree = write(self.folder / "host", self.shape, driver=self.driver, bound=self.bound)
+        tree = write(self.folder / "host", self.shape, node=self.node, driver=self.driver, bound=self.bound)
         self.sys, self.proc, self.root = tree.sys, tree.proc, tree.root
         self.own, self.nvml = self.folder / "own", self.folder / "driver.conf"
         software = self.shape.software
         assert software is not None
-        self.version = software.driver
+        self.version, self.cuda = software.driver, software.cuda
         (self.proc / "devices").write_text(MAJORS)
         for root in (self.root, self.own):
             self.install(root, self.version)
         self.device("nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in range(len(self.shape.cards))))
-        self.config = Config.of(self.shape)
+        self.config = Config.of(self.shape, self.node)
         self.config.write(self.nvml)
 
     @property
@@ -117,5 +118,7 @@ class Machine:
         return path
 
 
-def machine(folder: Path, bound: dict[str, str] | None = None, *, shape: str = SHAPE, driver: bool = True) -> Machine:
-    return Machine(folder, load().shape(shape), bound or {}, driver)
+def machine(
+    folder: Path, bound: dict[str, str] | None = None, *, shape: str = SHAPE, driver: bool = True, node: str = "node"
+) -> Machine:
+    return Machine(folder, load().shape(shape), bound or {}, driver, node)

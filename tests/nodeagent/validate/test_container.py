@@ -50,6 +50,7 @@ async def test_a_container_that_sees_all_cards_passes(at: Machine) -> None:
         "container": "ok", "container.boot_id": "c0ffee00-1111-4222-8333-444455556666",
         "container.version": at.version, "container.cards": "8", "container.checks_unknown": "cdi",
         "container.injection": "runtime", "container.cdi": "absent", "container.persistence": "on",
+        "container.cuda_version": at.cuda,
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 TIMES = ("--driver-period", "0.5", "--driver-deadline", "60")
-FEATURE = names.FEATURE_VALIDATION
+FEATURE, OF_CARDS = names.FEATURE_VALIDATION, names.FEATURE_NVML
 CARDS = 8
 
 
@@ -45,9 +45,9 @@ class Node:
             yield agent
 
     @asynccontextmanager
-    async def validate(self, role: str) -> AsyncIterator[Agent]:
+    async def validate(self, role: str, *flags: str) -> AsyncIterator[Agent]:
         config = await self.cluster.kubeconfig(self.name, self.at.folder, names.MANAGER_VALIDATE)
-        async with self._running(config, ("nodeagent.validate", role, "--period", "0.2", *TIMES)) as agent:
+        async with self._running(config, ("nodeagent.validate", role, "--period", "0.2", *TIMES, *flags)) as agent:
             yield agent
 
     @asynccontextmanager
@@ -60,6 +60,12 @@ class Node:
 
     async def told(self) -> dict[str, str]:
         return (await self.cluster.attributes(self.name)).get(FEATURE, {})
+
+    async def nvml(self) -> list[dict[str, str]]:
+        """What the report says of the cards by NVML."""
+        found = await self.cluster.report(self.name)
+        feature = (found or {}).get("spec", {}).get("features", {}).get("instances", {}).get(OF_CARDS, {})
+        return [each["attributes"] for each in feature.get("elements", [])]
 
     async def says(self, agent: Agent, **wanted: str) -> None:
         """Wait until the feature has these values (`driver_reason` for `driver.reason`)."""
@@ -216,3 +222,48 @@ async def test_the_policy_lets_it_speak_of_its_own_node_only(cluster: Cluster, a
             await stranger.until(refused, "the API server to refuse")
             assert not await stranger.ready()
             assert await other.told() == {}
+
+
+async def test_the_container_tells_what_nvml_tells_of_its_cards_and_a_division_at_once(
+    cluster: Cluster, at: Machine
+) -> None:
+    node = Node(cluster, at, "cards")
+    async with node.discover() as discover, node.validate("driver") as driver:
+        await node.whole(discover)
+        await node.says(driver, driver="ok")
+        assert await node.nvml() == []
+        # NVML is asked seldom: what it is asked after is seen in /proc.
+        async with node.validate("container", "--driver-period", "3600") as container:
+            await node.says(container, container="ok", container_cuda_version=at.cuda)
+            cards = await node.nvml()
+            assert [card["address"] for card in cards] == at.addresses
+            assert {(card["version"], card["mig_mode"]) for card in cards} == {(at.version, "disabled")}
+            by_discover = await cluster.cards("cards") or {}
+            for told in cards:
+                common = {key: told[key] for key in told.keys() - {"boot_id", "version"}}
+                assert common.items() <= by_discover[told["address"]].items()
+
+            at.config.partitioned(at.addresses[0], ("1g.10gb", 0), ("1g.10gb", 1)).write(at.nvml)
+            (at.proc / "driver" / "nvidia" / "capabilities" / "gpu0" / "mig" / "gi1").mkdir(parents=True)
+
+            async def divided() -> bool:
+                return [card.get("mig_instances") for card in await node.nvml()] == ["1g.10gb=2", *[None] * (CARDS - 1)]
+
+            await container.until(divided, "the instances of the first card")
+            written = await container.writes()
+
+            # What others make of it is put right, and what they add is gone.
+            change = {"elements": [{"attributes": {"address": at.addresses[0], "mig_mode": "disabled"}}]}
+            await cluster.change("cards", {"spec": {"features": {"instances": {OF_CARDS: change}}}})
+            await container.until(divided, "its own words")
+            assert await container.writes() == written + 1
+
+            at.unload()
+            await node.says(container, container="failed", container_reason="ModuleNotLoaded")
+            assert await node.nvml() == []
+            await cluster.change("cards", {"spec": {"features": {"instances": {OF_CARDS: change}}}})
+
+            async def gone() -> bool:
+                return await node.nvml() == []
+
+            await container.until(gone, "what others say of cards to be gone")
