@@ -1,4 +1,4 @@
-"""What the agent's report says of each card: hardware, or a list of what is wrong with it. Pure.
+"""What the node's report says of each card: hardware, or a list of what is wrong with it. Pure.
 
 Attributes are strings that a program on a node wrote. Nothing in them is trusted to be there,
 to be short, or to be what its name says; what cannot be read is told, never guessed, and
@@ -18,6 +18,7 @@ from controllers.api.nodefeature import DISPLAYS
 from controllers.domain import precision
 from controllers.domain.catalogue import VENDORS, canonical_profile, model
 from controllers.domain.pci import canonical
+from controllers.inventory import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +97,8 @@ def read(report: NodeFeature | None) -> Reading | None:
     problems = [_nameless(times[None])] if times[None] else []
     if len(named) > CARDS_MAX:
         problems.append(f"{len(named)} cards are reported; the first {CARDS_MAX} by address are taken")
-    first = {address: attributes for address, attributes in reversed(elements) if address is not None}
+    asked = told.by_validator(report)
+    first = {address: told.joined(a, asked.get(address)) for address, a in reversed(elements) if address is not None}
     cards = tuple(_card(address, times[address], first[address], has_driver) for address in named[:CARDS_MAX])
     return Reading(cards, tuple(problems), all_named=not problems)
 

@@ -237,8 +237,9 @@ def _remember(old: Hardware | None, now: Hardware | None) -> Hardware | None:
     """The hardware as reported, and for what the report does not tell, as last known."""
     if old is None or now is None:
         return now or old
-    # A driver that told the compute capability has been asked for links too: none means that there are none.
-    keys = [key for key in REMEMBERED if key != "nvlink" or now.compute_capability is None]
+    # A driver that told of MIG has been asked for links too: none means that there are none. The compute capability
+    # says nothing here: a label of GFD may tell it.
+    keys = [key for key in REMEMBERED if key != "nvlink" or now.mig is None]
     kept = {key: value for key in keys if getattr(now, key) is None and (value := getattr(old, key)) is not None}
     return replace(now, **kept) if kept else now
 

@@ -80,7 +80,13 @@ def card(node: str, card: Card) -> Finding:
             " serves cards of nvidia alone; it goes into no pool, and its node is not prepared for it"
         )
         return Finding(True, names.REASON_VENDOR_NOT_SERVED, message)
-    message = f"card {problem} ({names.FEATURE_DEVICE} of {source(node)}); see the agent's log on node {node}"
+    tells = (
+        f"the validator asks NVML for memory ({names.FEATURE_NVML}) once it runs on node {node}, as"
+        f" kubectl describe gpunodeinventory {node} says"
+        if "memory_mib" in card.missing
+        else f"see the agent's log on node {node}"
+    )
+    message = f"card {problem} ({names.FEATURE_DEVICE} of {source(node)}); {tells}"
     return Finding(True, "AttributesMissing", message)
 
 
