@@ -69,11 +69,12 @@ def _driver_missing(at: Situation) -> Finding:
 
 
 def _driver_outdated(at: Situation) -> Finding:
-    return _unknown(at) or troubles.old_driver(at) or _new_enough(at, "Driver", "version", at.needs.driver)
+    version = at.fact("driver", "version")
+    return _unknown(at) or troubles.old_driver(at) or _new_enough(at, "Driver", version, at.needs.driver)
 
 
 def _cuda_outdated(at: Situation) -> Finding:
-    return _unknown(at) or troubles.old_cuda(at) or _new_enough(at, "Cuda", "cuda_version", at.needs.cuda)
+    return _unknown(at) or troubles.old_cuda(at) or _new_enough(at, "Cuda", at.cuda, at.needs.cuda)
 
 
 def _toolkit_missing(at: Situation) -> Finding:
@@ -137,8 +138,7 @@ def _unknown(at: Situation) -> Finding | None:
     return Finding(None, "NoReport", message)
 
 
-def _new_enough(at: Situation, word: str, key: str, least: str | None) -> Finding:
-    found = at.fact("driver", key)
+def _new_enough(at: Situation, word: str, found: str | None, least: str | None) -> Finding:
     if least is None:
         return Finding(False, f"No{word}Minimum", f"no least version is known for the cards of node {at.name}")
     if found is None or is_older(found, least) is None:

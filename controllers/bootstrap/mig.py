@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.bootstrap.phases import CLIENTS
+from controllers.bootstrap.phases import CLIENTS, VALIDATOR
 from controllers.domain.catalogue import model
 from controllers.domain.clock import seconds
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 WORK: Final = ("Waiting", "Applying")
 """Phases of `migApply` in which the manager is at work."""
+WITNESS: Final = frozenset({VALIDATOR})
+"""What goes in any case: a container has the device nodes of the moment when it was made, and NVML shows it no instance
+whose nodes it lacks. The one that comes when the work is done tells how the cards are divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def suspension(cards: Iterable[Card], recorded: Bootstrap | None, deadline: floa
         left = since + deadline - now
         if not recorded.suspended or left <= 0:
             return Suspension(on=False)
-    return Suspension(True, CLIENTS if any(map(_is_reset, working)) else frozenset(), left)
+    return Suspension(True, CLIENTS if any(map(_is_reset, working)) else WITNESS, left)
 
 
 def silences(cards: Iterable[Card], recorded: Bootstrap | None) -> bool:

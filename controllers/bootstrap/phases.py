@@ -38,6 +38,7 @@ class Phase:
 
 
 EXPORTER: Final = "dcgm-exporter"
+VALIDATOR: Final = "validator"
 # A managed driver has its seat here: a phase `driver` before all others, its setting `bootstrap.driver` switched off
 # by default, and a function that builds its pod in `operands`. All else follows from the row: gate, order, deadline,
 # reasons. The check that comes after it is the same, whoever installed the driver.
@@ -51,7 +52,7 @@ PHASES: Final = (
     # It asks NVML about the cards itself, and without an engine it holds them in its own.
     Phase(EXPORTER, "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING, opens_cards=True),
     # Its container has every card, and asks NVML of each in turn.
-    Phase("validator", "validator", "Validator", kinds.INFRA_DEGRADED, opens_cards=True),
+    Phase(VALIDATOR, "validator", "Validator", kinds.INFRA_DEGRADED, opens_cards=True),
 )
 CLIENTS: Final = frozenset(phase.component for phase in PHASES if phase.opens_cards)
 """Components that go before a card is reset. The driver's validator has no device nodes and reads the host's files.

@@ -249,7 +249,7 @@ def _driver(at: Situation) -> DriverInfo | None:
     installed = at.fact("toolkit", "installed")
     return DriverInfo(
         version=at.fact("driver", "version"),
-        cuda_version=at.fact("driver", "cuda_version"),
+        cuda_version=at.cuda,
         toolkit_installed=installed == "true" if installed else None,
         toolkit_version=at.fact("toolkit", "version"),
     )

@@ -67,6 +67,15 @@ class Situation:
         attributes = getattr(report.spec.features.attributes, feature) if report else None
         return (attributes.elements.get(key) or "")[:FACT_MAX] or None if attributes else None
 
+    @property
+    def cuda(self) -> str | None:
+        """The newest CUDA that the driver serves: as discover says, else as NVML told the validator of this driver."""
+        if (found := self.fact("driver", "cuda_version")) is not None:
+            return found
+        told = verdict(self.seen, validation.CONTAINER)
+        same = told is not None and told.version != "" and told.version == self.fact("driver", "version")
+        return told.cuda_version[:FACT_MAX] or None if told is not None and same else None
+
     def runs(self, component: str) -> bool:
         """Whether the module runs a component."""
         return any(phase.component == component for phase in self.phases)

@@ -118,7 +118,7 @@ def old_driver(at: Situation) -> Finding | None:
 
 def old_cuda(at: Situation) -> Finding | None:
     """Whether the driver serves too old a CUDA for the node's cards."""
-    found, least, because = at.fact("driver", "cuda_version"), at.needs.cuda, at.needs.cuda_because
+    found, least, because = at.cuda, at.needs.cuda, at.needs.cuda_because
     if found is None or least is None or not is_older(found, least):
         return None
     message = f"the driver of node {at.name} serves CUDA {found}; {because} needs {least} or newer"
@@ -156,7 +156,7 @@ def _failed(at: Situation, role: str, what: str) -> Finding | None:
 def waiting(at: Situation, phase: Phase, *, status: bool | None) -> Finding:
     """A component that is not ready, in time or late."""
     if phase.component in at.suspended.closed:
-        message = f"{phase.component} does not run on node {at.name} while MIG work there may reset a card"
+        message = f"{phase.component} does not run on node {at.name} while MIG work goes on there"
         return Finding(status, phase.word + NOT_READY, f"{message}; see migApply of its GPUDevices")
     late = at.overdue and phase == at.blocking
     message = (

@@ -292,6 +292,7 @@ def rests(cluster: Cluster) -> None:
     apply = cluster.objects.get(("GPUDevice", DEVICE), {}).get("status", {}).get("migApply") or {}
     if apply.get("phase") not in ("Waiting", "Applying"):
         assert suspended is None
+    assert not suspended or phases.VALIDATOR not in cluster.gates()
     if suspended and cluster.board() != "2330":
         assert not set(cluster.gates()) & phases.CLIENTS
         assert cluster.pooling()[1] != "Ready"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.bootstrap.phases import CLIENTS
+from controllers.bootstrap.phases import CLIENTS, VALIDATOR
 from tests.bootstrap.world import COMPONENTS, NODE, Cluster
 
 RESET, NO_RESET, UNKNOWN = "20b0", "2330", "ffff"
@@ -45,12 +45,15 @@ def test_what_holds_a_card_that_is_reset_goes_and_the_node_stays(cluster: Cluste
 
 
 @pytest.mark.parametrize("phase", ["Waiting", "Applying"])
-def test_no_gate_closes_for_a_card_that_needs_no_reset(cluster: Cluster, phase: str) -> None:
+def test_only_who_is_to_tell_of_the_instances_goes_for_a_card_that_needs_no_reset(cluster: Cluster, phase: str) -> None:
     work(cluster, phase, NO_RESET)
-    assert cluster.gates() == COMPONENTS
+    assert cluster.gates() == [component for component in COMPONENTS if component != VALIDATOR]
     assert (suspended(cluster), cluster.pooling()) == (True, ("True", "MigWork"))
+    assert "validator does not run on node" in cluster.message("ReadyForPooling")
     work(cluster, "Done", NO_RESET)
-    assert (suspended(cluster), cluster.pooling()) == (None, ("True", "Ready"))
+    assert (suspended(cluster), cluster.gates(), cluster.pooling()[0]) == (None, COMPONENTS, "True")
+    work(cluster, "Done", NO_RESET)
+    assert cluster.pooling() == ("True", "Ready")
 
 
 @pytest.mark.parametrize("end", ["Done", "Failed"])

@@ -132,6 +132,27 @@ def test_a_version_that_is_none_is_unknown(ready: Cluster, kind: str, key: str, 
     assert ready.pooling()[1] == ("DriverNotFound" if (key, found) == ("driver", "") else "Ready")
 
 
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"version": "580.65.06", "cuda_version": "13.0"}, ("False", "CudaNewEnough")),
+        ({"version": "580.65.06", "cuda_version": "9.1"}, ("True", "CudaTooOld")),
+        ({"version": "570.1", "cuda_version": "13.0"}, ("Unknown", "CudaVersionUnknown")),
+        ({"cuda_version": "13.0"}, ("Unknown", "CudaVersionUnknown")),
+        ({"version": "580.65.06", "cuda_version": "13.0", "boot_id": "another"}, ("Unknown", "CudaVersionUnknown")),
+    ],
+)
+def test_what_discover_cannot_ask_nvml_told_the_validator_of_the_same_driver(
+    ready: Cluster, told: dict[str, str], found: tuple[str, str]
+) -> None:
+    ready.report(cuda="")
+    ready.verdict(CONTAINER, OK, **told)
+    ready.step()
+    assert ready.condition("CudaOutdated") == found
+    known = ready.status()["driver"].get("cudaVersion")
+    assert known == (told["cuda_version"] if found[0] != "Unknown" else None)
+
+
 def test_a_card_of_which_nothing_is_known_asks_for_nothing(ready: Cluster) -> None:
     ready.device(hardware=None)
     ready.report(driver="1.0", cuda="1.0")
