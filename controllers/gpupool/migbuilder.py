@@ -21,13 +21,13 @@ from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.building import Built
 from controllers.gpupool.fence import fence, nobody_else_bound
 from controllers.gpupool.migcards import (
-    REPORTS,
     acknowledged,
     ask_again,
     hindrance,
     is_done,
     is_whole,
     part_of,
+    teller,
     untold,
 )
 from controllers.gpupool.operands import cards_in
@@ -125,6 +125,8 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
     part = part_of(facts, device)
     if goal == DISABLED and is_whole(facts, device):
         return _Card()
+    if part is None and layout.mode == "MIG" and not facts.ready and untold(device) is not None:
+        return _Card(due=NEVER)  # who tells it is not there yet: the node is still being prepared
     # A pool that serves does not halt for it: only that card is not offered, and says why.
     if part is None and not is_applied(seen.pool) and (why := hindrance(layout.mode, facts, device)) is not None:
         return _Card(failed=str(why))
@@ -151,7 +153,7 @@ def _part(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) 
         return _Card(due=due)
     how_far = f"the MIG manager says {told.phase}" if told is not None else "the MIG manager has not answered"
     if told is not None and told.phase == "Done":
-        how_far += f", and the report of the node's agent does not show it (can it ask the driver, as by {REPORTS}?)"
+        how_far += f", and the node's report does not show it; see whether {teller(device)} runs"
     return _Card(failed=f"not divided within maintenance.deadline ({patience:g} s): {how_far}")
 
 

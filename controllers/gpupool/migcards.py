@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 MIG_ENABLED: Final = "MIGEnabled"
 MIG_STATE_UNKNOWN: Final = "MIGStateUnknown"
-REPORTS: Final = "the chart's nodeAgent.discover.runtimeClassName, or askRuntime beside it"
-"""What lets the nodes' agents ask the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +91,11 @@ def hindrance(mode: Mode, facts: NodeFacts, device: GPUDevice) -> Hindrance | No
     )
 
 
+def teller(device: GPUDevice) -> str:
+    """Who tells how a card is divided."""
+    return f"the validator of node {device.status.node_name}"
+
+
 def untold(device: GPUDevice) -> Hindrance | None:
     """What is missing where nobody tells how the card is divided; None where somebody does."""
     hardware = device.status.hardware
@@ -100,8 +103,9 @@ def untold(device: GPUDevice) -> Hindrance | None:
         return None
     return Hindrance(
         MIG_STATE_UNKNOWN,
-        f"the agent of node {device.status.node_name} does not report whether the card is in MIG mode",
-        f"Let it ask the driver ({REPORTS}); it goes on by itself once that is reported",
+        f"nobody has told yet whether the card is in MIG mode: {teller(device)} does once it runs and NVML answers it",
+        "See whether it runs there (bootstrap.validator of the settings must be on, and kubectl describe"
+        f" gpunodeinventory {device.status.node_name} says what it waits for); it goes on by itself once that is told",
     )
 
 

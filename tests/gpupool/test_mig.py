@@ -31,6 +31,7 @@ from tests.gpupool.test_maintenance import (
     told,
 )
 from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError
 
 CARDS = ("n1-0000-00-00-0", "n1-0000-01-00-0")
@@ -715,7 +716,7 @@ def test_a_pool_that_leaves_mig_with_a_card_that_its_administrator_divided_says_
 
 
 def untell(made: Cluster, *cards: str) -> dict[str, Any]:
-    """The nodes' agents may not ask the driver, and nobody knows how cards are divided; returns what they told."""
+    """No validator has told of the cards, and nobody knows how they are divided; returns what was told."""
     known = {}
     for card in cards:
         known[card] = made.objects["GPUDevice", card]["status"]["hardware"].pop("mig")
@@ -749,7 +750,7 @@ def test_a_card_whose_mig_state_is_unknown_comes_into_a_mig_pool_once_it_is_told
     made.pool("a", allocation=SMALL)
     found = kept_out(made)
     assert (found.status, found.reason) == ("False", "MIGStateUnknown")
-    assert "nodeAgent.discover.runtimeClassName" in found.message
+    assert "the validator of node n1" in found.message
     assert (published(made), told(made)) == ([None, 7], ("False", "AsExpected"))
 
     tell(made, known)
@@ -765,7 +766,7 @@ def test_a_pool_whose_cards_tell_nothing_of_mig_is_halted_at_once_and_divides_no
     made.settle()
     assert told(made) == ("True", "LayoutFailed")
     assert "MIGStateUnknown" in message(made)
-    assert "nodeAgent.discover.runtimeClassName" in message(made)
+    assert "the validator of node n1" in message(made)
     assert LAYOUT not in made.objects
     assert all("migApply" not in made.objects["GPUDevice", card]["status"] for card in CARDS)
 
@@ -775,12 +776,30 @@ def test_a_pool_whose_cards_tell_nothing_of_mig_is_halted_at_once_and_divides_no
     assert (applied(made)[0], published(made), divided(made)) == ("MIG", [7, 7], [{"1g.10gb": 7}] * 2)
 
 
+def test_a_pool_waits_for_a_node_that_is_being_prepared_to_tell_of_mig() -> None:
+    made = pooled()
+    known = untell(made, *CARDS)
+    inventory = made.objects["GPUNodeInventory", "n1"]
+    conditions.put(inventory, objects.condition("ReadyForPooling", False))
+    made.touch(("GPUNodeInventory", "n1"))
+    ask(made, SMALL)
+    made.settle()
+    assert told(made)[0] == "True"
+    assert told(made)[1] != "LayoutFailed"
+
+    conditions.put(inventory, objects.condition("ReadyForPooling", True))
+    made.touch(("GPUNodeInventory", "n1"))
+    tell(made, known)
+    made.settle()
+    assert (published(made), told(made)) == ([7, 7], ("False", "AsExpected"))
+
+
 def test_a_divided_card_of_which_nobody_tells_for_a_moment_is_as_it_was() -> None:
     made = pooled(**SMALL)
     known = untell(made, CARDS[0])
     made.settle()
     assert parts(made) == [mig.CardLayout(True, {"1g.10gb": 7})] * 2
-    assert "nodeAgent.discover.runtimeClassName" in message(made)
+    assert "the validator of node n1" in message(made)
 
     tell(made, known)
     made.settle()  # nobody has to resume it
@@ -793,7 +812,7 @@ def test_a_leaving_card_of_which_nobody_tells_says_what_is_missing() -> None:
     made.annotate(CARDS[0], None)
     made.settle()
     assert configured(made, CARDS[0]) == "AwaitingTurnBack"
-    assert "nodeAgent.discover.runtimeClassName" in told_of(made, CARDS[0]).message
+    assert "the validator of node n1" in told_of(made, CARDS[0]).message
 
     tell(made, known)
     made.settle()
