@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from sim.hardware.shape import iommu_group, uuid_of
+from nodeagent.host import attributes
+from sim.hardware.shape import iommu_group
+from sim.nodes import nvml
 
 if TYPE_CHECKING:
     from sim.hardware import Card
     from sim.nodes.machine import Machine
 
 VERSION = "0.1.0-sim"
+BY_PROCFS = ("uuid", "product")
+"""What the driver tells of a card in /proc."""
 
 
 def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
@@ -19,18 +23,16 @@ def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
     toolkit = {"installed": "false"}
     if machine.software is not None and not machine.faults.toolkit:
         toolkit = {"installed": "true", "version": machine.software.toolkit, "runtime_handler": "nvidia"}
-    attributes = {
+    maps = {
         api.FEATURE_TOOLKIT: toolkit,
         api.FEATURE_AGENT: {"boot_id": boot_id, "version": VERSION},
     }
     if machine.software is not None and machine.driver:
-        attributes[api.FEATURE_DRIVER] = {
-            "version": machine.software.driver,
-            "cuda_version": machine.software.cuda,
-        }
+        cuda = {} if machine.faults.no_nvml else {"cuda_version": machine.software.cuda}
+        maps[api.FEATURE_DRIVER] = {"version": machine.software.driver} | cuda
     cards = [{"attributes": _card(node, card, machine)} for card in machine.cards]
     return {
-        "attributes": {name: {"elements": values} for name, values in attributes.items()},
+        "attributes": {name: {"elements": values} for name, values in maps.items()},
         "instances": {api.FEATURE_DEVICE: {"elements": cards}},
     }
 
@@ -66,19 +68,6 @@ def _card(node: str, card: Card, machine: Machine) -> dict[str, str]:
 def _by_driver(node: str, card: Card, machine: Machine) -> dict[str, str]:
     if not machine.driver:
         return {}
-    major, _, minor = card.compute_capability.partition(".")
-    divided = machine.divided(card.address)
-    here = {other.address for other in machine.cards}
-    return {
-        "driver": "nvidia",
-        "uuid": uuid_of(node, card),
-        "product": card.product,
-        "memory_mib": str(card.memory_mib or ""),
-        "compute_major": major,
-        "compute_minor": minor,
-        "mig_capable": str(bool(card.mig_profiles)).lower(),
-        "mig_mode": ("enabled" if divided.enabled else "disabled") if card.mig_profiles else "",
-        "mig_instances": ",".join(f"{profile}={count}" for profile, count in sorted(divided.instances.items())),
-        "mig_profiles": ",".join(card.mig_profiles),
-        "nvlink_peers": ",".join(peer for peer in card.nvlink_peers if peer in here),
-    }
+    told = attributes.of(nvml.answer(node, card, machine))
+    shown = {key: told[key] for key in BY_PROCFS if key in told} if machine.faults.no_nvml else told
+    return {"driver": "nvidia", **shown}

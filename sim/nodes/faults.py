@@ -9,6 +9,8 @@ The driver and the hardware:
                             what only the driver knows, and no `gpu.driver`; both validators fail, and the
                             exporter answers 503
     old-driver              the driver is 390.157 with CUDA 9.1, wherever a version is told
+    no-nvml                 nothing is wrong with the driver, but discovery cannot ask NVML, as the chart installs it:
+                            it tells of a card what sysfs and /proc do, and the rest the check of a container
     no-toolkit              `gpu.toolkit` says that the container toolkit is not installed; the check of a
                             container fails, since nobody brings it the cards
     card-lost:<address>     the card fell off the bus: NFD, discovery, validators and exporter do not see it, and
@@ -63,7 +65,7 @@ from sim.nodes import names
 SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
 _EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
 _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
-_FLAGS: Final = ("no-driver", "old-driver", "no-toolkit", "no-ack", "no-agent")
+_FLAGS: Final = ("no-driver", "old-driver", "no-nvml", "no-toolkit", "no-ack", "no-agent")
 _CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "held")
 _NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
 
@@ -88,6 +90,8 @@ class Faults:
 
     driver: bool = False
     old_driver: bool = False
+    no_nvml: bool = False
+    """Whether discovery runs without device nodes and library of the driver."""
     toolkit: bool = False
     silent_plugin: bool = False
     no_agent: bool = False
@@ -124,6 +128,7 @@ def of(annotations: Mapping[str, str]) -> Faults:
     return Faults(
         driver="no-driver" in words,
         old_driver="old-driver" in words,
+        no_nvml="no-nvml" in words,
         toolkit="no-toolkit" in words,
         silent_plugin="no-ack" in words,
         no_agent="no-agent" in words,

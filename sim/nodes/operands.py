@@ -63,10 +63,12 @@ class Operands:
         if have and known.by_hand and validators.manager(role) not in known.metadata.managed_fields:
             return have.get(role) == validation.OK
         want = validators.attributes(role, node.name, boot_id, machine)
-        if have != want:
-            known = await self._writes.validation(node, known, role, dict(want))
+        cards = validators.cards(role, node.name, boot_id, machine)
+        told = tuple(tuple(sorted(each.items())) for each in cards)
+        if have != want or (role == validation.CONTAINER and known.spec.nvml != told):
+            known = await self._writes.validation(node, known, role, dict(want), cards)
             if foreign := _have(known, role).keys() - want.keys():
-                await self._writes.validation(node, known, role, dict.fromkeys(sorted(foreign)))
+                await self._writes.validation(node, known, role, dict.fromkeys(sorted(foreign)), [])
         return want[role] == validation.OK
 
     async def _say(self, pod: Pod, state: State) -> None:

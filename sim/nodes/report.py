@@ -35,6 +35,8 @@ class Facts:
     """The version of `gpu.driver`; something of it where it has none, nothing where it is not there."""
     validation: tuple[tuple[str, str], ...] = ()
     """What the validators wrote: `gpu.validation`."""
+    nvml: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Attributes of each element of `gpu.nvml`, which the validator of a container wrote."""
 
     @property
     def unpacked(self) -> bytes:
@@ -43,9 +45,10 @@ class Facts:
 
 
 def digest(features: Mapping[str, Any]) -> str:
-    """The same for the same features; what the validator adds to our agent's report does not count."""
+    """The same for the same features; what the validators add to our agent's report does not count."""
+    theirs = (api.FEATURE_VALIDATION, api.FEATURE_NVML)
     forms = {
-        form: {name: feature for name, feature in (features.get(form) or {}).items() if name != api.FEATURE_VALIDATION}
+        form: {name: feature for name, feature in (features.get(form) or {}).items() if name not in theirs}
         for form in ("attributes", "flags", "instances")
     }
     return hashlib.sha256(orjson.dumps(forms, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -65,13 +68,15 @@ def facts(spec: Any) -> Any:
     return Facts(
         digest=digest(features),
         packed=zlib.compress(orjson.dumps(kept, option=orjson.OPT_SORT_KEYS), level=1),
-        cards=tuple(
-            tuple(sorted((element.get("attributes") or {}).items()))
-            for element in elements("instances", api.FEATURE_DEVICE)
-        ),
+        cards=_each(elements("instances", api.FEATURE_DEVICE)),
         driver=driver.get("version") or next(iter(driver), ""),
         validation=tuple(sorted(elements("attributes", api.FEATURE_VALIDATION).items())),
+        nvml=_each(elements("instances", api.FEATURE_NVML)),
     )
+
+
+def _each(elements: Any) -> tuple[tuple[tuple[str, str], ...], ...]:
+    return tuple(tuple(sorted((element.get("attributes") or {}).items())) for element in elements)
 
 
 def _managers(fields: Any) -> Any:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.api.validation import CONTAINER, DRIVER
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
-from nodeagent.validate import devices, report
+from nodeagent.host.facts import Bus, Driver, PciFunction
+from nodeagent.validate import cardfacts, devices, report
 from nodeagent.validate.facts import LIBRARIES, MODULE, NVIDIA, Facts, Library, Node, Specification, Taken
-from sim.hardware.shape import uuid_of
+from sim.nodes import nvml
 
 if TYPE_CHECKING:
     from sim.hardware import Card, Software
@@ -41,17 +41,22 @@ def attributes(role: str, node: str, boot_id: str, machine: Machine) -> dict[str
     return report.attributes(role, seen, report.judge(role, seen))
 
 
+def cards(role: str, node: str, boot_id: str, machine: Machine) -> list[dict[str, str]]:
+    """What the role tells of each card, in `gpu.nvml`; of role `driver` nothing."""
+    return cardfacts.elements(cardfacts.step({}, facts(role, node, boot_id, machine))) if role == CONTAINER else []
+
+
 def facts(role: str, node: str, boot_id: str, machine: Machine) -> Facts:
     """What the role sees of the node."""
-    cards = [card for card in machine.cards if card.vendor == NVIDIA]
+    here = [card for card in machine.cards if card.vendor == NVIDIA]
     software = machine.software
     if software is None or not machine.driver:
-        return Facts(bus=_bus(cards, ""), libraries={}, nodes=None if role == DRIVER else {}, boot_id=boot_id)
+        return Facts(bus=_bus(here, ""), libraries={}, nodes=None if role == DRIVER else {}, boot_id=boot_id)
     started = {
-        card.address: Taken(minor) for minor, card in enumerate(cards) if card.address not in machine.faults.not_started
+        card.address: Taken(minor) for minor, card in enumerate(here) if card.address not in machine.faults.not_started
     }
     loaded = Facts(
-        bus=_bus(cards, MODULE),
+        bus=_bus(here, MODULE),
         module=Driver(software.driver, source="procfs"),
         form="open" if int(software.driver.partition(".")[0]) >= OPEN_SINCE else "proprietary",
         taken=started,
@@ -74,7 +79,7 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
         handler = "" if machine.faults.toolkit else MODULE
         return replace(loaded, libraries={}, nodes={}, silence="no library libnvidia-ml.so.1 here", handler=handler)
     nodes = {devices.CONTROL: Node(FRONTEND, devices.CONTROL_MINOR), devices.UVM: Node(UVM, 0)}
-    answers = {card.address: _answer(node, card) for card in machine.cards if card.address in started}
+    answers = {card.address: nvml.answer(node, card, machine) for card in machine.cards if card.address in started}
     return replace(
         loaded,
         libraries=_libraries(software.driver),
@@ -97,7 +102,3 @@ def _bus(cards: list[Card], driver: str) -> Bus:
 
 def _libraries(version: str) -> dict[str, Library]:
     return {name: Library((version,), version) for name in LIBRARIES}
-
-
-def _answer(node: str, card: Card) -> DriverCard:
-    return DriverCard(card.address, uuid_of(node, card), card.product, card.memory_mib, persistence=True)

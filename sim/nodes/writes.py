@@ -108,18 +108,24 @@ class Writes:
         apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_MIG, subresource="status")
         self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self.guarded(apply, node.name)))
 
-    async def validation(self, node: Node, known: Report, role: str, elements: Mapping[str, str | None]) -> Report:
+    async def validation(
+        self, node: Node, known: Report, role: str, elements: Mapping[str, str | None], cards: list[dict[str, str]]
+    ) -> Report:
         """Write a validator's part of the report, as its own field manager; None takes out what is another's.
+
+        `cards`: what `gpu.nvml` is to say; an apply without any takes the feature out.
 
         It never makes the report: an apply carries the uid, and a merge patch needs the object.
         """
         meta = {"name": known.name, "namespace": known.metadata.namespace, "uid": known.metadata.uid}
-        feature = {api.FEATURE_VALIDATION: {"elements": dict(elements)}}
+        features: dict[str, Any] = {"attributes": {api.FEATURE_VALIDATION: {"elements": dict(elements)}}}
+        if cards:
+            features["instances"] = {api.FEATURE_NVML: {"elements": [{"attributes": each} for each in cards]}}
         body = {
             "apiVersion": NODEFEATURE.api_version,
             "kind": "NodeFeature",
             "metadata": meta,
-            "spec": {"features": {"attributes": feature}},
+            "spec": {"features": features},
         }
         client = self.as_agent(api.MANAGER_VALIDATE, node)
         write = client.merge if None in elements.values() else client.apply

@@ -1,7 +1,8 @@
 """The simulated agent tells what the real one tells: `nodeagent discover`, run on each simulated machine.
 
 The machine is a sysfs and procfs tree and the fake driver library, both made from a shape; the simulated
-agent's words come from the same shape. Only the version of the agent may differ.
+agent's words come from the same shape. Only the version of the agent may differ. So it is with what the validator of
+a container is told by NVML.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from controllers.api import names
+from controllers.api import names, validation
+from controllers.domain.mig import CardLayout
 from nodeagent.discover import VERSION
+from nodeagent.host.ask import Asker, Timing
+from nodeagent.host.places import Places
+from nodeagent.validate import cardfacts
+from nodeagent.validate.look import Looker
 from sim.hardware import Shape, load, sysfs
-from sim.nodes import discover
+from sim.nodes import discover, validators
 from sim.nodes.faults import Faults
 from sim.nodes.machine import Machine
 from sim.nvml import Config, build, environment
 from tests.kit.waiting import PATIENCE
+from tests.nodeagent.validate.machine import machine
 from tests.tools.lacking import lacking
 
 if TYPE_CHECKING:
@@ -40,14 +47,15 @@ def library() -> Path:
     return build()
 
 
-def real(folder: Path, shape: Shape, library: Path, **machine: Any) -> dict[str, Any]:
-    """What the real agent finds on a machine of that shape."""
+def real(folder: Path, shape: Shape, library: Path, *, nvml: bool = True, **machine: Any) -> dict[str, Any]:
+    """What the real agent finds on a machine of that shape; `nvml`: whether it has the driver's library and devices."""
     lost, driver = machine.get("lost", ()), machine.get("driver", True)
     tree = sysfs.write(folder / "machine", shape, node=NODE, boot_id=BOOT, **machine)
     config = Config.of(shape, NODE)
     for address in lost:
         config = config.without(address)
-    variables = environment(library, config.write(folder / "driver.conf")) if driver else {}
+    asked = driver and nvml
+    variables = environment(library, config.write(folder / "driver.conf")) if asked else {}
     command = [sys.executable, "-m", "nodeagent.discover", "--once", "--output=json"]
     places = [f"--sys={tree.sys}", f"--proc={tree.proc}", f"--root={tree.root}"]
     done = subprocess.run(
@@ -102,3 +110,33 @@ def test_with_a_card_lost(tmp_path: Path, library: Path, name: str) -> None:
     seen = real(tmp_path, shape, library, lost=[lost])
     assert lost not in orjson.dumps(seen).decode()
     compare(seen, simulated(shape, Faults(lost=frozenset({lost}))))
+
+
+@pytest.mark.parametrize("name", WITH_CARDS)
+def test_without_nvml_as_the_chart_runs_it(tmp_path: Path, library: Path, name: str) -> None:
+    shape = CATALOGUE.shape(name)
+    seen = real(tmp_path, shape, library, nvml=False)
+    assert "mig_capable" not in orjson.dumps(seen).decode()
+    compare(seen, simulated(shape, Faults(no_nvml=True)))
+
+
+@pytest.mark.parametrize("name", WITH_CARDS)
+async def test_what_the_container_is_told_of_its_cards(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    at = machine(tmp_path, shape=name, node=NODE)
+    for key, value in environment(library, at.nvml).items():
+        monkeypatch.setenv(key, value)
+    dividable = [card.address for card in at.shape.cards if "7g.40gb" in card.mig_profiles]
+    held = {address: CardLayout(enabled=True, instances={"7g.40gb": 1}) for address in dividable[:1]}
+    for address in held:
+        at.config.partitioned(address, ("7g.40gb", 0)).write(at.nvml)
+    asker = Asker((at.own,), Timing(deadline=PATIENCE))
+    try:
+        facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, {}).look()
+    finally:
+        await asker.close()
+    found = cardfacts.elements(cardfacts.step({}, facts))
+    simulated_machine = Machine(at.shape, at.shape.cards, at.shape.software, Faults(), held)
+    assert found == validators.cards(validation.CONTAINER, NODE, facts.boot_id, simulated_machine)
+    assert [card["address"] for card in found] == at.addresses

@@ -17,7 +17,7 @@ from sim.nodes.pods import Container, ContainerState, ContainerStatus, Pod, PodS
 CATALOGUE = load()
 CARD = "0000:3b:00.0"
 GOOD = {"boot_id", "version", "cards"}
-OWN = {"driver": {"module", "checks_unknown"}, "container": {"injection", "cdi", "persistence"}}
+OWN = {"driver": {"module", "checks_unknown"}, "container": {"injection", "cdi", "persistence", "cuda_version"}}
 
 
 def node(words, shape="t4-4"):
