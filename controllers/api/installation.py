@@ -67,10 +67,6 @@ class ApiServerAddress:
 class DiscoverInstallation:
     """The discovery agent."""
 
-    runtime_class_name: str = ""
-    """RuntimeClass that gives the agent the driver, such as nvidia. With plain Helm: a value of the chart."""
-    ask_runtime: bool = False
-    """Ask for the driver where NVIDIA's runtime is every GPU node's default. With plain Helm: a value of the chart."""
     driver_root: Annotated[str, Field(pattern=r"^(/.*)?$")] = ""
     """Root of a containerised driver, such as /run/nvidia/driver. With plain Helm: a value of the chart."""
 

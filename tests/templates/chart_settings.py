@@ -114,15 +114,6 @@ SHOWN: dict[str, Shown] = {
     "nfdCoverage.suspend": Shown(False, cron("suspend"), False),
     "nodeAgent.apiServer.host": Shown("192.0.2.1", api_server, [["192.0.2.1", "443"], [["192.0.2.1"]] * 2]),
     "nodeAgent.apiServer.port": Shown("6443", ports, [["6443"], [["6443"]] * 2], ADDRESS),
-    "nodeAgent.discover.runtimeClassName": Shown(
-        "nvidia",
-        lambda objects: [
-            template(objects, "DaemonSet", AGENT).get("runtimeClassName"),
-            *variables(objects, "NVIDIA_VISIBLE_DEVICES"),
-        ],
-        ["nvidia", "all"],
-    ),
-    "nodeAgent.discover.askRuntime": Shown(True, lambda objects: variables(objects, "NVIDIA_VISIBLE_DEVICES"), ["all"]),
     "nodeAgent.discover.driverRoot": Shown("/run/nvidia/driver", driver_root, ["/run/nvidia/driver"]),
     "policies.statusWriters": Shown(["jane"], status_writers, True),
     "policies.reserveRuntimeClasses": Shown(True, reserved, True),

@@ -41,11 +41,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     ),
     "a registry with credentials": (f"{ROOT}.registry.dockercfg=e30=",),
     "chosen nodes": (f"{ROOT}.nodeSelector.role=system", f"{ROOT}.nfdCoverage.suspend=false"),
-    "a driver in a container": (
-        f"{ROOT}.nodeAgent.discover.driverRoot=/run/nvidia/driver",
-        f"{ROOT}.nodeAgent.discover.runtimeClassName=nvidia",
-    ),
-    "the driver's runtime by default": (f"{ROOT}.nodeAgent.discover.askRuntime=true",),
+    "a driver in a container": (f"{ROOT}.nodeAgent.discover.driverRoot=/run/nvidia/driver",),
     "presets": (
         f"{ROOT}.presets.operationPolicy.enabled=true",
         f"{ROOT}.presets.quotas[0].namespace=default",
