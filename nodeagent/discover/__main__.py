@@ -48,7 +48,7 @@ async def wire(process: Process) -> None:
     )
     process.health.check("the API server has this run's report", lambda: publisher.confirmed)
     process.health.check("the last scan is recent", lambda: publisher.fresh)
-    await live(process, publisher.run, looking.asker)
+    await live(process, publisher.run, looking.asker.close)
 
 
 async def _once(args: argparse.Namespace) -> int:

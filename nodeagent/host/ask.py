@@ -5,23 +5,21 @@ driver is asked when what can be seen without it has changed (its version, the f
 bus and their drivers, the MIG instances), when an answer was not whole (three times in a row,
 then at leisure), and else once a period.
 
-A child that is killed and does not end (a call into the kernel that nothing interrupts) is
-left behind; as long as it lives no other is started.
+The child is run by `nodeagent.host.child`, which says what becomes of one that hangs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from nodeagent.host import metrics
+from nodeagent.host.child import Children, Silence
 from nodeagent.host.facts import Driver, DriverCard, MigDevice
 
 if TYPE_CHECKING:
@@ -31,14 +29,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 PATIENCE = 2.0  # seconds that a scan waits for an answer before it goes on with the last one
 QUICK_TRIES = 3
-KILL_SECONDS = 1.0
-OUTPUT_MAX, ERRORS_MAX, CHUNK = 1 << 20, 4096, 1 << 16  # bytes
-LAST_WORDS_MAX = 200  # characters
 _TUPLES = ("compute", "mig_profiles", "nvlink_peers", "failed")
-
-
-class Silence(Exception):
-    """The driver gave no answer; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +60,7 @@ class Asker:
         """Prepare; `roots` are folders of the host's files where the library may lie."""
         self._roots, self._timing = roots, timing
         self._task: asyncio.Task[None] | None = None
-        self._left: asyncio.subprocess.Process | None = None
+        self._children = Children()
         self._last: Driver | None = None
         self._asked_about: Hashable = None
         self._asked_at = float("-inf")
@@ -122,76 +113,8 @@ class Asker:
             log.warning("the driver does not tell all", why=why) if why else log.info("the driver tells all again")
 
     async def _reading(self, version: str) -> Driver:
-        if self._left is not None and self._left.returncode is None:
-            raise Silence("a call into it has not returned since it was last asked")
-        flags = [f"--root={root}" for root in self._roots]
-        try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "nodeagent.host.nvml",
-                f"--version={version}",
-                *flags,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except OSError as error:  # no process or memory is left for it: that passes
-            raise Silence(f"its reader cannot be started: {error.strerror or error}") from error
-        self._left = child
-        try:
-            async with asyncio.timeout(self._timing.deadline):
-                output, errors, status = await _said(child)
-        except TimeoutError:
-            raise Silence(f"no answer in {self._timing.deadline:g} s") from None
-        finally:
-            await _end(child)
-        if len(output) > OUTPUT_MAX:
-            raise Silence(f"its reader printed more than {OUTPUT_MAX} bytes")
-        if status != 0:
-            raise Silence(_fate(status, errors))
-        return decode(output)
-
-
-async def _said(child: asyncio.subprocess.Process) -> tuple[bytes, bytes, int]:
-    """What the child printed, the end of what it complained of, and its status; one that prints too much is killed."""
-
-    async def output() -> bytes:
-        kept, stream = b"", cast("asyncio.StreamReader", child.stdout)
-        while chunk := await stream.read(CHUNK):
-            if len(kept) <= OUTPUT_MAX:
-                kept += chunk
-                if len(kept) > OUTPUT_MAX:
-                    with suppress(ProcessLookupError):
-                        child.kill()
-        return kept
-
-    async def errors() -> bytes:
-        kept, stream = b"", cast("asyncio.StreamReader", child.stderr)
-        while chunk := await stream.read(CHUNK):
-            kept = (kept + chunk)[-ERRORS_MAX:]
-        return kept
-
-    return await asyncio.gather(output(), errors(), child.wait())
-
-
-def _fate(status: int, errors: bytes) -> str:
-    """How the reader ended: by a signal it was the library, else its own last words say why."""
-    lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
-    words = f": {lines[-1].strip()[:LAST_WORDS_MAX]}" if lines else ""
-    if status < 0:
-        return f"its library ended the reader by signal {-status}{words}"
-    return f"its reader ended with status {status}{words}"
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill what still runs; one that cannot be killed is left, and reaped whenever it ends."""
-    if child.returncode is None:
-        with suppress(ProcessLookupError):
-            child.kill()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KILL_SECONDS):
-                await child.wait()
+        flags = [f"--version={version}", *(f"--root={root}" for root in self._roots)]
+        return decode(await self._children.said("nodeagent.host.nvml", flags, self._timing.deadline))
 
 
 def decode(output: bytes) -> Driver:

@@ -47,6 +47,10 @@ class Bus:
     """Addresses where something is whose ids could not be read: neither seen nor missed."""
 
 
+NOT_STARTED, IN_PROGRESS, COMPLETED = "not started", "in progress", "completed"
+"""States of a card's registration with NVLink's fabric, which the fabric manager brings about."""
+
+
 @dataclass(frozen=True, slots=True)
 class MigDevice:
     """A MIG device as clients see it: one compute instance in one GPU instance."""
@@ -81,6 +85,10 @@ class DriverCard:
     """Addresses of the cards to which a link is up; with NVSwitches between, of all that are reached through them."""
     persistence: bool | None = None
     """Whether the driver keeps the card open while nobody uses it."""
+    fabric: str = ""
+    """How far its registration with NVLink's fabric is (`COMPLETED` and its neighbours); empty where there is none."""
+    fabric_error: str = ""
+    """Why a completed registration is none, in NVML's words."""
     failed: tuple[str, ...] = ()
     """Names of the fields above that the driver has and failed to tell this time."""
 
@@ -98,6 +106,31 @@ class Driver:
     """`nvml`, or `procfs` where the driver's library or its devices cannot be opened."""
     failed: tuple[str, ...] = ()
     """Of `version` and `cuda_version`, what it failed to tell this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaAnswer:
+    """What came of trying CUDA on one card; all that is empty says that it works."""
+
+    call: str = ""
+    """The function of CUDA that failed."""
+    code: int = 0
+    """The number of its error."""
+    name: str = ""
+    """The error's name: `CUDA_ERROR_SYSTEM_NOT_READY`."""
+    differs: bool = False
+    """Whether what came back from the card's memory was not what went there."""
+    in_use: str = ""
+    """Why it was not tried, or not to the end: somebody has the card."""
+    silence: str = ""
+    """Why nothing is known."""
+    late: bool = False
+    """Whether it is silent because a call did not return."""
+
+    @property
+    def works(self) -> bool:
+        """Whether a context, its memory and both copies worked."""
+        return not (self.call or self.differs or self.in_use or self.silence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where NVIDIA's management library is, and how it gets into the process.
+"""Where NVIDIA's libraries are, for management (NVML) and for CUDA, and how one gets into the process.
 
 The container's own loader is asked first: where the container runtime brings the driver, the
 library lies there. Else the host's is taken by its full path. glibc takes a library that is
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-NAME = "libnvidia-ml.so.1"
+NAME, CUDA = "libnvidia-ml.so.1", "libcuda.so.1"
 FOLDERS = (
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",
@@ -32,26 +32,19 @@ FOLDERS = (
 """Of Debian and Ubuntu, of Red Hat and SUSE, of COS and Talos; the root itself may be a folder of libraries."""
 
 
-def candidates(roots: Iterable[Path], version: str) -> list[Path]:
+def candidates(roots: Iterable[Path], version: str, name: str = NAME) -> list[Path]:
     """The host's libraries, those of the loaded module's version first: another one refuses to speak to it."""
-    found = [path for root in roots for folder in FOLDERS if (path := inside(root, f"{folder}/{NAME}")) is not None]
+    found = [path for root in roots for folder in FOLDERS if (path := inside(root, f"{folder}/{name}")) is not None]
     unique = list(dict.fromkeys(found))
     return sorted(unique, key=lambda path: not (version and path.name.endswith(f".{version}")))
 
 
-def load(roots: Iterable[Path], version: str) -> str:
-    """Load the library; returns what was loaded. Raises OSError with the reason of each that does not load."""
-    try:
-        ctypes.CDLL(NAME)
-    except OSError as error:
-        reasons = [str(error)]
-    else:
-        return NAME
-    for path in candidates(roots, version):
+def load(roots: Iterable[Path], version: str, name: str = NAME) -> ctypes.CDLL:
+    """Load a library. Raises OSError with the reason of each that does not load."""
+    reasons = []
+    for place in (name, *map(str, candidates(roots, version, name))):
         try:
-            ctypes.CDLL(str(path))
+            return ctypes.CDLL(place)
         except OSError as error:
             reasons.append(str(error))
-        else:
-            return str(path)
     raise OSError("; ".join(reasons))

@@ -15,6 +15,7 @@ only) and another reading may have told it.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import signal
 import sys
@@ -26,7 +27,7 @@ import pynvml
 
 from controllers.domain.pci import canonical
 from nodeagent.host import library
-from nodeagent.host.facts import Driver, DriverCard, MigDevice
+from nodeagent.host.facts import COMPLETED, IN_PROGRESS, NOT_STARTED, Driver, DriverCard, MigDevice
 from nodeagent.host.nvlink import Links, peers
 from nodeagent.host.profiles import by_size, profile_in
 
@@ -45,6 +46,11 @@ HAS_NOT = frozenset(
         pynvml.NVML_ERROR_DEPRECATED,
     }
 )
+_FABRIC = {
+    pynvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: NOT_STARTED,
+    pynvml.NVML_GPU_FABRIC_STATE_IN_PROGRESS: IN_PROGRESS,
+    pynvml.NVML_GPU_FABRIC_STATE_COMPLETED: COMPLETED,
+}
 ALARM = 300  # seconds
 
 
@@ -117,6 +123,7 @@ def _card(handle: Any, address: str) -> tuple[DriverCard, Links]:
     compute = reader.get("compute", pynvml.nvmlDeviceGetCudaComputeCapability, handle)
     capable, enabled = _mig_mode(reader, handle)
     devices = _mig_devices(reader, handle) if enabled else ()
+    fabric, fabric_error = _fabric(handle)
     card = DriverCard(
         address,
         uuid=reader.get("uuid", pynvml.nvmlDeviceGetUUID, handle) or "",
@@ -129,6 +136,8 @@ def _card(handle: Any, address: str) -> tuple[DriverCard, Links]:
         mig_instances=by_profile(devices),
         mig_devices=devices,
         persistence=_persistence(reader, handle),
+        fabric=fabric,
+        fabric_error=fabric_error,
         failed=tuple(reader.failed),
     )
     if "mig_capable" in card.failed:  # what hangs on it is not known either
@@ -188,6 +197,23 @@ def by_profile(devices: tuple[MigDevice, ...]) -> dict[str, int]:
 def _persistence(reader: Reader, handle: Any) -> bool | None:
     mode = reader.get("persistence", pynvml.nvmlDeviceGetPersistenceMode, handle)
     return None if mode is None else mode == pynvml.NVML_FEATURE_ENABLED
+
+
+def _fabric(handle: Any) -> tuple[str, str]:
+    """How far the card's registration with NVLink's fabric is, and the error of one that is over.
+
+    Both empty where the machine has no such fabric, or its driver does not tell (A100 with NVSwitches).
+    """
+    for made, call in (
+        (pynvml.c_nvmlGpuFabricInfo_v2_t(), pynvml.nvmlDeviceGetGpuFabricInfoV),
+        (pynvml.c_nvmlGpuFabricInfo_t(), pynvml.nvmlDeviceGetGpuFabricInfo),
+    ):
+        if Reader().get("fabric", call, handle, ctypes.byref(made)) is None:
+            continue
+        state = _FABRIC.get(made.state, "")
+        over = state == COMPLETED and made.status != pynvml.NVML_SUCCESS
+        return state, str(pynvml.NVMLError(made.status)) if over else ""
+    return "", ""
 
 
 def _links(handle: Any) -> Links:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from controllers.runtime.process import Process
     from controllers.runtime.store import Store
-    from nodeagent.host.ask import Asker
 
 
 def add_node(parser: argparse.ArgumentParser, once: str) -> None:
@@ -64,9 +63,9 @@ def own_report(process: Process) -> Store[NodeFeature]:
     return process.reflect(resources.NODEFEATURE, NodeFeature, scope=only)
 
 
-async def live(process: Process, publish: Callable[[], Awaitable[None]], asker: Asker) -> None:
-    """Publish until the process is told to end; then no reader of the driver is left behind."""
+async def live(process: Process, publish: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]) -> None:
+    """Publish until the process is told to end, then close: no reader of the driver is left behind."""
     try:
         await process.run(publish, lease=None, namespace=names.NAMESPACE)
     finally:
-        await asker.close()
+        await close()

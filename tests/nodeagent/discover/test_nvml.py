@@ -14,7 +14,9 @@ import pytest
 from controllers.domain.catalogue import canonical_profile
 from nodeagent.discover import confirm, report
 from nodeagent.host import ask, sysfs
-from nodeagent.host.ask import Answer, Asker, Silence, Timing, decode
+from nodeagent.host import child as child_module
+from nodeagent.host.ask import Answer, Asker, Timing, decode
+from nodeagent.host.child import Silence
 from nodeagent.host.facts import Driver, DriverCard
 from nodeagent.host.nvlink import Links, peers
 from nodeagent.host.profiles import by_size, profile_in
@@ -61,7 +63,7 @@ def test_every_value_of_every_card(file: Path) -> None:
     assert card.uuid.startswith("GPU-")
     assert card == DriverCard(
         FIRST, uuid=card.uuid, product="NVIDIA H100 80GB HBM3", memory_mib=81559, compute=(9, 0), mig_capable=True,
-        mig_enabled=False, persistence=True,
+        mig_enabled=False, persistence=True, fabric="completed",
         mig_profiles=("1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
         nvlink_peers=tuple(other.address for other in cards[1:]),
     )  # fmt: skip
@@ -269,7 +271,7 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
     async def start(*_args: str, **_kwargs: object) -> Unkillable:
         return Unkillable()
 
-    monkeypatch.setattr(ask, "KILL_SECONDS", 0.05)
+    monkeypatch.setattr(child_module, "KILL_SECONDS", 0.05)
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
     asker = Asker((), Timing(period=1000, deadline=0.1))
     assert (await asker.answer(VERSION, "a")).driver is None
@@ -315,7 +317,7 @@ def reader(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
          "its reader ended with status 1: ModuleNotFoundError: No module named 'pynvml'"),
         ("kill -SEGV $$", "its library ended the reader by signal 11"),
         ("yes x | head -c 300000 >&2; echo >&2; echo last >&2; exit 3", "its reader ended with status 3: last"),
-        ("exec yes", f"its reader printed more than {ask.OUTPUT_MAX} bytes"),
+        ("exec yes", f"its reader printed more than {child_module.OUTPUT_MAX} bytes"),
     ],
 )  # fmt: skip
 async def test_how_a_reader_ends_is_told_and_what_it_prints_is_bounded(
