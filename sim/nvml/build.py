@@ -1,4 +1,4 @@
-"""Compiles the library once for each state of its sources, into the cache of programs."""
+"""Compiles the libraries once for each state of their sources, into the cache of programs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from sim.programs.cache import Cache, default_root
 from sim.programs.progress import Progress, Silent
 
 SOURCES = Path(__file__).parent / "library"
+CUDA_SOURCES = Path(__file__).parent / "cuda"
 SONAME = "libnvidia-ml.so.1"
+CUDA_SONAME = "libcuda.so.1"
+SHARED = ("address.c", "config.c", "faults.c", "keys.c", "lists.c")
+"""Of the sources those that read the file, which both libraries do."""
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
-LINK = ("-shared", f"-Wl,-soname,{SONAME}", "-Wl,-z,defs")
+LINK = ("-shared", "-Wl,-z,defs")
 LIBRARIES = ("-lpthread", "-lm")
 
 
 def build(progress: Progress | None = None, *, extra: tuple[str, ...] = ()) -> Path:
-    """The path of `libnvidia-ml.so.1`, made where the cache does not have it; its folder holds nothing else.
+    """The path of `libnvidia-ml.so.1`, made where the cache does not have it; beside it lies `libcuda.so.1` alone.
 
     `extra` are further flags of the compiler, as `-fsanitize=address`; they make another entry of
     the cache. Raises UserError where there is no C compiler or it refuses.
@@ -36,8 +40,10 @@ def build(progress: Progress | None = None, *, extra: tuple[str, ...] = ()) -> P
         return found / SONAME
 
     def fill(folder: Path) -> None:
-        with progress.task("build the fake NVML library"):
-            _compile(compiler, extra, folder / SONAME)
+        with progress.task("build the fake NVML and CUDA libraries"):
+            _compile(compiler, extra, folder / SONAME, _files(SOURCES))
+            shared = [SOURCES / name for name in SHARED]
+            _compile(compiler, extra, folder / CUDA_SONAME, [*shared, *_files(CUDA_SOURCES)])
 
     with cache.lock("nvml", lambda: progress.note("another process builds the fake NVML library")):
         found = cache.find("nvml", key, _variant()) or cache.install("nvml", key, _variant(), fill)
@@ -48,14 +54,14 @@ def _variant() -> str:
     return f"{platform.system()}-{platform.machine()}".lower()
 
 
-def _sources() -> list[Path]:
-    return sorted(path for path in SOURCES.iterdir() if path.suffix in {".c", ".h"})
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.c"))
 
 
 def _key(compiler: list[str], extra: tuple[str, ...]) -> str:
     """What the result depends on: sources, command, flags."""
-    digest = hashlib.sha256(repr((compiler, FLAGS, LINK, LIBRARIES, extra)).encode())
-    for path in _sources():
+    digest = hashlib.sha256(repr((compiler, FLAGS, LINK, LIBRARIES, SHARED, extra)).encode())
+    for path in sorted([*SOURCES.glob("*.[ch]"), *_files(CUDA_SOURCES)]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -72,10 +78,9 @@ def _compiler() -> list[str]:
     return command
 
 
-def _compile(compiler: list[str], extra: tuple[str, ...], into: Path) -> None:
-    files = [str(path) for path in _sources() if path.suffix == ".c"]
+def _compile(compiler: list[str], extra: tuple[str, ...], into: Path, files: list[Path]) -> None:
     done = subprocess.run(
-        [*compiler, *FLAGS, *extra, *LINK, "-o", str(into), *files, *LIBRARIES],
+        [*compiler, *FLAGS, *extra, *LINK, f"-Wl,-soname,{into.name}", "-o", str(into), *map(str, files), *LIBRARIES],
         capture_output=True,
         text=True,
         check=False,

@@ -22,7 +22,7 @@ API nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricIn
     if (info == NULL) {
         return leave(NVML_ERROR_INVALID_ARGUMENT);
     }
-    *info = (nvmlGpuFabricInfo_t){.state = card->fabric};
+    *info = (nvmlGpuFabricInfo_t){.status = card->fabric_status, .state = card->fabric};
     return leave(NVML_SUCCESS);
 }
 
@@ -36,12 +36,12 @@ API nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricI
         return leave(NVML_ERROR_INVALID_ARGUMENT);
     }
     if (info->version == VERSIONED(nvmlGpuFabricInfo_v2_t, 2)) {
-        *info = (nvmlGpuFabricInfo_v2_t){.version = info->version, .state = card->fabric};
+        *info = (nvmlGpuFabricInfo_v2_t){.version = info->version, .status = card->fabric_status, .state = card->fabric};
         return leave(NVML_SUCCESS);
     }
     if (info->version == VERSIONED(nvmlGpuFabricInfo_v3_t, 3)) {
         *(nvmlGpuFabricInfo_v3_t *)(void *)info =
-            (nvmlGpuFabricInfo_v3_t){.version = info->version, .state = card->fabric};
+            (nvmlGpuFabricInfo_v3_t){.version = info->version, .status = card->fabric_status, .state = card->fabric};
         return leave(NVML_SUCCESS);
     }
     return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);

@@ -34,11 +34,11 @@ static const struct key of_card[] = {
     CARD(utilization_gpu, NUMBER), CARD(utilization_memory, NUMBER), CARD(compute_mode, NUMBER),
     CARD(display, SWITCH), CARD(pstate, NUMBER), CARD(clock_sm, NUMBER), CARD(clock_memory, NUMBER),
     CARD(clock_sm_max, NUMBER), CARD(clock_memory_max, NUMBER), CARD(throttle, HEX4),
-    CARD(nvlink_version, NUMBER), CARD(module, NUMBER), CARD(fabric, NUMBER), CARD(ecc_correctable, NUMBER),
-    CARD(ecc_uncorrectable, NUMBER), CARD(row_banks, NUMBER),
+    CARD(nvlink_version, NUMBER), CARD(module, NUMBER), CARD(fabric, NUMBER), CARD(fabric_status, NUMBER),
+    CARD(ecc_correctable, NUMBER), CARD(ecc_uncorrectable, NUMBER), CARD(row_banks, NUMBER),
     CARD(remapped_correctable, SIGNED), CARD(remapped_uncorrectable, SIGNED),
     CARD(remap_pending, SWITCH), CARD(remap_failure, SWITCH), CARD(retired_pages, SIGNED),
-    CARD(retired_pending, SWITCH), CARD(after_calls, NUMBER), CARD(lost, FLAG), CARD(fallen_off_bus, FLAG),
+    CARD(retired_pending, SWITCH), CARD(after_calls, NUMBER), CARD(lost, FLAG), CARD(fallen_off_bus, FLAG), CARD(corrupts, FLAG),
 };
 
 static void store(struct reader *reader, void *base, const struct key *key, const char *value) {

@@ -61,6 +61,15 @@ static void read_starts(struct reader *reader, struct profile *profile, char *va
     }
 }
 
+const struct profile *profile_by_id(const struct card *card, unsigned id) {
+    for (unsigned i = 0; i < card->n_profiles; i++) {
+        if (card->profiles[i].id == id) {
+            return &card->profiles[i];
+        }
+    }
+    return NULL;
+}
+
 static void read_profile(struct reader *reader, struct card *card, char *rest) {
     if (!room(reader, "mig_profile", card->n_profiles, MAX_PROFILES)) {
         return;
@@ -179,7 +188,8 @@ static void read_xid(struct reader *reader, struct card *card, char *rest) {
     }
 }
 
-/* Faults of functions: `not_supported nvmlDeviceGetSerial`, `hang nvmlDeviceGetName 2.5`; false for other keys. */
+/* Faults of functions: `not_supported nvmlDeviceGetSerial`, `hang nvmlDeviceGetName 2.5`, `cuda cuInit 802`; false for
+ * other keys. */
 static bool read_fault(struct reader *reader, const char *key, char *rest) {
     static const struct {
         const char *key;
@@ -187,6 +197,7 @@ static bool read_fault(struct reader *reader, const char *key, char *rest) {
     } codes[] = {{"not_supported", NVML_ERROR_NOT_SUPPORTED},
                  {"no_permission", NVML_ERROR_NO_PERMISSION},
                  {"unknown", NVML_ERROR_UNKNOWN},
+                 {"cuda", NVML_SUCCESS},
                  {"hang", NVML_SUCCESS}};
     struct card *card = reader->card;
     struct fault *faults = card == NULL ? reader->config->faults : card->faults;
@@ -201,14 +212,16 @@ static bool read_fault(struct reader *reader, const char *key, char *rest) {
         struct fault *made = &faults[(*count)++];
         made->code = codes[i].code;
         char *function = word(&rest);
-        char *seconds = word(&rest);
+        char *number = word(&rest);
         if (!read_text(reader, function == NULL ? "" : function, made->function)) {
             return true;
         }
-        if (made->code == NVML_SUCCESS) {
-            read_seconds(reader, seconds == NULL ? "" : seconds, &made->seconds);
-        } else if (seconds != NULL) {
-            wrong(reader, "found '%.60s', expected nothing after the function", seconds);
+        if (strcmp(key, "hang") == 0) {
+            read_seconds(reader, number == NULL ? "" : number, &made->seconds);
+        } else if (strcmp(key, "cuda") == 0) {
+            read_unsigned(reader, number == NULL ? "" : number, 10, NVML_ERROR_UNKNOWN, &made->code);
+        } else if (number != NULL) {
+            wrong(reader, "found '%.60s', expected nothing after the function", number);
         }
         return true;
     }

@@ -7,15 +7,6 @@
 
 #include "state.h"
 
-const struct profile *profile_by_id(const struct card *card, unsigned id) {
-    for (unsigned i = 0; i < card->n_profiles; i++) {
-        if (card->profiles[i].id == id) {
-            return &card->profiles[i];
-        }
-    }
-    return NULL;
-}
-
 /* The slices of a compute instance, by NVML's numbers of their profiles. */
 unsigned compute_slices(unsigned profile) {
     static const unsigned slices[] = {1, 2, 3, 4, 7, 8, 6};

@@ -43,7 +43,8 @@ struct link {
     struct address remote;
 };
 
-/* A function that fails or hangs; `function` is a name with or without `_vN`, or `*`. */
+/* A function that fails or hangs; `function` is a name with or without `_vN`, or `*`. The numbers of CUDA's errors are
+ * CUDA's own. */
 struct fault {
     char function[TEXT];
     nvmlReturn_t code; /* NVML_SUCCESS: it only hangs */
@@ -63,10 +64,10 @@ struct card {
     unsigned memory_mib, reserved_mib, used_mib, bar1_mib;
     int numa, mig_mode, mig_pending, ecc_mode, ecc_pending, persistence, power_mw, power_limit_mw, fan;
     unsigned temperature, slowdown, shutdown, utilization_gpu, utilization_memory, compute_mode, display, pstate;
-    unsigned clock_sm, clock_memory, clock_sm_max, clock_memory_max, throttle, nvlink_version, module, fabric;
+    unsigned clock_sm, clock_memory, clock_sm_max, clock_memory_max, throttle, nvlink_version, module, fabric, fabric_status;
     unsigned ecc_correctable, ecc_uncorrectable, row_banks;
     int remapped_correctable, remapped_uncorrectable, remap_pending, remap_failure, retired_pages, retired_pending;
-    bool lost, fallen_off_bus;
+    bool lost, fallen_off_bus, corrupts;
     unsigned after_calls;
     struct profile profiles[MAX_PROFILES];
     struct gpu_instance gpu_instances[MAX_INSTANCES];
@@ -122,12 +123,17 @@ nvmlReturn_t enter_card(const char *function, nvmlDevice_t device, const struct 
 nvmlReturn_t enter_kind(const char *function, struct handle *handle, enum kind kind, struct target *target);
 nvmlReturn_t proceed(const char *function, struct handle *handle, struct target *target); /* after enter() */
 nvmlReturn_t leave(nvmlReturn_t answer);
-nvmlReturn_t fault_of(const char *function, const struct fault *faults, unsigned count, double *seconds);
 nvmlReturn_t text_out(char *into, unsigned length, const char *text);
 bool refresh(void);
 double since_start(void);
 void hold(void);
 void release(void);
+
+/* faults.c */
+nvmlReturn_t fault_of(const char *function, const struct fault *faults, unsigned count, double *seconds);
+
+/* lists.c */
+const struct profile *profile_by_id(const struct card *card, unsigned id);
 
 /* handles.c */
 struct handle *handle_of(enum kind kind, const struct address *address, unsigned gpu_instance, unsigned compute_instance);
@@ -142,7 +148,6 @@ unsigned listed_count(void);
 void pci_text(const struct address *address, char legacy[16], char full[32]);
 
 /* mig.c */
-const struct profile *profile_by_id(const struct card *card, unsigned id);
 unsigned compute_slices(unsigned profile);
 void mig_name(const struct target *target, char into[3 * TEXT]); /* of a card too: its name alone */
 

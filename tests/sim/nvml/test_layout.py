@@ -8,8 +8,9 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from nodeagent.host import cuda
 from sim.nvml import build
-from sim.nvml.build import SOURCES
+from sim.nvml.build import CUDA_SONAME, SOURCES
 
 STRUCTURES = {
     "nvmlPciInfo_v2_t": pynvml.nvmlPciInfo_v2_t,
@@ -107,3 +108,13 @@ def test_the_library_has_the_drivers_name():
         "libm.so.6",
         "libpthread.so.0",
     }
+
+
+def test_libcuda_exports_what_a_try_of_a_card_takes_and_nothing_of_nvml():
+    """Its names are those of the driver interface, with the version that a program asks the loader for."""
+    library = build().with_name(CUDA_SONAME)
+    table = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    exported = {line.split()[-1] for line in table.splitlines()}
+    assert exported - {"cuDriverGetVersion"} == set(cuda._CALLS)
+    dynamic = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
+    assert "[libcuda.so.1]" in dynamic

@@ -136,6 +136,7 @@ for made, call in ((n.c_nvmlGpuFabricInfo_t(), n.nvmlDeviceGetGpuFabricInfo),
 def test_the_fabric_of_cards_behind_switches(told, h100):
     assert told(h100, FABRIC) == [[0, 3, 0, 0]] * 3
     assert told(h100.card("0000:19:00.0", "fabric 2"), FABRIC) == [[0, 2, 0, 0]] * 3
+    assert told(h100.card("0000:19:00.0", "fabric_status 999"), FABRIC) == [[0, 3, 999, 0]] * 3
     assert told(Config.of(CATALOGUE.shape("a100-sxm-8")), FABRIC) == [[NOT_SUPPORTED, 0, 0, 0]] * 3
 
 
