@@ -44,7 +44,7 @@ def rows() -> frozenset[tuple[str, str, str]]:
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         if not line.startswith("| `") or len(cells) != COLUMNS:
             continue
-        first = [re.findall(r"`([A-Za-z]+)`", cell) for cell in cells[:3]]
+        first = [re.findall(r"`([A-Za-z][A-Za-z0-9]*)`", cell) for cell in cells[:3]]
         assert all(first), f"a row without condition, status or reason: {line}"
         assert cells[3], line
         assert cells[4], line

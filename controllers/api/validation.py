@@ -51,6 +51,8 @@ PERSISTENCE: Final = "persistence"
 """Of `container`: persistence mode of the cards: on, off, mixed."""
 CUDA_VERSION: Final = "cuda_version"
 """Of `container`: the newest CUDA that the driver serves, as NVML tells."""
+CUDA: Final = "cuda"
+"""Of `container`: marks of the cards on which CUDA worked, comma-separated; under its mark none is tried again."""
 
 
 @record

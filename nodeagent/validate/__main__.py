@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from controllers.api import names, validation
 from controllers.runtime import logs
 from controllers.runtime.process import Process, arguments, main
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.host.ask import PATIENCE, Asker, Timing
+from nodeagent.host.places import add_places, add_timing, places, seconds
 from nodeagent.host.program import add_node, live, own_report
 from nodeagent.validate import once, report
-from nodeagent.validate.look import Looker
+from nodeagent.validate.look import FABRIC_GRACE, Looker
 from nodeagent.validate.publish import Publisher, manager
+from nodeagent.validate.trials import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,10 @@ def parser() -> argparse.ArgumentParser:
         "--own-root", type=Path, default=own, help="root of this container (default: CONTAINER_ROOT, else /)"
     )
     add_timing(made, "--period", 30.0, "between two looks")
+    about = "how long NVLink's fabric may take to come up, in seconds"
+    made.add_argument("--fabric-grace", type=seconds, default=FABRIC_GRACE, help=about)
+    about = "do not try CUDA on the cards, which role container else does once in a boot"
+    made.add_argument("--no-cuda", dest="cuda", action="store_false", help=about)
     return made
 
 
@@ -46,7 +51,16 @@ def looker(args: argparse.Namespace) -> Looker:
     """What looks at the node."""
     where = places(args)
     roots = where.library_roots if args.role == validation.DRIVER else (args.own_root,)
-    return Looker(args.role, where, Asker(roots, Timing(args.driver_period, args.driver_deadline)), args.own_root)
+    timing, patience = Timing(args.driver_period, args.driver_deadline), None if args.once else PATIENCE
+    wanted = args.cuda and args.role == validation.CONTAINER
+    return Looker(
+        args.role,
+        where,
+        Asker(roots, timing),
+        args.own_root,
+        trials=Trials(roots, timing, patience) if wanted else None,
+        fabric_grace=args.fabric_grace,
+    )
 
 
 async def wire(process: Process) -> None:
@@ -58,7 +72,7 @@ async def wire(process: Process) -> None:
     )
     process.health.check("the API server has this run's result", lambda: publisher.confirmed)
     process.health.check(f"the node passes as {args.role}", lambda: publisher.passes)
-    await live(process, publisher.run, looking.asker)
+    await live(process, publisher.run, looking.close)
 
 
 async def _once(args: argparse.Namespace) -> int:

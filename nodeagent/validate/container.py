@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodeagent.validate import devices
+from nodeagent.validate import cuda, devices, fabric
 from nodeagent.validate.driver import bound, cards, module
 from nodeagent.validate.libraries import library
 from nodeagent.validate.nvml import answers
@@ -26,6 +26,8 @@ def checks(facts: Facts) -> tuple[Check, ...]:
         devices.inside(facts),
         library(facts, "in the container", hint),
         answers(facts),
+        fabric.ready(facts),
+        cuda.works(facts),
         devices.specification(facts),
     )
 

@@ -10,7 +10,7 @@ from nodeagent.host.cards import is_one
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodeagent.host.facts import Bus, Driver, PciFunction
+    from nodeagent.host.facts import Bus, CudaAnswer, Driver, PciFunction
 
 NVIDIA, MODULE, NOUVEAU = "10de", "nvidia", "nouveau"
 ML, CUDA = "libnvidia-ml.so", "libcuda.so"
@@ -81,6 +81,14 @@ class Facts:
     silence: str = ""
     """Why it said less than all."""
     pending: bool = False
+    cuda: Mapping[str, CudaAnswer] | None = None
+    """What came of trying CUDA on the cards, by address; None where it is not tried at all."""
+    tried: tuple[str, ...] = ()
+    """Addresses of the cards on which CUDA can be tried; one that is not in `cuda` has not answered yet."""
+    cuda_marks: str = ""
+    """What to note of the cards on which it worked."""
+    fabric_due: bool = False
+    """Whether NVLink's fabric has had the time that it may take to come up."""
     specification: Specification | None = None
     layout: tuple[str, ...] = ()
     """The MIG instances that have a file in `/proc/driver/nvidia/capabilities`."""

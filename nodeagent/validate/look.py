@@ -1,4 +1,4 @@
-"""Reads the facts of one look: the host's files, the own `/dev` of a container, and NVML in a child process."""
+"""Reads the facts of one look: the host's files, the own `/dev` of a container, NVML and CUDA in child processes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import asyncio
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.validation import DRIVER
+from controllers.api.validation import CUDA as CUDA_KEY
+from controllers.api.validation import DRIVER, key
 from nodeagent.host import hostfiles, library, procfs, sysfs, toolkit
-from nodeagent.validate import cdi
+from nodeagent.host.facts import COMPLETED
+from nodeagent.validate import cdi, marks
+from nodeagent.validate.cuda import NOT_READY
 from nodeagent.validate.facts import CUDA, LIBRARIES, NOUVEAU, Facts, Library, Node, Specification, Taken
 
 if TYPE_CHECKING:
@@ -22,9 +26,11 @@ if TYPE_CHECKING:
     from nodeagent.host.ask import Asker
     from nodeagent.host.facts import Toolkit
     from nodeagent.host.places import Places
+    from nodeagent.validate.trials import Trials
 
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
 CDI_MAX = 4 * 1024 * 1024
+FABRIC_GRACE = 180.0  # seconds; the fabric of eight cards takes about one minute
 FIRMWARE_FOLDERS = ("usr/lib/firmware", "lib/firmware")
 FIRMWARE_PATH = "module/firmware_class/parameters/path"
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
@@ -40,6 +46,22 @@ class Looker:
     own: Path = Path("/")
     """The container's own root; libraries and device nodes are looked for there by role `container`."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    trials: Trials | None = None
+    """What tries CUDA, where that is wanted."""
+    fabric_grace: float = FABRIC_GRACE
+    """Seconds that NVLink's fabric may take to come up, from the first look that finds it is not ready."""
+    _unready_since: float | None = None
+
+    def recall(self, told: Mapping[str, str]) -> None:
+        """Take up what an earlier process of this role published."""
+        if self.trials is not None:
+            self.trials.recall(told.get(key(self.role, CUDA_KEY), ""))
+
+    async def close(self) -> None:
+        """End every question that is under way."""
+        await self.asker.close()
+        if self.trials is not None:
+            await self.trials.close()
 
     async def look(self) -> Facts:
         """Everything that can be known now."""
@@ -48,7 +70,30 @@ class Looker:
             self.asker.forget()
             return facts
         answer = await self.asker.answer(facts.version, _fingerprint(facts))
-        return replace(facts, driver=answer.driver, silence=answer.why, pending=answer.pending)
+        told = replace(facts, driver=answer.driver, silence=answer.why, pending=answer.pending)
+        if self.trials is not None:
+            told = await self._tried(told, self.trials)
+        return replace(told, fabric_due=self._is_overdue(told))
+
+    async def _tried(self, facts: Facts, trying: Trials) -> Facts:
+        """With what comes of CUDA on the cards for which NVML answers."""
+        if facts.driver is None:
+            return replace(facts, cuda={})
+        cards = marks.wanted(facts.driver.cards, facts.held, facts.boot_id, facts.version)
+        answers = await trying.answers(cards, facts.version, _fingerprint(facts))
+        noted = trying.marks(cards) if answers.keys() == cards.keys() else ""
+        return replace(facts, cuda=answers, tried=tuple(cards), cuda_marks=noted)
+
+    def _is_overdue(self, facts: Facts) -> bool:
+        """Whether the fabric is not ready, and has not been for as long as it may take."""
+        cards = facts.driver.cards if facts.driver is not None else {}
+        unfinished = any(cards[a].fabric not in ("", COMPLETED) for a in facts.held if a in cards)
+        if not unfinished and all(answer.code != NOT_READY for answer in (facts.cuda or {}).values()):
+            self._unready_since = None
+            return False
+        now = time.monotonic()
+        self._unready_since = now if self._unready_since is None else self._unready_since
+        return now - self._unready_since >= self.fabric_grace
 
     def _files(self) -> Facts:
         places, host = self.places, self.places.root

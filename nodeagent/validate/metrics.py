@@ -8,3 +8,6 @@ LOOKS = Counter("gpu_validate_looks_total", "Looks at the node by their verdict 
 LAST_LOOK = Gauge("gpu_validate_last_look_timestamp_seconds", "When the node was last looked at, Unix time.")
 CHECK = Gauge("gpu_validate_check", "Checks by name: 1 ok, 0 failed, -1 could not be made.", ["check"])
 CARDS = Gauge("gpu_validate_cards", "Cards that passed.")
+CUDA_TRIES = Counter(
+    "gpu_validate_cuda_tries_total", "Tries of CUDA on a card: ok, in_use, failed, silent.", ["result"]
+)

@@ -83,6 +83,7 @@ class Publisher:
         """Look and publish until cancelled; the store must be synced."""
         published = self._store.get(self._key)
         self._want = self._have(published)
+        self._looker.recall(self._want)
         if self._role == validation.CONTAINER and published is not None:
             self._cards = cardfacts.start(published.spec.features.instances.nvml)
         async with asyncio.TaskGroup() as group:

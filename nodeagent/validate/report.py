@@ -70,6 +70,7 @@ def _of_container(facts: Facts, found: Verdict) -> dict[str, str]:
         words.CDI: state,
         words.PERSISTENCE: container.persistence(facts),
         words.CUDA_VERSION: facts.driver.cuda_version if facts.driver is not None else "",
+        words.CUDA: facts.cuda_marks,
     }
 
 

@@ -13,6 +13,8 @@ The driver and the hardware:
                             it tells of a card what sysfs and /proc do, and the rest the check of a container
     no-toolkit              `gpu.toolkit` says that the container toolkit is not installed; the check of a
                             container fails, since nobody brings it the cards
+    no-fabric               the fabric manager of the NVSwitches does not run: NVML tells so of cards from H100 on, and
+                            CUDA answers 802; the check of a container fails. Nothing on machines without NVSwitches
     card-lost:<address>     the card fell off the bus: NFD, discovery, validators and exporter do not see it, and
                             its plugin withdraws it
 
@@ -65,7 +67,7 @@ from sim.nodes import names
 SILENT, GARBAGE, EMPTY, DOWN = "silent", "garbage", "empty", "down"
 _EXPORTER: Final = {f"exporter-{how}": how for how in (SILENT, GARBAGE, EMPTY, DOWN)}
 _CHECKS: Final = {f"{role}-check-failed": role for role in (DRIVER, CONTAINER)}
-_FLAGS: Final = ("no-driver", "old-driver", "no-nvml", "no-toolkit", "no-ack", "no-agent")
+_FLAGS: Final = ("no-driver", "old-driver", "no-nvml", "no-toolkit", "no-fabric", "no-ack", "no-agent")
 _CARDS: Final = ("card-lost", "card-check-failed", "remap", "slow", "mig-fails", "held")
 _NUMBERS: Final = ("xid", "hot", "ecc", "mig-slow")
 
@@ -93,6 +95,8 @@ class Faults:
     no_nvml: bool = False
     """Whether discovery runs without device nodes and library of the driver."""
     toolkit: bool = False
+    fabric: bool = False
+    """Whether the fabric manager does not run."""
     silent_plugin: bool = False
     no_agent: bool = False
     lost: frozenset[str] = frozenset()
@@ -130,6 +134,7 @@ def of(annotations: Mapping[str, str]) -> Faults:
         old_driver="old-driver" in words,
         no_nvml="no-nvml" in words,
         toolkit="no-toolkit" in words,
+        fabric="no-fabric" in words,
         silent_plugin="no-ack" in words,
         no_agent="no-agent" in words,
         lost=named("card-lost"),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from nodeagent.host.facts import DriverCard
+from nodeagent.host.facts import COMPLETED, IN_PROGRESS, DriverCard
+from nodeagent.validate.facts import NVIDIA
 from sim.hardware.shape import uuid_of
 
 if TYPE_CHECKING:
-    from sim.hardware import Card
+    from collections.abc import Iterable
+
+    from sim.hardware import Card, Device
     from sim.nodes.machine import Machine
+
+BRIDGE: Final = "0680"
+"""The PCI class of an NVSwitch."""
+TELLS_OF_FABRIC: Final = (9, 0)
+"""Compute capability from which NVML tells of a card's registration with the fabric."""
 
 
 def answer(node: str, card: Card, machine: Machine) -> DriverCard:
@@ -17,6 +25,8 @@ def answer(node: str, card: Card, machine: Machine) -> DriverCard:
     if not card.product:
         return DriverCard(card.address, persistence=True)
     major, _, minor = card.compute_capability.partition(".")
+    compute = int(major), int(minor)
+    told = has_switches(machine.devices) and compute >= TELLS_OF_FABRIC
     divided = machine.divided(card.address)
     # A card in MIG mode has no links, and is at the end of none.
     linked = {other.address for other in machine.cards if not machine.divided(other.address).enabled}
@@ -25,11 +35,17 @@ def answer(node: str, card: Card, machine: Machine) -> DriverCard:
         uuid_of(node, card),
         card.product,
         card.memory_mib,
-        compute=(int(major), int(minor)),
+        compute=compute,
         mig_capable=bool(card.mig_profiles),
         mig_enabled=divided.enabled,
         mig_profiles=card.mig_profiles,
         mig_instances=dict(sorted(divided.instances.items())),
         nvlink_peers=tuple(peer for peer in card.nvlink_peers if {peer, card.address} <= linked),
         persistence=True,
+        fabric=(IN_PROGRESS if machine.faults.fabric else COMPLETED) if told else "",
     )
+
+
+def has_switches(devices: Iterable[Device]) -> bool:
+    """Whether a machine has NVSwitches among what is on its bus beside cards."""
+    return any((device.vendor, device.class_) == (NVIDIA, BRIDGE) for device in devices)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.api.validation import CONTAINER, DRIVER
-from nodeagent.host.facts import Bus, Driver, PciFunction
-from nodeagent.validate import cardfacts, devices, report
+from nodeagent.host.facts import Bus, CudaAnswer, Driver, PciFunction
+from nodeagent.validate import cardfacts, cuda, devices, marks, report
 from nodeagent.validate.facts import LIBRARIES, MODULE, NVIDIA, Facts, Library, Node, Specification, Taken
 from sim.nodes import nvml
 
@@ -27,6 +27,7 @@ OTHER: Final = "535.54.03"
 OPEN_SINCE: Final = 560
 """Major version of the driver from which the open module is the usual one."""
 NOT_ASKED: Final = "libnvidia-ml.so.1 finds no device node of the driver here"
+NO_FABRIC: Final = CudaAnswer("cuInit", cuda.NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY")
 SPECIFICATION: Final = "/var/run/cdi/gpu-control-plane.yaml"
 
 
@@ -80,8 +81,14 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
         return replace(loaded, libraries={}, nodes={}, silence="no library libnvidia-ml.so.1 here", handler=handler)
     nodes = {devices.CONTROL: Node(FRONTEND, devices.CONTROL_MINOR), devices.UVM: Node(UVM, 0)}
     answers = {card.address: nvml.answer(node, card, machine) for card in machine.cards if card.address in started}
+    tried = marks.wanted(answers, loaded.held, loaded.boot_id, loaded.version)
+    down = machine.faults.fabric and nvml.has_switches(machine.devices)
     return replace(
         loaded,
+        cuda=dict.fromkeys(tried, NO_FABRIC if down else CudaAnswer()),
+        tried=tuple(tried),
+        cuda_marks="" if down else ",".join(sorted(one.mark for one in tried.values())),
+        fabric_due=down,
         libraries=_libraries(software.driver),
         nodes=nodes | {f"nvidia{minor}": Node(FRONTEND, minor) for minor in minors},
         driver=Driver(software.driver, software.cuda, answers),

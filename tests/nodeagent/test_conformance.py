@@ -20,14 +20,16 @@ from controllers.domain.mig import CardLayout
 from nodeagent.discover import VERSION
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import Places
-from nodeagent.validate import cardfacts
+from nodeagent.validate import cardfacts, report
 from nodeagent.validate.look import Looker
+from nodeagent.validate.trials import Trials
 from sim.hardware import Shape, load, sysfs
-from sim.nodes import discover, validators
+from sim.nodes import discover, nvml, validators
 from sim.nodes.faults import Faults
 from sim.nodes.machine import Machine
 from sim.nvml import Config, build, environment
 from tests.kit.waiting import PATIENCE
+from tests.nodeagent.validate.machine import Machine as Validated
 from tests.nodeagent.validate.machine import machine
 from tests.tools.lacking import lacking
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 CATALOGUE = load()
 WITH_CARDS = [name for name, shape in CATALOGUE.shapes.items() if shape.cards]
+SWITCHED = [name for name in WITH_CARDS if nvml.has_switches(CATALOGUE.shape(name).devices)]
+VOID = {names.VISIBLE_DEVICES: names.NO_DEVICES}
+"""The environment of a container whose cards came by CDI."""
 NODE, BOOT = "gpu-1", "0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11"
 
 
@@ -94,6 +99,43 @@ def test_with_driver_and_toolkit(tmp_path: Path, library: Path, name: str) -> No
 def test_without_driver(tmp_path: Path, library: Path, name: str) -> None:
     shape = CATALOGUE.shape(name)
     compare(real(tmp_path, shape, library, driver=False), simulated(shape, Faults(driver=True)))
+
+
+async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Path) -> dict[str, str]:
+    """What the real validator finds in a container on that machine, where it waits for nothing."""
+    for name, value in environment(library, at.nvml).items():
+        monkeypatch.setenv(name, value)
+    own, timing = (at.own,), Timing(deadline=PATIENCE)
+    looker = Looker(
+        validation.CONTAINER,
+        Places(at.sys, at.proc, at.root),
+        Asker(own, timing),
+        at.own,
+        VOID,
+        Trials(own, timing, None),
+        0,
+    )
+    facts = await looker.look()
+    await looker.close()
+    return report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+
+
+@pytest.mark.parametrize(("name", "fabric"), [*((name, False) for name in WITH_CARDS), *((n, True) for n in SWITCHED)])
+async def test_the_check_of_a_container(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch, name: str, fabric: bool
+) -> None:
+    """CUDA on every card, and NVLink's fabric; with `fabric` its manager is down."""
+    shape = CATALOGUE.shape(name)
+    at = Validated(tmp_path, shape, {})
+    at.cdi(list(range(len(shape.cards))), at.version, "gpu-control-plane.yaml")
+    if fabric:
+        config = at.config.also("cuda cuInit 802")
+        for address in (address for address, lines in at.config.cards.items() if "fabric 3" in lines):
+            config = config.card(address, "fabric 2")
+        config.write(at.nvml)
+    seen = await validated(at, monkeypatch, library)
+    machine = Machine(shape, shape.cards, shape.software, Faults(fabric=fabric))
+    assert seen == validators.attributes(validation.CONTAINER, "node", seen["container.boot_id"], machine)
 
 
 @pytest.mark.parametrize("name", WITH_CARDS)

@@ -17,7 +17,7 @@ from sim.nodes.pods import Container, ContainerState, ContainerStatus, Pod, PodS
 CATALOGUE = load()
 CARD = "0000:3b:00.0"
 GOOD = {"boot_id", "version", "cards"}
-OWN = {"driver": {"module", "checks_unknown"}, "container": {"injection", "cdi", "persistence", "cuda_version"}}
+OWN = {"driver": {"module", "checks_unknown"}, "container": {"injection", "cdi", "persistence", "cuda_version", "cuda"}}
 
 
 def node(words, shape="t4-4"):
@@ -49,16 +49,23 @@ def test_a_good_node_passes(role, shape):
         ("container-check-failed", {"container"}, "DevicesMissing"),
         ("no-toolkit", {"container"}, "DevicesMissing"),
         ("no-driver", {"driver", "container"}, "ModuleNotLoaded"),
+        ("no-fabric", {"container"}, "FabricIncomplete"),
     ],
 )
 def test_a_check_that_fails_takes_its_role_and_says_why(words, failing, reason):
     for role in validation.ROLES:
-        verdict, keys = said(role, words)
+        verdict, keys = said(role, words, "h100-sxm-8")
         assert verdict.result == ("failed" if role in failing else "ok")
         if role in failing:
             assert verdict.reason == reason
             assert len(verdict.message) > 40
             assert {"reason", "message", "checks_failed"} <= keys
+
+
+def test_a_fabric_manager_that_is_down_shows_where_there_are_switches():
+    old, _ = said("container", "no-fabric", "a100-sxm-8")
+    assert (old.result, old.reason) == ("failed", "CudaError802"), "NVML of an A100 does not tell"
+    assert said("container", "no-fabric")[0].result == "ok"
 
 
 @pytest.mark.parametrize("role", validation.ROLES)

@@ -35,20 +35,21 @@ def driver(image: str, _: BootstrapSettings) -> Json:
     The host's /dev is not mounted: nobody could open a card's node there without privileges, and below it lies
     /dev/shm, which everybody may write to and which a read-only mount of /dev leaves writable.
     """
-    return _agent("driver-validator", "driver", image, HOST, [])
+    return _agent("driver-validator", "driver", image, HOST, [], limit="256Mi")
 
 
 def container(image: str, _: BootstrapSettings) -> Json:
     """A container like a workload's: under the runtime class, all cards asked for, nothing mounted by hand.
 
     The host's folders beside that are for the checks of the runtime's configuration and of the CDI specifications.
+    The limit leaves room for one context of CUDA, whose library keeps some hundred MiB on the host, once in a boot.
     """
     cards = parts.env({names.VISIBLE_DEVICES: "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
-    pod = _agent("validator", "container", image, HOST | CDI, cards)
+    pod = _agent("validator", "container", image, HOST | CDI, cards, limit="1Gi")
     return {"runtimeClassName": names.RUNTIME_CLASS} | pod
 
 
-def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: list[Json]) -> Json:
+def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: list[Json], *, limit: str) -> Json:
     container = {
         "name": name,
         "image": image,
@@ -66,7 +67,7 @@ def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: lis
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "resources": parts.resources("10m", "96Mi", "256Mi"),
+        "resources": parts.resources("10m", "96Mi", limit),
         "readinessProbe": parts.probe({"httpGet": {"path": "/readyz", "port": "health"}}, 5),
         "livenessProbe": parts.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
         "volumeMounts": [parts.mount(volume, path, read_only=True) for volume, path in mounted.items()],

@@ -102,6 +102,16 @@ async def looks(agent: Agent, count: int) -> None:
     await agent.until(enough, f"{count} looks")
 
 
+async def tried(agent: Agent, count: int) -> None:
+    """Wait until CUDA has been tried so often, and two looks have found what came of it."""
+
+    async def enough() -> bool:
+        return await agent.metric("gpu_validate_cuda_tries_total") >= count
+
+    await agent.until(enough, f"{count} tries of CUDA")
+    await looks(agent, 2)
+
+
 async def test_three_writers_of_one_report_never_fight(cluster: Cluster, at: Machine) -> None:
     node = Node(cluster, at, "three")
     # The validators come first: they wait for the report, which discover alone makes.
@@ -109,6 +119,7 @@ async def test_three_writers_of_one_report_never_fight(cluster: Cluster, at: Mac
         await looks(driver, 3)
         assert await cluster.report("three") is None
         assert not await driver.ready()
+        await tried(container, CARDS)  # else the first of its verdicts says that CUDA has not answered yet
         async with node.discover() as discover:
             await node.says(driver, driver="ok", container="ok")
             for agent in (driver, container, discover):
@@ -169,7 +180,29 @@ async def test_a_killed_validator_goes_on_without_a_write(cluster: Cluster, at: 
             await container.until(container.ready, "readiness")
             await looks(container, 3)
             assert await container.writes() == 0
+            assert await container.metric("gpu_validate_cuda_tries_total") == 0, "the report says that it works"
             assert await node.report() == before
+
+
+async def test_cuda_is_tried_again_until_it_works_and_anew_in_another_boot(cluster: Cluster, at: Machine) -> None:
+    node = Node(cluster, at, "fabric")
+    at.config.also("cuda cuInit 802").write(at.nvml)
+    async with node.discover(), node.validate("container", "--fabric-grace", "1") as container:
+        await node.says(container, container="failed", container_reason="CudaError802")
+        assert not await container.ready()
+        assert "container.cuda" not in await node.told()
+        at.config.write(at.nvml)  # the fabric manager has been started
+        await node.says(container, container="ok", container_cards="8")
+        await container.until(container.ready, "readiness")
+        marks = (await node.told())["container.cuda"]
+        before = await container.metric("gpu_validate_cuda_tries_total")
+        (at.proc / "sys" / "kernel" / "random" / "boot_id").write_text("11111111-1111-4222-8333-444455556666\n")
+
+        async def anew() -> bool:
+            return (await node.told()).get("container.cuda", marks) != marks
+
+        await container.until(anew, "marks of the new boot")
+        assert await container.metric("gpu_validate_cuda_tries_total") == before + CARDS
 
 
 async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at: Machine) -> None:
@@ -181,6 +214,8 @@ async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at
 
     async with node.discover() as discover, node.validate("driver") as driver, node.validate("container") as container:
         await node.says(driver, driver="ok", container="ok")
+        before = await container.writes()
+        assert before <= 2, "that CUDA is awaited, where that was to be told, and that it works"
         elements = {"driver": "failed", "driver.bogus": "x", "other": "stays"}
         change = {"spec": {"features": {"attributes": {FEATURE: {"elements": elements}}}}}
         await cluster.change("edited", change)
@@ -189,7 +224,7 @@ async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at
         await cluster.delete("edited")
         await node.says(driver, driver="ok", container="ok")
         written = [await agent.writes() for agent in (discover, driver, container)]
-        assert written[2] == 2
+        assert written[2] == before + 1
         await looks(driver, 5)
         assert [await agent.writes() for agent in (discover, driver, container)] == written
 
