@@ -82,6 +82,10 @@ e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped 
 e2e-tools: ## install what `make e2e` needs of Debian
 	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap
 
+.PHONY: gpu
+gpu: venv ## the node agent on this machine's own cards, CUDA too; reads only, keeps a recording; "not run" where there is none
+	@$(PY) -m tests.gpu $(T)
+
 .PHONY: faults
 faults: venv ## a crash at every write and a share of the other faults (ALL=1: all); goes on where it was; ONLY=regex for some
 	@$(PY) -m sim.programs >/dev/null
