@@ -111,8 +111,8 @@ class Trials:
             first = self._timing.period
             pause = first if before is None else min(before.pause * GROWTH, first * LONGEST)
             self._tries[one.mark] = Try(answer, time.monotonic(), pause)
-            if before is None or before.answer != answer:
-                log.warning("CUDA was tried and does not work", card=address, answer=answer)
+            if before is None or _result(before.answer) != _result(answer):
+                _tell(address, answer)
 
     async def _answer(self, one: Wanted, version: str) -> CudaAnswer:
         flags = [one.target, f"--version={version}", *(f"--root={root}" for root in self._roots)]
@@ -120,6 +120,13 @@ class Trials:
             return decode(await self._children.said("nodeagent.host.cuda", flags, self._timing.deadline))
         except Silence as silence:
             return CudaAnswer(silence=str(silence), late=isinstance(silence, TooLate))
+
+
+def _tell(address: str, answer: CudaAnswer) -> None:
+    if answer.in_use:
+        log.info("somebody uses the card, so CUDA is tried later", card=address, why=answer.in_use)
+    else:
+        log.warning("CUDA was tried and does not work", card=address, answer=answer)
 
 
 def _result(answer: CudaAnswer) -> str:
