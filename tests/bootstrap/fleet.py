@@ -44,9 +44,9 @@ class Fleet:
         spec = {"enabled": enabled, "version": 1, "settings": settings}
         await self.plane.put(resources.MODULECONFIG, {"metadata": {"name": names.MODULE}, "spec": spec})
 
-    async def nodes(self, *wanted: str, fault: str = "") -> None:
-        """Make nodes with four cards each; without a fault, wait until they are ready for pooling."""
-        for name, made in zip(wanted, node_manifests([SHAPE] * len(wanted)), strict=True):
+    async def nodes(self, *wanted: str, fault: str = "", shape: str = SHAPE) -> None:
+        """Make nodes, with four cards each where no shape is named; without a fault, wait until they are ready."""
+        for name, made in zip(wanted, node_manifests([shape] * len(wanted)), strict=True):
             labels = made["metadata"]["labels"] | {names.LABEL_HOSTNAME: name}
             meta = made["metadata"] | {"name": name, "labels": labels}
             meta["annotations"] = meta["annotations"] | {sim_names.FAULT: fault}

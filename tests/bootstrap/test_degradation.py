@@ -62,6 +62,20 @@ async def test_it_is_said_and_taken_back(
     assert good["status"] == "False"
 
 
+@pytest.mark.parametrize(
+    ("shape", "reason"), [("h100-sxm-8", "FabricIncomplete"), ("a100-sxm-8", "CudaError802")], ids=["h100", "a100"]
+)
+async def test_a_machine_whose_fabric_manager_is_down_is_not_ready(fleet: Fleet, shape: str, reason: str) -> None:
+    """NVML answers there, and every pod would end with CUDA's error 802."""
+    name = f"switched-{shape[:4]}"
+    await fleet.nodes(name, fault="no-fabric", shape=shape)
+    assert "systemctl status nvidia-fabricmanager" in (await fleet.pooling(name, "False", reason))["message"]
+    assert await fleet.condition(name, "InfraDegraded", "True", reason)
+    await fleet.fault(name)
+    await fleet.pooling(name, "True", "Ready")
+    await fleet.gone(name)
+
+
 async def test_without_a_toolkit_no_container_gets_cards(fleet: Fleet, node: str) -> None:
     await fleet.fault(node, "no-toolkit")
     found = await fleet.plane.until(
