@@ -49,7 +49,8 @@ def _text(facts: Facts, made: dict[str, Any]) -> str:
         source = "NVML" if facts.driver.source == "nvml" else "/proc alone, since NVML does not answer"
         source += f"; {facts.why_silent}" if facts.why_silent else ""
         cuda = f", CUDA {driver['cuda_version']}" if driver and "cuda_version" in driver else ""
-        lines += ["", f"Driver:  {(driver or {}).get('version', 'of unknown version')}{cuda} ({source})"]
+        root = f" in {facts.driver.root}" if facts.driver.root else ""
+        lines += ["", f"Driver:  {(driver or {}).get('version', 'of unknown version')}{cuda}{root} ({source})"]
     lines.append(f"Toolkit: {_toolkit(told.get(names.FEATURE_TOOLKIT, {}).get('elements'))}")
     others = [f"{f.address} ({f.vendor}:{f.device} class {f.class_[:4]}{_why(f)})" for f in cards.others(facts.bus)]
     lines += [f"No cards, though displays or accelerators: {', '.join(others)}"] if others else []

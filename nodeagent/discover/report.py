@@ -111,7 +111,7 @@ def _driver(driver: Driver) -> Told:
     values = {"version": driver.version, "cuda_version": driver.cuda_version}
     known = {key: value for key, value in values.items() if value}
     failed = values.keys() if driver.source != "nvml" else set(driver.failed)
-    return Told(known, frozenset(failed - known.keys()))
+    return Told(known | ({"root": driver.root} if driver.root else {}), frozenset(failed - known.keys()))
 
 
 def _toolkit(toolkit: Toolkit | None) -> Told:

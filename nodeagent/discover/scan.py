@@ -6,7 +6,7 @@ Files are read in a thread, so that a slow disk does not stop the agent from ans
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodeagent.host import procfs, sysfs, toolkit
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from nodeagent.host.ask import Asker
+    from nodeagent.host.driverroot import DriverRoot
     from nodeagent.host.facts import Bus, Driver, Toolkit
     from nodeagent.host.places import Places
 
@@ -44,12 +45,13 @@ class Scanner:
 
     async def scan(self) -> Facts:
         """Everything that can be known now; raises `sysfs.ScanError` where the bus cannot be read."""
-        bus, by_procfs, layout, tools = await asyncio.to_thread(self._files)
+        bus, by_procfs, layout, tools, root = await asyncio.to_thread(self._files)
         if by_procfs is None:
             self.asker.forget()
             return Facts(bus, None, tools, self.boot_id)
-        answer = await self.asker.answer(by_procfs.version, _fingerprint(bus, by_procfs, layout))
-        return Facts(bus, combine(by_procfs, answer.driver), tools, self.boot_id, answer.pending, answer.why)
+        answer = await self.asker.answer(by_procfs.version, (*_fingerprint(bus, by_procfs, layout), root.library))
+        driver = combine(replace(by_procfs, root=root.told), answer.driver)
+        return Facts(bus, driver, tools, self.boot_id, answer.pending, answer.why)
 
     @property
     def boot_id(self) -> str:
@@ -57,15 +59,15 @@ class Scanner:
         self._boot_id = self._boot_id or procfs.boot_id(self.places.proc)
         return self._boot_id
 
-    def _files(self) -> tuple[Bus, Driver | None, tuple[str, ...], Toolkit | None]:
+    def _files(self) -> tuple[Bus, Driver | None, tuple[str, ...], Toolkit | None, DriverRoot]:
         places = self.places
         bus = sysfs.scan(places.sys)
         by_procfs = procfs.read(places.proc, places.sys)
         layout = procfs.layout(places.proc) if by_procfs is not None else ()
-        return bus, by_procfs, layout, toolkit.read(places.root)
+        return bus, by_procfs, layout, toolkit.read(places.root), places.driver()
 
 
-def _fingerprint(bus: Bus, driver: Driver, layout: tuple[str, ...]) -> Hashable:
+def _fingerprint(bus: Bus, driver: Driver, layout: tuple[str, ...]) -> tuple[Hashable, ...]:
     """What can be seen without asking the driver, and changes when its answer does."""
     functions = tuple((f.address, f.device, f.driver) for f in bus.functions if f.vendor == "10de")
     return functions, tuple(sorted(driver.cards)), layout

@@ -23,7 +23,7 @@ from nodeagent.host.child import Children, Silence
 from nodeagent.host.facts import Driver, DriverCard, MigDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from pathlib import Path
 
 log = structlog.get_logger()
@@ -56,8 +56,8 @@ class Answer:
 class Asker:
     """One driver; used from the event loop."""
 
-    def __init__(self, roots: Sequence[Path], timing: Timing) -> None:
-        """Prepare; `roots` are folders of the host's files where the library may lie."""
+    def __init__(self, roots: Callable[[], Sequence[Path]], timing: Timing) -> None:
+        """Prepare; `roots` tells, for each question anew, folders of the host's files where the library may lie."""
         self._roots, self._timing = roots, timing
         self._task: asyncio.Task[None] | None = None
         self._children = Children()
@@ -113,7 +113,7 @@ class Asker:
             log.warning("the driver does not tell all", why=why) if why else log.info("the driver tells all again")
 
     async def _reading(self, version: str) -> Driver:
-        flags = [f"--version={version}", *(f"--root={root}" for root in self._roots)]
+        flags = [f"--version={version}", *(f"--root={root}" for root in await asyncio.to_thread(self._roots))]
         return decode(await self._children.said("nodeagent.host.nvml", flags, self._timing.deadline))
 
 

@@ -25,7 +25,8 @@ def combine(by_procfs: Driver | None, by_nvml: Driver | None) -> Driver | None:
     if by_nvml.version and by_procfs.version and by_nvml.version != by_procfs.version:
         return by_procfs  # another module has been loaded since NVML spoke
     silent = {address: _silent(card) for address, card in by_procfs.cards.items() if address not in by_nvml.cards}
-    return replace(by_nvml, version=by_procfs.version or by_nvml.version, cards={**silent, **by_nvml.cards})
+    version = by_procfs.version or by_nvml.version
+    return replace(by_nvml, version=version, cards={**silent, **by_nvml.cards}, root=by_procfs.root)
 
 
 def _silent(card: DriverCard) -> DriverCard:

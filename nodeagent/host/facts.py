@@ -104,6 +104,8 @@ class Driver:
     """By PCI address, spelled as in `PciFunction`."""
     source: str = "nvml"
     """`nvml`, or `procfs` where the driver's library or its devices cannot be opened."""
+    root: str = ""
+    """Where its files are, if not in the host's own root: `/run/nvidia/driver`."""
     failed: tuple[str, ...] = ()
     """Of `version` and `cuda_version`, what it failed to tell this time."""
 

@@ -32,6 +32,11 @@ FOLDERS = (
 """Of Debian and Ubuntu, of Red Hat and SUSE, of COS and Talos; the root itself may be a folder of libraries."""
 
 
+def first(root: Path) -> Path | None:
+    """The library that a root has, with every link followed inside it; None where there is none."""
+    return next(iter(candidates((root,), "")), None)
+
+
 def candidates(roots: Iterable[Path], version: str, name: str = NAME) -> list[Path]:
     """The host's libraries, those of the loaded module's version first: another one refuses to speak to it."""
     found = [path for root in roots for folder in FOLDERS if (path := inside(root, f"{folder}/{name}")) is not None]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodeagent.host.ask import Timing
+from nodeagent.host.driverroot import DriverRoot, locate
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +17,12 @@ _FLAGS = (
     ("--sys", "HOST_SYS", "/sys", "sysfs"),
     ("--proc", "HOST_PROC", "/proc", "procfs"),
     ("--root", "HOST_ROOT", "/", "folders of the toolkit and of the driver's library"),
-    ("--driver-root", "HOST_DRIVER_ROOT", "", "root of a driver that is installed in a container"),
+    (
+        "--driver-root",
+        "HOST_DRIVER_ROOT",
+        "/run/nvidia/driver",
+        "the host's folder for a driver container's root",
+    ),
 )
 
 
@@ -27,22 +33,24 @@ class Places:
     sys: Path = Path("/sys")
     proc: Path = Path("/proc")
     root: Path = Path("/")
-    driver_root: Path | None = None
-    """The root file system of a driver that is installed in a container, where there is one."""
+    driver_root: Path = Path("/run/nvidia/driver")
+    """Where a driver in a container has its root while it runs, as the host calls that folder."""
 
-    @property
+    def driver(self) -> DriverRoot:
+        """Where the node's driver lies now."""
+        return locate(self.root, self.driver_root)
+
     def library_roots(self) -> tuple[Path, ...]:
-        """Where the driver's library may lie, the likelier first."""
-        return (self.root,) if self.driver_root is None else (self.driver_root, self.root)
+        """Where the driver's library is now."""
+        return (self.driver().path,)
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
     """The flags of the host's folders; in a pod they come from the environment."""
     group = parser.add_argument_group("where the host's files are")
     for flag, variable, usual, about in _FLAGS:
-        usual_text = f", else {usual}" if usual else ""
-        default = Path(value) if (value := os.environ.get(variable) or usual) else None
-        group.add_argument(flag, type=Path, default=default, help=f"{about} (default: {variable}{usual_text})")
+        default = Path(os.environ.get(variable) or usual)
+        group.add_argument(flag, type=Path, default=default, help=f"{about} (default: {variable}, else {usual})")
 
 
 def places(args: argparse.Namespace) -> Places:

@@ -87,7 +87,7 @@ def library_folder(places: Places, folder: Path) -> Path | None:
 
     The host's own folder of libraries would bring its libc into a program of this image.
     """
-    roots = [root for root in places.library_roots if str(root) != "/"]
+    roots = [root for root in places.library_roots() if str(root) != "/"]
     driver = procfs.read(places.proc, places.sys)
     found = library.candidates(roots, driver.version if driver is not None else "")
     if not found:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 KIND = "nvidia.com/gpu"
-_NODE = re.compile(r"/dev/nvidia([0-9]{1,4})")
+_NODE = re.compile(r"(?:/.*)?/dev/nvidia([0-9]{1,4})")  # also below the root of a driver in a container
 _LIBRARY = re.compile(r".*/lib(?:cuda|nvidia-ml)\.so\.([0-9]+\.[0-9.]*[0-9])")
 
 

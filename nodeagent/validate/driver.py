@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodeagent.host.driverroot import HOST
 from nodeagent.validate import devices
 from nodeagent.validate.check import Check, failed, ok, several, unknown
 from nodeagent.validate.facts import MODULE, NOUVEAU
@@ -20,18 +21,28 @@ if TYPE_CHECKING:
 
 def checks(facts: Facts) -> tuple[Check, ...]:
     """All of them; the causes before their effects."""
-    hint = "install the driver's user-space packages of the same version"
+    where, missing = _place(facts)
     return (
         cards(facts),
         nouveau(facts),
         module(facts),
-        library(facts, "on the host", hint),
+        library(facts, where, missing),
         firmware(facts),
         bound(facts),
         taken(facts),
         devices.host(facts),
         asked(facts),
     )
+
+
+def _place(facts: Facts) -> tuple[str, str]:
+    """Where the driver's libraries are looked for, and what to do where one of them is not there."""
+    if facts.root.name != HOST:
+        return f"in {facts.root.name}", "see the log of the driver's container"
+    hint = "install the driver's user-space packages of the same version"
+    if facts.sought != HOST:
+        hint += f" (nor does {facts.sought} have libnvidia-ml.so.1, as it would with a driver in a container)"
+    return "on the host", hint
 
 
 def cards(facts: Facts) -> Check:
@@ -60,8 +71,9 @@ def module(facts: Facts) -> Check:
     """Whether NVIDIA's kernel module is loaded."""
     if facts.module is None:
         message = (
-            "kernel module nvidia is not loaded; install the driver on the host, or run modprobe nvidia and see "
-            "dmesg for why it refuses (not built for this kernel, not signed under Secure Boot, card not supported)"
+            "kernel module nvidia is not loaded; install the driver on the host, or see the log of the container that "
+            "brings it, or run modprobe nvidia and see dmesg for why it refuses (not built for this kernel, not signed "
+            "under Secure Boot, card not supported)"
         )
         return failed("module", "ModuleNotLoaded", message)
     if not facts.version:

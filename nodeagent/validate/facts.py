@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodeagent.host.cards import is_one
+from nodeagent.host.driverroot import DriverRoot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +72,12 @@ class Facts:
     taken: Mapping[str, Taken] | None = field(default_factory=dict)
     """By address; None where `/proc/driver/nvidia` is a copy from an earlier driver."""
     majors: Mapping[str, int] | None = None
+    root: DriverRoot = field(default_factory=DriverRoot)
+    """Where the driver lies; in a container its own."""
+    sought: str = "/run/nvidia/driver"
+    """Where a driver in a container would have its root."""
     libraries: Mapping[str, Library] | None = None
+    """Of that root."""
     nodes: Mapping[str, Node] | None = None
     """By path below `/dev`."""
     firmware: bool | None = None

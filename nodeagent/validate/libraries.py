@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodeagent.host.driverroot import HOST
 from nodeagent.validate.check import Check, failed, ok, unknown
 from nodeagent.validate.facts import LIBRARIES, Library
 
@@ -29,12 +30,15 @@ def library(facts: Facts, where: str, missing: str) -> Check:
         return failed(NAME, "LibraryMissing", message)
     others = {name: _other(library, facts.version) for name, library in found.items()}
     if wrong := [f"{name} is {version}" for name, version in others.items() if version]:
-        message = (
-            f"{where} {', '.join(wrong)}, while the loaded kernel module is {facts.version}: the driver is half "
-            "upgraded; reboot the node, or unload and load the nvidia modules"
-        )
+        message = f"{where} {', '.join(wrong)}, while the loaded kernel module is {facts.version}: {_cure(facts)}"
         return failed(NAME, "LibraryMismatch", message)
     return ok(NAME, f"{' and '.join(LIBRARIES)} {where} are {facts.version}, as the loaded module")
+
+
+def _cure(facts: Facts) -> str:
+    if facts.root.name != HOST:
+        return f"two drivers; end the one that is not wanted, and unmount {facts.root.name} if its container is gone"
+    return "the driver is half upgraded; reboot the node, or unload and load the nvidia modules"
 
 
 def _other(library: Library, version: str) -> str:

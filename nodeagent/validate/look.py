@@ -15,6 +15,7 @@ from controllers.api import names
 from controllers.api.validation import CUDA as CUDA_KEY
 from controllers.api.validation import DRIVER, key
 from nodeagent.host import hostfiles, library, procfs, sysfs, toolkit
+from nodeagent.host.driverroot import DriverRoot
 from nodeagent.host.facts import COMPLETED
 from nodeagent.validate import cdi, marks
 from nodeagent.validate.cuda import NOT_READY
@@ -99,7 +100,7 @@ class Looker:
         places, host = self.places, self.places.root
         module = procfs.read(places.proc, places.sys)
         believed = procfs.believed(places.proc, places.sys)
-        roots = places.library_roots if self.role == DRIVER else (self.own,)
+        root = places.driver() if self.role == DRIVER else DriverRoot(path=self.own, devices=self.own)
         try:
             bus = sysfs.scan(places.sys)
         except sysfs.ScanError:
@@ -113,22 +114,23 @@ class Looker:
             taken=_all_taken(places.proc) if believed or module is None else None,
             majors=procfs.majors(places.proc),
             layout=procfs.layout(places.proc) if module is not None else (),
-            libraries=libraries(roots),
-            nodes=nodes((host if self.role == DRIVER else self.own) / "dev"),
-            firmware=self._firmware(module.version) if module is not None and self.role == DRIVER else None,
+            root=root,
+            sought=str(places.driver_root),
+            libraries=libraries((root.path,)),
+            nodes=nodes(root.devices / "dev"),
+            firmware=self._firmware(module.version, root) if module is not None and self.role == DRIVER else None,
             specification=_specification(host),
             by_cdi=self.environment.get(names.VISIBLE_DEVICES) == names.NO_DEVICES,
             handler=_handler(tools),
             boot_id=procfs.boot_id(places.proc),
         )
 
-    def _firmware(self, version: str) -> bool | None:
+    def _firmware(self, version: str, root: DriverRoot) -> bool | None:
         """Whether some firmware of the version is there; None where no folder of firmware can be seen."""
         more = hostfiles.text(self.places.sys, FIRMWARE_PATH, sysfs.FILE_MAX).strip()
         folders = (*FIRMWARE_FOLDERS, *((more,) if more.startswith("/") else ()))
-        found = [
-            path for root in self.places.library_roots for folder in folders if (path := hostfiles.inside(root, folder))
-        ]
+        roots = dict.fromkeys((root.path, self.places.root))
+        found = [path for each in roots for folder in folders if (path := hostfiles.inside(each, folder))]
         if not found:
             return None
         return any(name.startswith("gsp_") for path in found for name in _names(path / "nvidia" / version))
@@ -218,4 +220,4 @@ def _names(folder: Path) -> list[str]:
 def _fingerprint(facts: Facts) -> Hashable:
     """What can be seen without asking the driver, and changes when its answer does."""
     cuda = (facts.libraries or {}).get(CUDA)
-    return facts.held, tuple(sorted(facts.nodes or ())), cuda, facts.layout
+    return facts.held, tuple(sorted(facts.nodes or ())), cuda, facts.layout, facts.root.library

@@ -37,7 +37,7 @@ class Machine:
         self.dev.mkdir()
         self.specs.mkdir()
         places = Places(self.tree.sys, self.tree.proc, self.tree.root)
-        self.looker = Looker(places, self.dev, (self.specs,), Asker((), Timing(deadline=PATIENCE)), slow_period=0)
+        self.looker = Looker(places, self.dev, (self.specs,), Asker(tuple, Timing(deadline=PATIENCE)), slow_period=0)
 
 
 @pytest.fixture

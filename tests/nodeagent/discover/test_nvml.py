@@ -165,7 +165,7 @@ def test_the_hosts_library_is_loaded_where_the_container_has_none(
 
 async def test_the_driver_is_asked_when_something_changed_and_rarely_else(file: Path) -> None:
     shape().write(file)
-    asker = Asker((), Timing(period=1000, deadline=PATIENCE))
+    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     first = (await asker.answer(VERSION, "a")).driver
     assert first is not None
     assert len(first.cards) == 8
@@ -177,7 +177,7 @@ async def test_the_driver_is_asked_when_something_changed_and_rarely_else(file: 
 
 
 async def test_an_answer_that_is_not_whole_is_asked_for_again_three_times(file: Path) -> None:
-    asker = Asker((), Timing(period=1000, deadline=PATIENCE))
+    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     shape().card(FIRST, "lost").write(file)
     await asker.answer(VERSION, "a")
     for _ in range(ask.QUICK_TRIES - 1):
@@ -203,7 +203,7 @@ async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(ask, "PATIENCE", 0.05)
     shape().write(file)
-    asker = Asker((), Timing(period=1000, deadline=PATIENCE))
+    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     good = await asker.answer(VERSION, "a")
     shape().card(FIRST, "hang nvmlDeviceGetName 600").write(file)
     asker._timing = Timing(period=1000, deadline=10)
@@ -219,7 +219,7 @@ async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
 
 async def test_a_question_ends_with_the_agent(file: Path) -> None:
     shape().also("hang nvmlInit 600").write(file)
-    asker = Asker((), Timing())
+    asker = Asker(tuple, Timing())
     waiting = asyncio.create_task(asker.answer(VERSION, "a"))
     child = await child_of(os.getpid())
     await asker.close()
@@ -273,7 +273,7 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
 
     monkeypatch.setattr(child_module, "KILL_SECONDS", 0.05)
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
-    asker = Asker((), Timing(period=1000, deadline=0.1))
+    asker = Asker(tuple, Timing(period=1000, deadline=0.1))
     assert (await asker.answer(VERSION, "a")).driver is None
     answer = await asker.answer(VERSION, "b")
     assert answer.why == "a call into it has not returned since it was last asked"
@@ -298,7 +298,7 @@ def test_a_library_that_prints_does_not_spoil_the_answer() -> None:
 
 async def test_a_reader_that_crashes_is_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    answer = await Asker((), Timing()).answer(VERSION, "a")
+    answer = await Asker(tuple, Timing()).answer(VERSION, "a")
     assert answer == Answer(None, why="its reader ended with status 1")
 
 
@@ -324,7 +324,7 @@ async def test_how_a_reader_ends_is_told_and_what_it_prints_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     reader(tmp_path, monkeypatch, script)
-    assert await Asker((), Timing(deadline=PATIENCE)).answer(VERSION, "a") == Answer(None, why=why)
+    assert await Asker(tuple, Timing(deadline=PATIENCE)).answer(VERSION, "a") == Answer(None, why=why)
 
 
 async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
@@ -334,7 +334,7 @@ async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     shape().write(file)
-    asker = Asker((), Timing(period=1000, deadline=PATIENCE))
+    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     with monkeypatch.context() as patch:
         patch.setattr(asyncio, "create_subprocess_exec", refuse)
         answer = await asker.answer(VERSION, "a")

@@ -54,6 +54,19 @@ def test_it_shows_a_node_to_a_person(tmp_path: Path) -> None:
     ]
 
 
+def test_it_says_where_the_driver_is_if_not_on_the_host(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "t4")
+    machine.load("595.91.07", ("0000:00:1e.0", "Tesla T4", "GPU-eaf23aa1-4d3d-596c-da66-b86b0e5db584"))
+    config = environment(build(), Config.of(load().shape("t4-4")).write(tmp_path / "driver"))
+    found = []
+    for library in ("usr/lib64", "run/nvidia/driver/usr/lib64"):
+        machine.write(f"{library}/libnvidia-ml.so.1")
+        told = yaml.safe_load(run("--once", "--output=yaml", **machine.environment, **config).stdout)
+        found.append(told["attributes"]["gpu.driver"]["elements"].get("root"))
+    assert found == [None, "/run/nvidia/driver"]
+    assert " in /run/nvidia/driver (NVML" in run("--once", **machine.environment, **config).stdout
+
+
 def test_it_says_why_nvml_does_not_answer(tmp_path: Path) -> None:
     machine = Machine(tmp_path, "t4")
     machine.load("595.91.07", ("0000:00:1e.0", "Tesla T4", "GPU-eaf23aa1-4d3d-596c-da66-b86b0e5db584"))

@@ -22,6 +22,8 @@ MAJORS = (
     "Character devices:\n  1 mem\n195 nvidia-frontend\n506 nvidia-caps\n508 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
 )
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
+CONTAINER = "run/nvidia/driver"
+"""Where a driver's container mounts its root."""
 
 
 @dataclass
@@ -68,6 +70,17 @@ class Machine:
                 old.unlink()
             (folder / f"{name}.{version}").write_text("")
             (folder / f"{name}.1").symlink_to(f"{name}.{version}")
+
+    def contain(self, version: str) -> Path:
+        """A driver's container instead of what is there, of another driver or of none."""
+        self.end_container()
+        self.install(self.root / CONTAINER, version)
+        return self.root / CONTAINER
+
+    def end_container(self) -> None:
+        """As it ends: its mount goes, and the folder stays."""
+        shutil.rmtree(self.root / CONTAINER, ignore_errors=True)
+        (self.root / CONTAINER).mkdir(parents=True)
 
     def uninstall(self, root: Path) -> None:
         shutil.rmtree(root / LIBRARIES)

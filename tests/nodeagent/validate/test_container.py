@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> Facts:
-    asker = Asker((at.own,), Timing(deadline=deadline))
+    asker = Asker(lambda: (at.own,), Timing(deadline=deadline))
     told = {"NVIDIA_VISIBLE_DEVICES": "void" if void else "all"}
     facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, told).look()
     await asker.close()

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 async def told(at: Machine) -> dict[str, str]:
     """What is published of one look, and beside it what a reader makes of it."""
-    asker = Asker((at.root,), Timing(deadline=PATIENCE))
-    looker = Looker(validation.DRIVER, Places(at.sys, at.proc, at.root), asker, at.own, {})
+    where = Places(at.sys, at.proc, at.root)
+    asker = Asker(where.library_roots, Timing(deadline=PATIENCE))
+    looker = Looker(validation.DRIVER, where, asker, at.own, {})
     facts = await looker.look()
     await asker.close()
     return report.attributes(validation.DRIVER, facts, report.judge(validation.DRIVER, facts))
@@ -173,3 +174,64 @@ async def test_a_copy_in_proc_of_an_earlier_driver_fails_no_card(at: Machine) ->
     found = await told(at)
     assert (found["driver"], found["driver.cards"]) == ("ok", "8")
     assert "taken" in found["driver.checks_unknown"].split(",")
+
+
+# --- a driver in a container --------------------------------------------------------------------------------------
+
+
+async def test_a_driver_in_a_container_passes_and_is_gone_with_it(at: Machine) -> None:
+    """At each look anew: the host never had its libraries."""
+    at.uninstall(at.root)
+    at.contain(at.version)
+    found = await told(at)
+    assert (found["driver"], found["driver.cards"]) == ("ok", "8")
+
+    at.end_container()
+    found = await told(at)
+    assert (found["driver"], found["driver.reason"]) == ("failed", "LibraryMissing")
+    assert "not found on the host; install the driver's user-space packages" in found["driver.message"]
+    assert "(nor does /run/nvidia/driver have libnvidia-ml.so.1" in found["driver.message"]
+    at.contain(at.version)
+    assert (await told(at))["driver"] == "ok"
+
+
+async def test_only_the_root_that_is_found_counts(at: Machine) -> None:
+    """The host has the right libraries; what programs get are the container's."""
+    at.contain("999.1.2")
+    found = await told(at)
+    assert (found["driver"], found["driver.reason"]) == ("failed", "LibraryMismatch")
+    assert found["driver.message"].startswith("in /run/nvidia/driver libnvidia-ml.so is 999.1.2, libcuda.so is 999.1.2")
+    assert "two drivers" in found["driver.message"]
+    at.end_container()
+    assert (await told(at))["driver"] == "ok"
+
+
+async def test_half_a_driver_in_a_container_is_told_with_its_place(at: Machine) -> None:
+    for library in (at.contain(at.version) / LIBRARIES).glob("libcuda.so.*"):
+        library.unlink()
+    found = await told(at)
+    assert found["driver.reason"] == "LibraryMissing"
+    assert "libcuda.so of driver" in found["driver.message"]
+    assert "not found in /run/nvidia/driver; see the log of the driver's container" in found["driver.message"]
+
+
+async def test_firmware_is_the_containers_or_where_the_kernel_was_told_to_look(at: Machine) -> None:
+    no_firmware(at)
+    root = at.contain(at.version)
+    assert (await told(at))["driver.reason"] == "FirmwareMissing"
+    folder = root / "lib" / "firmware" / "nvidia" / at.version
+    folder.mkdir(parents=True)
+    (folder / "gsp_ga10x.bin").write_text("")
+    assert (await told(at))["driver"] == "ok"
+
+
+async def test_device_nodes_are_looked_for_where_the_driver_has_them(at: Machine) -> None:
+    """In a `dev` of its own; without one, in the host's, which is not mounted."""
+    dev = at.contain(at.version) / "dev"
+    assert "devices" in (await told(at))["driver.checks_unknown"]
+    dev.mkdir()
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(8))):
+        (dev / name).write_text("")
+    assert "driver.checks_unknown" not in await told(at)
+    (dev / "nvidia7").unlink()
+    assert (await told(at))["driver.checks_unknown"] == "devices"

@@ -10,7 +10,7 @@ import pytest
 from controllers.api import names
 from sim.nvml import build, environment
 from tests.nodeagent.discover.node import Agent
-from tests.nodeagent.validate.machine import Machine, machine
+from tests.nodeagent.validate.machine import CONTAINER, Machine, machine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -203,6 +203,39 @@ async def test_cuda_is_tried_again_until_it_works_and_anew_in_another_boot(clust
 
         await container.until(anew, "marks of the new boot")
         assert await container.metric("gpu_validate_cuda_tries_total") == before + CARDS
+
+
+async def test_a_driver_in_a_container_is_seen_when_it_comes_when_it_goes_and_when_another_comes(
+    cluster: Cluster, at: Machine
+) -> None:
+    at.uninstall(at.root)
+    node = Node(cluster, at, "contained")
+
+    async def root(agent: Agent, wanted: str | None) -> None:
+        async def told() -> bool:
+            return (await cluster.attributes("contained")).get(names.FEATURE_DRIVER, {}).get("root") == wanted
+
+        await agent.until(told, f"root {wanted}")
+
+    async with node.discover() as discover, node.validate("driver") as driver:
+        await node.says(driver, driver="failed", driver_reason="LibraryMissing")
+        await root(discover, None)
+        for version, told in (
+            (at.version, {"driver": "ok"}),
+            ("999.1.2", {"driver": "failed", "driver_reason": "LibraryMismatch"}),
+            (at.version, {"driver": "ok"}),
+        ):
+            at.contain(version)
+            await node.says(driver, **told)
+            await root(discover, f"/{CONTAINER}")
+        await driver.until(driver.ready, "readiness")
+        at.end_container()
+        await node.says(driver, driver="failed", driver_reason="LibraryMissing")
+        await root(discover, None)
+        at.install(at.root, at.version)
+        await node.says(driver, driver="ok")
+        for agent in (discover, driver):
+            assert agent.end() == 0, "none was started anew"
 
 
 async def test_what_others_do_to_its_keys_is_put_right_once(cluster: Cluster, at: Machine) -> None:
