@@ -68,7 +68,7 @@ class DiscoverInstallation:
     """The discovery agent."""
 
     driver_root: Annotated[str, Field(pattern=r"^(/.*)?$")] = ""
-    """Root of a containerised driver, such as /run/nvidia/driver. With plain Helm: a value of the chart."""
+    """Root of a driver in a container, if not /run/nvidia/driver; /: none. With plain Helm: a value of the chart."""
 
 
 @record

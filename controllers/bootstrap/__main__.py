@@ -50,6 +50,7 @@ class Reconciler:
         """Make the loops; `begin` connects them to the caches."""
         self._execute, self._world, self._settings = process.executor.execute, world, settings
         self._agent_image, self._url = process.args.agent_image, process.args.exporter_url
+        self._driver_root = process.args.agent_driver_root
         self._agent_env = api_server(process.args.agent_api_server_host, process.args.agent_api_server_port)
         self.nodes = Controller("bootstrap", self._node, workers=16)
         self.components = Controller("components", self._components, workers=1)
@@ -75,6 +76,7 @@ class Reconciler:
             self._settings.current.bootstrap,
             self._agent_image,
             self._agent_env,
+            self._driver_root,
             now=time.time(),
             enabled=self._settings.enabled,
         )
@@ -192,6 +194,8 @@ if __name__ == "__main__":
     PARSER.add_argument("--agent-image", default=AGENT_IMAGE, help="image of the node agents that check a node")
     PARSER.add_argument("--agent-api-server-host", help="address of the API server for agents; else its Service")
     PARSER.add_argument("--agent-api-server-port", help="its port (default: 443)")
+    about = "the host's folder in which a driver's container mounts its root (default: /run/nvidia/driver)"
+    PARSER.add_argument("--agent-driver-root", default="", metavar="FOLDER", help=about)
     PARSER.add_argument(
         "--exporter-url",
         type=exporter_url,

@@ -32,6 +32,7 @@ def plan(
     settings: BootstrapSettings,
     agent_image: str = operands.AGENT_IMAGE,
     agent_env: Variables = (),
+    driver_root: str = "",
     *,
     now: float = 0.0,
     enabled: bool = True,
@@ -54,7 +55,8 @@ def plan(
             draft.add(Apply(Ref(RUNTIMECLASS, name), body))
     # A pod waits for the file that it mounts.
     _configmaps(draft, seen.configmaps, operands.configmaps(settings))
-    _daemonsets(draft, seen, operands.daemonsets(settings, agent_image, agent_env, _resources(seen)), now)
+    wanted = operands.daemonsets(settings, agent_image, agent_env, _resources(seen), driver_root)
+    _daemonsets(draft, seen, wanted, now)
     return draft.done()
 
 

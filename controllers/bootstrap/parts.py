@@ -9,6 +9,8 @@ from controllers.api import names
 Json = dict[str, Any]
 
 TOOLKIT_ROOT: Final = "/usr/local/nvidia"
+DRIVER_ROOT: Final = "/run/nvidia/driver"
+"""Where GPU Operator's driver container mounts its root; an agent that is told nothing looks there."""
 # name: path on the host, type
 HOST_PATHS: Final = {
     "host": ("/", "Directory"),
@@ -43,6 +45,11 @@ def mounts(*keys: str) -> list[Json]:
 def mount(volume: str, path: str, *, read_only: bool = False) -> Json:
     """One mount."""
     return {"name": volume, "mountPath": path} | ({"readOnly": True} if read_only else {})
+
+
+def later(mount: Json) -> Json:
+    """A mount that shows what is mounted on the host after the pod's start; of a host whose mounts are shared."""
+    return mount | {"mountPropagation": "HostToContainer"}
 
 
 def env(values: dict[str, str]) -> list[Json]:

@@ -103,8 +103,9 @@ def no_driver(at: Situation) -> Finding | None:
     """Whether no driver is loaded."""
     if at.fact("driver", "version"):
         return None
-    message = f"{source(at.name)} names no loaded driver; install the cards' driver on the host of node {at.name}"
-    return Finding(True, "DriverNotFound", message)
+    message = f"{source(at.name)} names no loaded driver: kernel module nvidia is not in /sys/module"
+    do = f"install the cards' driver on the host of node {at.name}, or see the container that is to load it there"
+    return Finding(True, "DriverNotFound", f"{message}; {do}")
 
 
 def old_driver(at: Situation) -> Finding | None:

@@ -102,13 +102,15 @@ def test_environment_replaces_by_name_and_keeps_its_place() -> None:
 
 
 def test_what_mounts_and_probes_depend_on_is_ours() -> None:
-    """A variable that repeats the path of a mount, or what a probe asks, cannot change alone."""
+    """A variable that repeats the path of a mount, what a probe asks, or is found out, cannot change alone."""
     used: set[str] = set()
-    tied = {"NODE_NAME", "DCGM_EXPORTER_LISTEN", "HOST_ROOT", "GFD_SLEEP_INTERVAL", "NO_RUNTIME_CONFIG"}
+    tied = {"NODE_NAME", "DCGM_EXPORTER_LISTEN", "HOST_ROOT", "GFD_SLEEP_INTERVAL", "NO_RUNTIME_CONFIG", "DRIVER"}
     for one in map(container, KEYS):
         asked = str([one["readinessProbe"], one["livenessProbe"], one.get("volumeMounts")])
         plain = {variable["name"]: variable.get("value", "") for variable in one["env"]}
-        used |= set(plain)
+        found_out = set(re.findall(r'([A-Z_]+)="\$', str(one.get("command"))))
+        tied |= found_out
+        used |= set(plain) | found_out
         paths = {name: value for name, value in plain.items() if value.startswith("/") and value != "/"}
         tied |= {name for name, path in paths.items() if re.search(rf"{path}['\s)]", asked)}
 

@@ -15,7 +15,7 @@ import yaml
 
 from controllers.api import names, resources
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import components, operands
+from controllers.bootstrap import components, operands, parts
 from controllers.bootstrap.operands import monitoring
 from controllers.bootstrap.phases import PHASES
 from controllers.domain.agents import api_server
@@ -156,7 +156,9 @@ def test_the_validators_see_the_host_as_the_discovery_agent_does() -> None:
             assert f"- name: {name}\n          value: {environment(container)[name]}\n" in text
         assert f"runAsUser: {pod['securityContext']['runAsUser']}\n" in text
         for mount in (mount for mount in container["volumeMounts"] if mount["name"] != "cdi"):
-            assert f"mountPath: {mount['mountPath']}\n" in text
+            path = mount["mountPath"].replace(parts.DRIVER_ROOT, "{{ $driver }}")
+            assert f"mountPath: {path}\n" in text
+    assert f'$agent.discover.driverRoot | default "{parts.DRIVER_ROOT}"' in text
 
 
 def test_the_agents_image_is_told_by_the_process() -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -18,11 +18,8 @@ from nodeagent.deviceplugin.records import Listed, Seen
 from nodeagent.validate import cdi as validate_cdi
 from sim.hardware import load
 from sim.nvml import Config
-from tests.bootstrap.cdihost import PLACES, POD, Host, furnish, nvidia_ctk
+from tests.bootstrap.cdihost import LIBRARIES, PLACES, POD, Host, furnish, nvidia_ctk
 from tests.tools.lacking import lacking, root
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHAPE = load().shape("h100-sxm-8")
 MACHINE = Config.of(SHAPE)
@@ -38,7 +35,7 @@ def host(tmp_path: Path) -> Host:
     made = Host.at(tmp_path / "host")
     programs = tmp_path / "bin"
     programs.mkdir()
-    ask = "echo >>calls\n! cat error >&2 && cat answer\n"
+    ask = 'echo >>calls\necho "$@" >asked\n! cat error >&2 && cat answer\n'
     (programs / "chroot").write_text(f"#!/bin/sh\ncd {tmp_path}\n{ask}")
     (programs / "chroot").chmod(0o755)
     answer(made, "GPU-a", "GPU-b")
@@ -49,9 +46,11 @@ def answer(host: Host, *names: str) -> None:
     (host.root.parent / "answer").write_text(specification(*names))
 
 
-def specification(*names: str, kind: str = "nvidia.com/gpu") -> str:
+def specification(*names: str, kind: str = "nvidia.com/gpu", libraries: tuple[str, ...] = ()) -> str:
     devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}} for name in names]
-    return yaml.safe_dump({"cdiVersion": "0.5.0", "kind": kind, "devices": devices})
+    mounts = [{"hostPath": path, "containerPath": f"/usr/lib/{path}"} for path in libraries]
+    edits = {"containerEdits": {"mounts": mounts}} if mounts else {}
+    return yaml.safe_dump({"cdiVersion": "0.5.0", "kind": kind, "devices": devices, **edits})
 
 
 def calls(host: Host) -> int:
@@ -208,6 +207,67 @@ def test_another_file_with_other_names_is_no_concern(host: Host, kind: str, name
         assert host.named == ["GPU-a", "GPU-b"]
 
 
+CONTAINER = "run/nvidia/driver"
+CUDA = f"/{CONTAINER}/{LIBRARIES}/libcuda.so"
+
+
+def contain(host: Host, version: str) -> None:
+    """A driver's container, in the place of another or of none."""
+    end_container(host)
+    folder = host.root / CONTAINER / LIBRARIES
+    folder.mkdir(parents=True)
+    for name in ("libcuda.so", "libnvidia-ml.so"):
+        (folder / f"{name}.{version}").write_text("")
+        (folder / f"{name}.1").symlink_to(f"{name}.{version}")
+
+
+def end_container(host: Host) -> None:
+    shutil.rmtree(host.root / CONTAINER, ignore_errors=True)
+    (host.root / CONTAINER).mkdir()
+
+
+def asked_for(host: Host) -> str:
+    """The driver's root that NVIDIA's program was told last."""
+    (found,) = [word for word in (host.root.parent / "asked").read_text().split() if word.startswith("--driver-root")]
+    return found.partition("=")[2]
+
+
+def test_the_driver_is_taken_from_where_it_is_at_the_time(host: Host) -> None:
+    """One that comes, another version in its place, its end: each is seen in the next round."""
+    with host.keeper() as keeper:
+        keeper.settle()
+        found = [(calls(host), asked_for(host))]
+        for change in (lambda: contain(host, "580.1"), lambda: contain(host, "590.2"), lambda: end_container(host)):
+            change()
+            keeper.next()
+            found.append((calls(host), asked_for(host)))
+            assert keeper.next() == []
+
+    first = found[0][0]
+    assert found == [(first + number, root) for number, root in enumerate(("/", f"/{CONTAINER}", f"/{CONTAINER}", "/"))]
+
+
+def test_no_specification_outlives_the_libraries_that_it_mounts(host: Host) -> None:
+    error, told = host.root.parent / "error", host.root.parent / "answer"
+    with host.keeper() as keeper:
+        for version in ("580.1", "590.2"):
+            contain(host, version)
+            told.write_text(specification("GPU-a", libraries=(f"{CUDA}.{version}", "/usr/lib/libother.so")))
+            keeper.settle()
+            assert f"{CUDA}.{version}" in host.specification.read_text()
+            error.write_text("GPU is lost\n")
+            (host.root / "proc/driver/nvidia/version").write_text(f"NVRM version: {version}\n")
+            assert keeper.next() == ["no new specification: GPU is lost"]
+            assert host.named == ["GPU-a"], "while they are there it stays"
+
+            end_container(host)
+            said = keeper.next()
+            assert said[0] == f"removed {host.specification}: the driver's libraries that it mounts are gone"
+            assert not host.specification.exists()
+            assert not host.passes("readinessProbe")
+            error.unlink()
+
+
 def test_the_settings_are_the_installers_but_for_the_image() -> None:
     chosen = {"args": ["--more"], "env": [{"name": "MORE", "value": "1"}], "resources": {"limits": {"cpu": "1"}}}
     settings = parse_settings({"bootstrap": {"toolkit": {"version": "v9", **chosen}}}).bootstrap
@@ -262,6 +322,38 @@ def test_nvidias_program_names_every_card_by_uuid_with_the_hosts_own_paths(real:
     seen = validate_cdi.read({"/var/run/cdi/ours.yaml": text})
     assert (seen.broken, seen.minors, seen.versions) == ((), frozenset(range(8)), {version})
     assert not list((real.root / "run/nvidia/toolkit").glob("*.yaml"))
+
+
+def test_nvidias_program_sees_a_driver_in_a_container_with_its_libraries_and_device_nodes(real: Host) -> None:
+    """Its library opens nodes in /dev alone: played by a program that refuses to begin without them."""
+    root, program = real.root / CONTAINER, real.root / PLACES["TOOLKIT"][1:] / "nvidia-ctk"
+    for folder, pattern in ((LIBRARIES, "libnvidia-ml.so*"), (LIBRARIES, "libcuda.so*"), ("dev", "nvidia*")):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for file in (real.root / folder).glob(pattern):
+            file.rename(root / folder / file.name)
+    program.rename(program.with_name("it"))
+    program.write_text('#!/bin/sh\ntest -c /dev/nvidiactl || exit 3\nexec "${0%/*}/it" "$@"\n')
+    program.chmod(0o755)
+    with real.keeper() as keeper:
+        assert keeper.settle() == [f"wrote {real.specification}"]
+        mounted = Path("/proc/self/mountinfo").read_text()
+
+    assert real.named == CARDS
+    assert str(real.root) not in mounted
+    edits = real.told["containerEdits"]
+    version = MACHINE.system[0].split()[1]
+    libraries = {f"/{CONTAINER}/{LIBRARIES}/{name}.so.{version}" for name in ("libcuda", "libnvidia-ml")}
+    assert libraries <= {mount["hostPath"] for mount in edits["mounts"]}
+    assert {f"/{LIBRARIES}/libcuda.so.{version}"} <= {mount["containerPath"] for mount in edits["mounts"]}
+    nodes = {
+        node["path"]: node["hostPath"]
+        for holder in (real.told, *real.told["devices"])
+        for node in holder["containerEdits"]["deviceNodes"]
+    }
+    assert nodes.keys() >= {"/dev/nvidiactl", *(f"/dev/nvidia{number}" for number in range(8))}
+    assert nodes == {path: f"/{CONTAINER}{path}" for path in nodes}
+    seen = validate_cdi.read({"/var/run/cdi/ours.yaml": real.specification.read_text()})
+    assert (seen.broken, seen.minors, seen.versions) == ((), frozenset(range(8)), {version})
 
 
 def test_the_device_plugin_gives_cards_by_the_names_of_that_specification(real: Host) -> None:

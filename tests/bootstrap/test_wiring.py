@@ -34,6 +34,7 @@ def reconciler(cluster: Cluster, settings: LiveSettings[Settings]) -> Reconciler
             agent_image="agent",
             agent_api_server_host="192.0.2.1",
             agent_api_server_port=None,
+            agent_driver_root="",
             exporter_url="http://{host}/",
         ),
     )

@@ -73,9 +73,11 @@ def ports(objects: Objects) -> list[Any]:
     return [variables(objects, PORT), passed(objects, "--agent-api-server-port")]
 
 
-def driver_root(objects: Objects) -> list[str]:
+def driver_root(objects: Objects) -> list[Any]:
+    """What the agent is told, the folder that it mounts for that, and what the makers of other agents are told."""
     volumes = template(objects, "DaemonSet", AGENT)["volumes"]
-    return [one["hostPath"]["path"] for one in volumes if one["name"] == "driver"]
+    mounted = [volume["hostPath"]["path"] for volume in volumes if volume["name"] == "driver"]
+    return [variables(objects, "HOST_DRIVER_ROOT"), mounted, passed(objects, "--agent-driver-root")]
 
 
 def status_writers(objects: Objects) -> bool:
@@ -114,7 +116,9 @@ SHOWN: dict[str, Shown] = {
     "nfdCoverage.suspend": Shown(False, cron("suspend"), False),
     "nodeAgent.apiServer.host": Shown("192.0.2.1", api_server, [["192.0.2.1", "443"], [["192.0.2.1"]] * 2]),
     "nodeAgent.apiServer.port": Shown("6443", ports, [["6443"], [["6443"]] * 2], ADDRESS),
-    "nodeAgent.discover.driverRoot": Shown("/run/nvidia/driver", driver_root, ["/run/nvidia/driver"]),
+    "nodeAgent.discover.driverRoot": Shown(
+        "/opt/driver", driver_root, [["/opt/driver"], ["/opt/driver"], [["/opt/driver"], []]]
+    ),
     "policies.statusWriters": Shown(["jane"], status_writers, True),
     "policies.reserveRuntimeClasses": Shown(True, reserved, True),
     "presets.quotas": Shown(

@@ -41,7 +41,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     ),
     "a registry with credentials": (f"{ROOT}.registry.dockercfg=e30=",),
     "chosen nodes": (f"{ROOT}.nodeSelector.role=system", f"{ROOT}.nfdCoverage.suspend=false"),
-    "a driver in a container": (f"{ROOT}.nodeAgent.discover.driverRoot=/run/nvidia/driver",),
+    "a driver in a container": (f"{ROOT}.nodeAgent.discover.driverRoot=/opt/driver",),
+    "no driver in a container": (f"{ROOT}.nodeAgent.discover.driverRoot=/",),
     "presets": (
         f"{ROOT}.presets.operationPolicy.enabled=true",
         f"{ROOT}.presets.quotas[0].namespace=default",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controllers.bootstrap import parts
 from controllers.bootstrap.operands.images import AGENT_IMAGE
 from controllers.domain.agents import reaching
 
@@ -20,6 +21,8 @@ class Agent:
     image: str = AGENT_IMAGE
     env: Variables = ()
     """How it finds the API server, where the cluster's own Service is not routed."""
+    driver_root: str = parts.DRIVER_ROOT
+    """The host's folder in which a driver's container mounts its root."""
 
     def reaching(self, container: Json) -> Json:
         """The container with these variables after its own."""

@@ -1,8 +1,8 @@
 """From the settings to the DaemonSets, ConfigMaps and RuntimeClasses that are to be there. Pure.
 
-The components use the driver that the administrator installed on the host. What reaches into
-the host does so with the mounts that it needs; only what configures the container runtime is
-privileged.
+The components use the driver that is there: on the host, or in a container whose root is mounted there.
+What reaches into the host does so with the mounts that it needs; only what configures the container
+runtime is privileged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from controllers.api import names
 from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
 from controllers.bootstrap.operands.agent import Agent
 from controllers.bootstrap.operands.custom import customised
+from controllers.bootstrap.parts import DRIVER_ROOT
 from controllers.bootstrap.phases import EXPORTER, PHASES, setting
 from controllers.domain.agents import reaching
 from controllers.runtime.drift import spec_hash
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
     from controllers.domain.agents import Variables
 
 PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
-    "driver-validator": validators.driver,
     "gfd": gfd.pod,
     "dcgm": monitoring.dcgm,
     EXPORTER: monitoring.exporter,
     "validator": validators.container,
 }
-# With a container of the module's own program beside another's.
-MIXED: Final[dict[str, Callable[[str, BootstrapSettings, Agent], Json]]] = {"toolkit": toolkit.pod}
+# That need to know what the node's agents are told.
+TOLD: Final[dict[str, Callable[[str, BootstrapSettings, Agent], Json]]] = {
+    "driver-validator": validators.driver,
+    "toolkit": toolkit.pod,
+}
 # Of a pod that reads its configuration once: a new one starts it anew.
 ANNOTATIONS: Final = {EXPORTER: {names.COLLECTORS_HASH: collectors.HASH}}
 
@@ -47,21 +50,20 @@ def daemonsets(
     agent_image: str = images.AGENT_IMAGE,
     agent_env: Variables = (),
     resources: Sequence[str] = (),
+    driver_root: str = "",
 ) -> dict[str, Json]:
     """The DaemonSets that are to run, by name: whole objects but for what names them.
 
     `agent_env` is for those of the module's own program, which talks to the API server; `resources` are those whose
-    pods the exporter is to name.
+    pods the exporter is to name; `driver_root` is the host's folder for the root of a driver's container, if not the
+    usual one.
     """
-    made = {}
+    made, agent = {}, Agent(agent_image, agent_env, driver_root or DRIVER_ROOT)
     for phase in PHASES:
         chosen, component = setting(phase, settings), phase.component
         if chosen.enabled:
             image = images.reference(chosen, images.default(component, agent_image))
-            if component in MIXED:
-                pod = MIXED[component](image, settings, Agent(agent_image, agent_env))
-            else:
-                pod = PODS[component](image, settings)
+            pod = TOLD[component](image, settings, agent) if component in TOLD else PODS[component](image, settings)
             if component not in images.IMAGES:
                 pod = reaching(pod, agent_env)
             if component == EXPORTER:

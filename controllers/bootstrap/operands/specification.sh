@@ -1,6 +1,7 @@
 # Keeps the CDI specification of the node's cards and MIG instances: kind nvidia.com/gpu, names by uuid, as the
 # device plugin gives them. NVIDIA's installer makes one for its own containers only. Runs until it is killed.
 # For busybox. HOST, PROC, CDI, RUN and TOOLKIT are folders: $CDI and $RUN are mounted, $TOOLKIT is the host's path.
+# Where the driver lies is found by `locate` of driverroot.sh, which stands before this.
 umask 022
 ours=$CDI/gpu-control-plane.yaml
 ctk=$TOOLKIT/nvidia-ctk
@@ -18,6 +19,16 @@ foreign() {
     done
 }
 
+# Whether a library that our specification mounts is gone, as with a driver's container that has ended: nothing that is
+# given a card by it could start.
+dead() {
+    of="hostPath: *[\"']?(/.*/lib(cuda|nvidia-ml)\.so\.[0-9.]+)[\"']?"
+    for path in $(sed -En "s%^[- ]*$of\$%\1%p" "$ours" 2>/dev/null); do
+        inside "$HOST" "$path" || return 0
+    done
+    return 1
+}
+
 # What a specification depends on, without a question to the driver: that would hold the cards open, which a reset for
 # MIG must not find.
 state() {
@@ -26,7 +37,8 @@ state() {
         # The other lines change with the card's use.
         grep -E '^(Bus Location|Device Minor)' "$PROC"/driver/nvidia/gpus/*/information
         grep -r . "$PROC/driver/nvidia/capabilities" | sort
-        stat -c '%n %t:%T' "$HOST"/dev/nvidia* "$HOST"/dev/nvidia-caps/* "$HOST"/dev/dri/*
+        echo "$root $nodes $library"
+        stat -c '%n %t:%T' "$HOST${nodes%/}"/dev/nvidia* "$HOST${nodes%/}"/dev/nvidia-caps/* "$HOST${nodes%/}"/dev/dri/*
         ls -ln "$HOST$ctk" "$HOST$ctk.real" "$ours"
         foreign
     } 2>/dev/null | md5sum
@@ -35,8 +47,15 @@ state() {
 # Inside the host's root every path is the host's own, and so are the C library, the driver's and its nvidia-modprobe.
 # The answer comes by standard output, which nvidia-ctk first writes below TMPDIR: all else of the root is read-only.
 generate() {
-    TMPDIR=/run/nvidia/toolkit chroot "$HOST" "$ctk" --quiet cdi generate --mode=nvml --device-name-strategy=uuid \
-        --no-all-device --driver-root=/ --dev-root=/ --nvidia-cdi-hook-path="$TOOLKIT/nvidia-cdi-hook"
+    set -- env TMPDIR=/run/nvidia/toolkit chroot "$HOST" "$ctk" --quiet cdi generate --mode=nvml \
+        --device-name-strategy=uuid --no-all-device --driver-root="$root" --dev-root="$nodes" \
+        --nvidia-cdi-hook-path="$TOOLKIT/nvidia-cdi-hook"
+    if test "$nodes" = /; then
+        "$@"
+    else
+        # The library opens device nodes in /dev and nowhere else: there this one program sees those of the container.
+        unshare -m sh -c 'mount -o bind "$0" "$1" && shift && exec "$@"' "$HOST$nodes/dev" "$HOST/dev" "$@"
+    fi
 }
 
 renew() {
@@ -57,7 +76,12 @@ renew() {
         rm -f "$ours"
         touch "$RUN/cdi.none"
     else
-        # What is there stays: a card that is lost for the moment is no reason to take the others away.
+        # What is there stays: a card that is lost for the moment is no reason to take the others away. Not without the
+        # libraries that it mounts.
+        if dead; then
+            rm -f "$ours"
+            echo "removed $ours: the driver's libraries that it mounts are gone"
+        fi
         echo "no new specification: $(tail -n 3 "$RUN/cdi.log")"
         return 1
     fi
@@ -65,6 +89,7 @@ renew() {
 
 known= left=0
 while touch "$RUN/cdi.alive"; do
+    locate
     now=$(state)
     if test "$now" != "$known" || test "$left" -le 0; then
         # The state of before: what changed meanwhile is seen next time.

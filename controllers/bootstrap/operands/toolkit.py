@@ -26,8 +26,6 @@ ENVIRONMENT: Final = {
     "CDI_ENABLED": "true",
     "NVIDIA_CONTAINER_RUNTIME_MODE": "cdi",
     "NVIDIA_CONTAINER_RUNTIME_MODES_CDI_DEFAULT_KIND": "management.nvidia.com/gpu",
-    "NVIDIA_DRIVER_ROOT": "/",
-    "DRIVER_ROOT_CTR_PATH": "/host",
     names.VISIBLE_DEVICES: names.NO_DEVICES,
     "TOOLKIT_PID_FILE": PID_FILE,
 }
@@ -38,7 +36,20 @@ READY: Final = (
     f"test -x {TOOLKIT_ROOT}/toolkit/nvidia-container-runtime && test -s {PID_FILE} && test -s {CONFIG}"
     f" && ! test {PID_FILE} -nt {CONFIG}"
 )
-KEEPER: Final = (Path(__file__).parent / "specification.sh").read_text("utf-8")
+LOCATE: Final = (Path(__file__).parent / "driverroot.sh").read_text("utf-8")
+"""Begins each script that has to know where the driver lies."""
+# The installer reads once, when it starts, where the driver lies: it is in the configuration and in the specification
+# that it makes of the driver's files. So it notes what it was started for.
+INSTALL: Final = f"""{LOCATE}
+locate
+echo "$library" >"$RUN/driver.library"
+export NVIDIA_DRIVER_ROOT="$root" DRIVER_ROOT_CTR_PATH="$HOST${{root%/}}"
+export NVIDIA_DEV_ROOT="$nodes" DEV_ROOT_CTR_PATH="$HOST${{nodes%/}}"
+exec nvidia-toolkit "$@"
+"""
+# While there is no driver, nothing is gained by a new start.
+CURRENT: Final = f'{LOCATE}\nlocate; {{ test -z "$library" || test "$library" = "$(cat "$RUN/driver.library")"; }}'
+KEEPER: Final = LOCATE + "\n" + (Path(__file__).parent / "specification.sh").read_text("utf-8")
 PLACES: Final = {
     "HOST": "/host",
     "PROC": "/proc",
@@ -66,36 +77,36 @@ def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
         "terminationGracePeriodSeconds": 420,
         # The projected token names the pod's node. It is not mounted by itself, but where `_runtime` says so.
         "serviceAccountName": names.MANAGER_TOOLKIT,
-        "containers": [_installer(image), _keeper(image), _runtime(agent)],
+        "containers": [_installer(image, agent), _keeper(image, agent), _runtime(agent)],
         "volumes": [*parts.volumes("toolkit-run", "toolkit-root", "cdi", "host"), _identity()],
     }
 
 
-def _installer(image: str) -> Json:
+def _installer(image: str, agent: Agent) -> Json:
     return {
         "name": "toolkit",
         "image": image,
-        "command": ["nvidia-toolkit"],
-        "env": parts.env(ENVIRONMENT),
+        "command": ["sh", "-c", INSTALL, "nvidia-toolkit"],
+        "env": parts.env(ENVIRONMENT | {"HOST": "/host", "RUN": RUN, "DRIVER": agent.driver_root}),
         # It makes the driver's control devices.
         "securityContext": {"privileged": True},
         "resources": parts.resources("20m", "64Mi", "256Mi"),
-        "readinessProbe": parts.run(READY, 5),
+        "readinessProbe": parts.run(f"{CURRENT} && {READY}", 5),
         # The pid is the host's: the pod shares its processes.
-        "livenessProbe": parts.run(f"kill -0 $(cat {PID_FILE})", 30),
+        "livenessProbe": parts.run(f"{CURRENT} && kill -0 $(cat {PID_FILE})", 30),
         "volumeMounts": [
             *parts.mounts("toolkit-run", "toolkit-root", "cdi"),
-            parts.mount("host", "/host", read_only=True),
+            parts.later(parts.mount("host", "/host", read_only=True)),
         ],
     }
 
 
-def _keeper(image: str) -> Json:
+def _keeper(image: str, agent: Agent) -> Json:
     return {
         "name": "cdi",
         "image": image,
         "command": ["sh", "-c", KEEPER],
-        "env": parts.env(PLACES | {names.VISIBLE_DEVICES: names.NO_DEVICES}),
+        "env": parts.env(PLACES | {"DRIVER": agent.driver_root, names.VISIBLE_DEVICES: names.NO_DEVICES}),
         # Another root, and all cards' device nodes in it.
         "securityContext": {"privileged": True},
         "resources": parts.resources("10m", "64Mi", "256Mi"),
@@ -103,7 +114,7 @@ def _keeper(image: str) -> Json:
         "livenessProbe": parts.run(ALIVE, 30),
         "volumeMounts": [
             *parts.mounts("toolkit-run", "cdi"),
-            parts.mount("host", PLACES["HOST"], read_only=True),
+            parts.later(parts.mount("host", PLACES["HOST"], read_only=True)),
             # The same folder in the other root: there nvidia-ctk writes what it then prints.
             parts.mount("toolkit-run", PLACES["HOST"] + RUN),
         ],
@@ -131,7 +142,7 @@ def _runtime(agent: Agent) -> Json:
             "livenessProbe": parts.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
             "volumeMounts": [
                 # What is mounted on the host later is seen, too.
-                parts.mount("host", "/host") | {"mountPropagation": "HostToContainer"},
+                parts.later(parts.mount("host", "/host")),
                 parts.mount(IDENTITY, "/var/run/secrets/kubernetes.io/serviceaccount", read_only=True),
             ],
         }

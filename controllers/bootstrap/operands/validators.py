@@ -19,6 +19,7 @@ from controllers.domain.agents import LISTENS, PORTS
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
+    from controllers.bootstrap.operands.agent import Agent
     from controllers.bootstrap.parts import Json
 
 SERVICE_ACCOUNT: Final = "gpu-nodeagent-validate"
@@ -29,13 +30,25 @@ HOST: Final = {"sys": "/host/sys", "usr": "/host/root/usr", "etc": "/host/root/e
 CDI: Final = {"cdi": "/host/root/var/run/cdi"}
 
 
-def driver(image: str, _: BootstrapSettings) -> Json:
+def driver(image: str, _: BootstrapSettings, agent: Agent) -> Json:
     """Looks at what the driver tells in /proc and /sys, and for its libraries; before any toolkit is there.
+
+    The root of a driver's container is mounted below the host's by itself: beside it, in /run/nvidia, lie pipes and
+    sockets, which a read-only mount does not close.
 
     The host's /dev is not mounted: nobody could open a card's node there without privileges, and below it lies
     /dev/shm, which everybody may write to and which a read-only mount of /dev leaves writable.
     """
-    return _agent("driver-validator", "driver", image, HOST, [], limit="256Mi")
+    pod = _agent(
+        "driver-validator", "driver", image, HOST, parts.env({"HOST_DRIVER_ROOT": agent.driver_root}), limit="256Mi"
+    )
+    if agent.driver_root == "/":
+        return pod
+    (one,) = pod["containers"]
+    mount = parts.later(parts.mount("driver", f"/host/root{agent.driver_root}", read_only=True))
+    volume = {"name": "driver", "hostPath": {"path": agent.driver_root, "type": "DirectoryOrCreate"}}
+    made = one | {"volumeMounts": [*one["volumeMounts"], mount]}
+    return pod | {"containers": [made], "volumes": [*pod["volumes"], volume]}
 
 
 def container(image: str, _: BootstrapSettings) -> Json:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controllers.bootstrap import parts
 from nodeagent.discover.__main__ import parser
 from tests.templates import harness
 
@@ -29,12 +30,14 @@ def test_it_has_no_privileges_and_writes_nowhere() -> None:
     assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC", "runtimeClassName"))
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
     assert {volume["hostPath"]["path"]: volume["hostPath"]["type"] for volume in spec["volumes"]} == {
-        "/sys": "Directory", "/usr": "Directory", "/etc": "Directory",
+        "/sys": "Directory", "/usr": "Directory", "/etc": "Directory", "/run/nvidia/driver": "DirectoryOrCreate",
     }  # fmt: skip
 
 
-def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = pod(f"{DISCOVER}.driverRoot=/run/nvidia/driver")
+@pytest.mark.parametrize("root", ["/run/nvidia/driver", "/opt/driver", "/"])
+def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    told = [] if root == parts.DRIVER_ROOT else [f"{DISCOVER}.driverRoot={root}"]
+    spec = pod(*told)
     (container,) = spec["containers"]
     for variable in container["env"]:
         monkeypatch.setenv(variable["name"], variable.get("value", "worker-01"))
@@ -42,10 +45,10 @@ def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.Mo
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"health": args.health_port, "https-metrics": args.metrics_port}
     assert (args.node, args.health_host, args.health_port) == ("worker-01", "0.0.0.0", 8080)  # noqa: S104
-    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounts == {str(args.sys), f"{args.root}/usr", f"{args.root}/etc", str(args.driver_root)}
-    (driver,) = (mount for mount in container["volumeMounts"] if mount["name"] == "driver")
-    assert driver["mountPropagation"] == "HostToContainer"
+    mounts = {mount["mountPath"]: mount.get("mountPropagation") for mount in container["volumeMounts"]}
+    assert str(args.driver_root) == root
+    later = {f"{args.root}{root}": "HostToContainer"} if root != "/" else {}
+    assert mounts == dict.fromkeys((str(args.sys), f"{args.root}/usr", f"{args.root}/etc")) | later
 
 
 def test_nvidias_runtime_is_not_asked_for_anything() -> None:
