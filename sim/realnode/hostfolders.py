@@ -2,11 +2,12 @@
 
 A pod names kubelet's folders where they usually are, and this kubelet's root is elsewhere: a link leads there. Others
 kubelet itself makes where they are absent (`DirectoryOrCreate`); which those are is written down before it starts, so
-that the machine keeps what it had.
+that the machine keeps what it had. And a node shares its mounts with its pods, which an ordinary machine need not do.
 """
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,11 @@ from sim.realnode.places import PLUGINS, POD_RESOURCES
 if TYPE_CHECKING:
     from sim.realnode.places import Places
 
-MADE_BY_KUBELET: Final = (Path("/etc/cdi"), Path("/var/run/cdi"), Path("/etc/containerd"))
+SHARED: Final = Path("/run/nvidia")
+"""Where a driver's container mounts its root, in a folder of it: pods are to see that."""
+MADE_BY_KUBELET: Final = (
+    Path("/etc/cdi"), Path("/var/run/cdi"), Path("/etc/containerd"), SHARED / "driver", SHARED
+)  # fmt: skip
 
 
 def prepare(places: Places) -> None:
@@ -27,8 +32,18 @@ def prepare(places: Places) -> None:
     POD_RESOURCES.symlink_to(places.pod_resources.parent)
 
 
+def share() -> None:
+    """Have pods see what is mounted below `SHARED` after their start: containerd refuses that of a private mount."""
+    SHARED.mkdir(exist_ok=True)
+    for flags in (("--bind", str(SHARED), str(SHARED)), ("--make-shared", str(SHARED))):
+        subprocess.run(["mount", *flags], check=True, capture_output=True)
+
+
 def forget(places: Places) -> None:
-    """Remove what kubelet made for pods; needs the node's folder."""
+    """Remove what kubelet made for pods, and our mount; needs the node's folder."""
+    if places.absent.exists():
+        while any(line.split()[4] == str(SHARED) for line in Path("/proc/self/mountinfo").read_text().splitlines()):
+            subprocess.run(["umount", "--lazy", "--recursive", str(SHARED)], check=True, capture_output=True)
     for line in places.absent.read_text().splitlines() if places.absent.exists() else ():
         with suppress(OSError):
             Path(line).rmdir()  # only where nothing else is in it

@@ -84,6 +84,7 @@ def up(
         _remove(places)
         places.root.mkdir()
         hostfolders.prepare(places)
+        hostfolders.share()
         tree = cards.write(places, name, library)
         _start_containerd(plane, places, paths, cdi=not setup.debian)
         image.write(places.image, paths["payload"])

@@ -80,6 +80,7 @@ def test_folders_that_the_machine_had_and_what_lies_in_others_stay(
     link = tmp_path / "lib" / "pod-resources"
     monkeypatch.setattr(hostfolders, "MADE_BY_KUBELET", (had, empty, filled))
     monkeypatch.setattr(hostfolders, "POD_RESOURCES", link)
+    monkeypatch.setattr(hostfolders, "SHARED", tmp_path / "shared")
     monkeypatch.setattr(hostfolders, "PLUGINS", link.with_name("device-plugins"))
     had.mkdir()
     places.root.mkdir()
