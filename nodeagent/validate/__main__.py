@@ -50,15 +50,15 @@ def parser() -> argparse.ArgumentParser:
 def looker(args: argparse.Namespace) -> Looker:
     """What looks at the node."""
     where = places(args)
-    roots = where.library_roots if args.role == validation.DRIVER else (args.own_root,)
+    own = (args.own_root,)
     timing, patience = Timing(args.driver_period, args.driver_deadline), None if args.once else PATIENCE
     wanted = args.cuda and args.role == validation.CONTAINER
     return Looker(
         args.role,
         where,
-        Asker(roots, timing),
+        Asker(where.library_roots if args.role == validation.DRIVER else lambda: own, timing),
         args.own_root,
-        trials=Trials(roots, timing, patience) if wanted else None,
+        trials=Trials(own, timing, patience) if wanted else None,
         fabric_grace=args.fabric_grace,
     )
 
