@@ -109,7 +109,7 @@ async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Pat
     looker = Looker(
         validation.CONTAINER,
         Places(at.sys, at.proc, at.root),
-        Asker(own, timing),
+        Asker(lambda: own, timing),
         at.own,
         VOID,
         Trials(own, timing, None),
@@ -173,7 +173,7 @@ async def test_what_the_container_is_told_of_its_cards(
     held = {address: CardLayout(enabled=True, instances={"7g.40gb": 1}) for address in dividable[:1]}
     for address in held:
         at.config.partitioned(address, ("7g.40gb", 0)).write(at.nvml)
-    asker = Asker((at.own,), Timing(deadline=PATIENCE))
+    asker = Asker(lambda: (at.own,), Timing(deadline=PATIENCE))
     try:
         facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, {}).look()
     finally:

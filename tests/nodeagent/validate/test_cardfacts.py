@@ -133,7 +133,7 @@ async def test_a_division_is_told_at_once_though_nvml_is_asked_seldom(
     at = machine(tmp_path)
     for name, value in environment(build(), at.nvml).items():
         monkeypatch.setenv(name, value)
-    asker = Asker((at.own,), Timing(period=3600, deadline=PATIENCE))
+    asker = Asker(lambda: (at.own,), Timing(period=3600, deadline=PATIENCE))
     looker = Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, {})
     address = at.addresses[0]
 

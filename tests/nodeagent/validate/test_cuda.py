@@ -57,7 +57,7 @@ class Validator:
         timing, own = Timing(pause, deadline), (at.own,)
         places = Places(at.sys, at.proc, at.root)
         self.looker = Looker(
-            validation.CONTAINER, places, Asker(own, timing), at.own, {}, Trials(own, timing, None), grace
+            validation.CONTAINER, places, Asker(lambda: own, timing), at.own, {}, Trials(own, timing, None), grace
         )
 
     async def facts(self) -> Facts:
