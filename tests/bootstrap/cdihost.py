@@ -63,6 +63,18 @@ class Host:
         return self.root / "run/cdi/gpu-control-plane.yaml"
 
     @property
+    def management(self) -> Path:
+        """Where that for the module's own pods is to be: one name for all that there is."""
+        return self.root / "run/cdi/management.nvidia.com-gpu.yaml"
+
+    @property
+    def managed(self) -> list[str]:
+        """The device nodes that it gives."""
+        (device,) = yaml.safe_load(self.management.read_text())["devices"]
+        assert device["name"] == "all"
+        return sorted(node["path"] for node in device["containerEdits"]["deviceNodes"])
+
+    @property
     def named(self) -> list[str]:
         """What it names."""
         return sorted(device["name"] for device in self.told["devices"])

@@ -31,19 +31,30 @@ CARDS = sorted(line.split()[1] for lines in MACHINE.cards.values() for line in l
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """Whose nvidia-ctk prints the file `answer`, counts its calls, and fails with the file `error` where that is."""
+    """Whose nvidia-ctk prints the file `answer`, counts its calls, and fails with the file `error` where that is.
+
+    For the module's own pods it prints the file `managed`, and fails with `unmanaged`.
+    """
     made = Host.at(tmp_path / "host")
     programs = tmp_path / "bin"
     programs.mkdir()
     ask = 'echo >>calls\necho "$@" >asked\n! cat error >&2 && cat answer\n'
+    ask = f'case "$*" in\n*--mode=management*) ! cat unmanaged >&2 && cat managed;;\n*) {ask};;\nesac\n'
     (programs / "chroot").write_text(f"#!/bin/sh\ncd {tmp_path}\n{ask}")
     (programs / "chroot").chmod(0o755)
     answer(made, "GPU-a", "GPU-b")
+    manage(made, "/dev/nvidia0")
     return Host(made.root, {"PATH": f"{programs}:{os.environ['PATH']}"})
 
 
 def answer(host: Host, *names: str) -> None:
     (host.root.parent / "answer").write_text(specification(*names))
+
+
+def manage(host: Host, *nodes: str) -> None:
+    device = {"name": "all", "containerEdits": {"deviceNodes": [{"path": path} for path in nodes]}}
+    made = {"cdiVersion": "0.5.0", "kind": "management.nvidia.com/gpu", "devices": [device]}
+    (host.root.parent / "managed").write_text(yaml.safe_dump(made))
 
 
 def specification(*names: str, kind: str = "nvidia.com/gpu", libraries: tuple[str, ...] = ()) -> str:
@@ -128,7 +139,10 @@ def test_the_same_content_is_not_written_again(host: Host) -> None:
         assert keeper.next() == []
 
         assert host.specification.stat() == made
-    assert [path.name for path in host.specification.parent.iterdir()] == ["gpu-control-plane.yaml"]
+    assert {path.name for path in host.specification.parent.iterdir()} == {
+        "gpu-control-plane.yaml",
+        "management.nvidia.com-gpu.yaml",
+    }
 
 
 def test_a_failure_leaves_what_is_there_and_is_told_and_tried_again(host: Host) -> None:
@@ -146,6 +160,51 @@ def test_a_failure_leaves_what_is_there_and_is_told_and_tried_again(host: Host) 
             keeper.next()
 
         assert host.named == ["GPU-a"]
+
+
+@pytest.mark.parametrize(
+    "path", ["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "run/cdi/management.nvidia.com-gpu.yaml"]
+)
+def test_that_of_the_modules_own_pods_is_made_anew_after_a_division_or_when_somebody_writes_it(
+    host: Host, path: str
+) -> None:
+    host.management.write_text("kind: management.nvidia.com/gpu\n")  # an installer's, of an earlier version
+    with host.keeper() as keeper:
+        said = keeper.settle()
+        assert f"wrote {host.management}" in said
+        assert host.managed == ["/dev/nvidia0"]
+        made = host.management.stat()
+        manage(host, "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3")
+        for _ in range(3):
+            keeper.next()
+        assert host.management.stat() == made, "nothing says that there is more"
+        (host.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (host.root / path).write_text("DeviceFileMinor: 3\n")
+        keeper.next()
+
+        assert host.managed == ["/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia0"]
+    assert host.management.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_failure_for_the_modules_own_pods_is_told_and_leaves_both_as_they_are(host: Host) -> None:
+    error = host.root.parent / "unmanaged"
+    error.write_text("no NVIDIA device nodes found\n")
+    with host.keeper() as keeper:
+        said = keeper.settle()
+        assert "no new specification for the module's own pods: no NVIDIA device nodes found" in said
+        assert host.named == ["GPU-a", "GPU-b"]
+        assert not host.passes("readinessProbe"), "its own pods would not start"
+        error.unlink()
+        for _ in range(6):
+            keeper.next()
+
+        assert host.managed == ["/dev/nvidia0"]
+        assert host.passes("readinessProbe")
+        error.write_text("gone\n")
+        (host.root / "proc/driver/nvidia/version").write_text("NVRM version: 581\n")
+        keeper.next()
+        assert host.managed == ["/dev/nvidia0"]
+        assert host.passes("readinessProbe")
 
 
 def test_a_node_whose_first_specification_fails_is_not_ready(host: Host) -> None:
@@ -309,7 +368,7 @@ def real(tmp_path: Path, ctk: Path) -> Host:
 def test_nvidias_program_names_every_card_by_uuid_with_the_hosts_own_paths(real: Host) -> None:
     with real.keeper() as keeper:
         said = keeper.settle()
-        assert said == [f"wrote {real.specification}"]
+        assert said == [f"wrote {real.specification}", f"wrote {real.management}"]
 
     assert real.named == CARDS
     told, text = real.told, real.specification.read_text()
@@ -393,6 +452,13 @@ def test_mig_instances_are_named_by_uuid_when_they_come_and_not_when_they_are_go
             for device in real.told["devices"]
         }
         assert nodes[instances[1]] == [f"/dev/nvidia-caps/nvidia-cap{n}" for n in (3, 4)] + ["/dev/nvidia0"]
+        caps_of_all = [f"/dev/nvidia-caps/nvidia-cap{n}" for n in caps.values()]
+        assert real.managed == [*caps_of_all, *(f"/dev/nvidia{n}" for n in range(8)), "/dev/nvidiactl"]
+        told = yaml.safe_load(real.management.read_text())
+        assert told["kind"] == "management.nvidia.com/gpu"
+        version = MACHINE.system[0].split()[1]
+        mounts = {mount["hostPath"] for mount in told["containerEdits"]["mounts"]}
+        assert {f"/usr/lib/x86_64-linux-gnu/{name}.so.{version}" for name in ("libcuda", "libnvidia-ml")} <= mounts
 
         shutil.rmtree(real.root / "proc/driver/nvidia/capabilities")
         MACHINE.write(real.root / "etc/cards.conf")
@@ -418,7 +484,7 @@ def test_nvidias_program_says_so_where_every_card_is_undivided_in_mig_mode(real:
         config = config.card(address, "mig_mode enabled")
     config.write(real.root / "etc/cards.conf")
     with real.keeper() as keeper:
-        assert keeper.settle() == []
+        assert keeper.settle() == [f"wrote {real.management}"]
 
     assert not real.specification.exists()
     assert real.passes("readinessProbe")

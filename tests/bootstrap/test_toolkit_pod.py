@@ -152,6 +152,14 @@ def test_another_folder_for_a_drivers_container_is_told_to_all(root: str) -> Non
         assert mounts == [{"name": "driver", "mountPath": f"/host/root{wanted}", **propagated}]
 
 
+def test_the_installer_writes_its_specification_where_no_runtime_reads_it() -> None:
+    """A name that two files of one folder have is in neither for a runtime; container `cdi` keeps that one, too."""
+    told = {one["name"]: one["value"] for one in container("toolkit")["env"]}
+
+    assert (told["CDI_ENABLED"], told["CDI_OUTPUT_DIR"]) == ("true", "/run/nvidia/toolkit/cdi")
+    assert "/run/nvidia/toolkit" in [one["mountPath"] for one in container("toolkit")["volumeMounts"]]
+
+
 def test_no_setting_makes_it_configure_again() -> None:
     told = {"env": [{"name": "NO_RUNTIME_CONFIG", "value": "false"}]}
 

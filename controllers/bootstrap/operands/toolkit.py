@@ -23,7 +23,9 @@ ENVIRONMENT: Final = {
     # It would copy the runtime's CRI settings, passwords of registries among them, into a file that everybody reads,
     # and restart the runtime at each end and each start of this pod. Container `runtime` tells the runtime instead.
     "NO_RUNTIME_CONFIG": "true",
+    # It makes the driver's control devices with that. What it writes once, no runtime reads: container `cdi` keeps it.
     "CDI_ENABLED": "true",
+    "CDI_OUTPUT_DIR": f"{RUN}/cdi",
     "NVIDIA_CONTAINER_RUNTIME_MODE": "cdi",
     "NVIDIA_CONTAINER_RUNTIME_MODES_CDI_DEFAULT_KIND": "management.nvidia.com/gpu",
     names.VISIBLE_DEVICES: names.NO_DEVICES,
@@ -59,7 +61,10 @@ PLACES: Final = {
 }
 # Also with one of an earlier run, and where the script found that none is to be made: no node waits for a card that
 # cannot be named. The folders are emptied by a reboot.
-SPECIFIED: Final = f"test -s {PLACES['CDI']}/gpu-control-plane.yaml || test -e {RUN}/cdi.none"
+SPECIFIED: Final = (
+    f"test -s {PLACES['CDI']}/management.nvidia.com-gpu.yaml"
+    f" && {{ test -s {PLACES['CDI']}/gpu-control-plane.yaml || test -e {RUN}/cdi.none; }}"
+)
 # The driver may hang. There is no better way to end who asks it than with the container.
 ALIVE: Final = f'test -n "$(find {RUN}/cdi.alive -mmin -5)"'
 
