@@ -93,10 +93,14 @@ class MigApply:
 
     version: Annotated[str, Field(max_length=128)]
     """Version of the layout that was applied."""
-    phase: Literal["Waiting", "Applying", "Done", "Failed"]
-    """How far the work is."""
+    phase: Literal["Waiting", "Applying", "Done", "Failed", "Lost"]
+    """How far the work is. Lost: the driver was loaded anew since, and the card is not as it was."""
     reason: Annotated[str | None, Field(max_length=4096)] = None
-    """Why it failed."""
+    """Why it failed, or what was lost."""
+    boot_id: Annotated[str | None, Field(alias="bootID", max_length=64)] = None
+    """Boot of the node in which the work came to its end."""
+    driver_load: Annotated[str | None, Field(max_length=64)] = None
+    """Which loading of the driver that was, as a word that no other one of the same boot has."""
 
 
 @record

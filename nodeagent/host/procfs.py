@@ -33,7 +33,7 @@ _MAJOR = re.compile(r"^ *([0-9]{1,4}) (\S+)$", re.MULTILINE)
 
 def read(proc: Path, sys: Path) -> Driver | None:
     """The loaded driver and its cards; None where it is not loaded."""
-    if not _loaded(proc, sys):
+    if not is_loaded(proc, sys):
         return None
     version = _by_sysfs(sys) or _by_procfs(proc)
     cards = information(proc) if believed(proc, sys) else {}
@@ -48,10 +48,11 @@ def read(proc: Path, sys: Path) -> Driver | None:
 def believed(proc: Path, sys: Path) -> bool:
     """Whether `/proc/driver/nvidia` is of the module that is loaded, and not a copy from before."""
     by_sysfs, by_procfs = _by_sysfs(sys), _by_procfs(proc)
-    return _loaded(proc, sys) and not (by_sysfs and by_procfs and by_sysfs != by_procfs)
+    return is_loaded(proc, sys) and not (by_sysfs and by_procfs and by_sysfs != by_procfs)
 
 
-def _loaded(proc: Path, sys: Path) -> bool:
+def is_loaded(proc: Path, sys: Path) -> bool:
+    """Whether NVIDIA's module is loaded."""
     modules = sys / "module"
     return (modules / "nvidia" if modules.is_dir() else proc / "driver" / "nvidia" / "version").exists()
 
@@ -79,6 +80,18 @@ def boot_id(proc: Path) -> str:
     """The id of this boot of the machine, as kubelet reports it; empty where it cannot be read."""
     text = _text(proc / "sys" / "kernel" / "random" / "boot_id").strip()
     return text if re.fullmatch("[0-9a-f-]{8,64}", text) else ""
+
+
+def load(sys: Path) -> str:
+    """A word for this loading of the module, that no other one of the same boot has; empty where none is seen.
+
+    The number of its folder: the kernel gives each new entry of sysfs the next one, and an entry keeps its own. Times
+    of that folder say when somebody first looked, and another time when memory was short meanwhile.
+    """
+    try:
+        return str((sys / "module" / "nvidia").stat().st_ino)
+    except OSError:
+        return ""
 
 
 def information(proc: Path) -> dict[str, dict[str, str]]:

@@ -114,5 +114,6 @@ class Objects:
 def _body(said: MigApply | None) -> dict[str, str | None] | None:
     if said is None:
         return None
-    # A merge patch leaves what it does not name, so an earlier reason has to be taken out by name.
-    return {"version": said.version, "phase": said.phase, "reason": said.reason}
+    # A merge patch leaves what it does not name, so what was said earlier has to be taken out by name.
+    seen = {"bootID": said.boot_id, "driverLoad": said.driver_load}
+    return {"version": said.version, "phase": said.phase, "reason": said.reason, **seen}

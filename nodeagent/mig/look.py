@@ -13,7 +13,7 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import place
 from nodeagent.host import library, procfs, sysfs
-from nodeagent.mig.records import Look, Told
+from nodeagent.mig.records import Loading, Look, Told
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 class Looker(Protocol):
     """What looks at the node."""
 
+    async def loading(self) -> Loading | None:
+        """Which loading of the driver is there now; the driver is not asked."""
+
     async def look(self, addresses: Collection[str]) -> Look:
         """What is there now, of the cards with those addresses and of all that the driver tells."""
 
@@ -38,16 +41,26 @@ class Host:
         """Prepare."""
         self._places, self._asker = places, asker
 
+    async def loading(self) -> Loading | None:
+        """See `Looker`."""
+        return await asyncio.to_thread(self._loading)
+
+    def _loading(self) -> Loading | None:
+        boot = procfs.boot_id(self._places.proc)
+        loaded = procfs.is_loaded(self._places.proc, self._places.sys)
+        return Loading(boot, procfs.load(self._places.sys)) if boot and loaded else None
+
     async def look(self, addresses: Collection[str]) -> Look:
         """See `Looker`."""
+        loading = await self.loading()
         lost, by_files = await asyncio.to_thread(self._files, addresses)
         if by_files is None:
             return Look(lost=lost, silence="no driver is loaded")
         self._asker.forget()  # so that it is asked anew, and waited for
         answer = await self._asker.answer(by_files.version, ())
         if answer.driver is None:
-            return Look(lost=lost, silence=answer.why or "the driver does not answer")
-        return Look(told(by_files, answer.driver), lost)
+            return Look(lost=lost, silence=answer.why or "the driver does not answer", loading=loading)
+        return Look(told(by_files, answer.driver), lost, loading=loading)
 
     def _files(self, addresses: Collection[str]) -> tuple[frozenset[str], Driver | None]:
         return sysfs.lost(self._places.sys, addresses), procfs.read(self._places.proc, self._places.sys)

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -21,7 +21,7 @@ from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict
 from nodeagent.mig import metrics, plan
 from nodeagent.mig.files import Taken
-from nodeagent.mig.records import Look
+from nodeagent.mig.records import Loading, Look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,6 @@ TAKEN_SECONDS: Final = 0.5
 FINISH_SECONDS: Final = 50.0
 """For a pass that is under way when the process is to end; the DaemonSet grants 60 s."""
 SAY_TRIES: Final = 5
-REASON_MAX: Final = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,8 @@ class Manager:
     _waits: dict[str, str] = field(default_factory=dict, init=False)
     _unreadable: bool = field(default=False, init=False)
     _stopping: bool = field(default=False, init=False)
+    _loading: Loading | None = field(default=None, init=False)
+    """That of the look at hand: what is said of a card was seen under it."""
 
     def __post_init__(self) -> None:
         """Prepare; nothing is done before `run`."""
@@ -112,11 +113,13 @@ class Manager:
         if layout is None:
             return None
         cards = plan.by_address(self.cluster.cards())
-        if plan.is_settled(layout, cards):
+        loading = await self.looker.loading()
+        if plan.is_settled(layout, cards, loading):
             self._note(())
             self.told = True
             return None
-        if self._waits and not self._late() and plan.still_wait(self._waits, layout, cards, await self._clients()):
+        rests = self._waits and not self._late() and not plan.is_stale(layout, cards, loading)
+        if rests and plan.still_wait(self._waits, layout, cards, await self._clients()):
             return self.rhythm.check if plan.CLIENTS in self._waits.values() else None
         try:
             with self.lock.held():
@@ -136,6 +139,7 @@ class Manager:
         if attempts != self.memory.read():
             self.memory.write(attempts)
         look = await self.looker.look(cards.keys())
+        self._loading = look.loading
         if look.silence:
             log.warning("the driver tells nothing of the cards", why=look.silence)
         cards = await self._tell(layout, cards, look, attempts)
@@ -149,7 +153,8 @@ class Manager:
             await self._do(ready)
             return 0.0  # what it was is said; what came meanwhile is looked at anew
         self._note(left)
-        return self.rhythm.check if look.lost or any(job.obstacle != plan.IN_USE for job in left) else None
+        stale = plan.is_stale(layout, cards, look.loading)
+        return self.rhythm.check if stale or look.lost or any(job.obstacle != plan.IN_USE for job in left) else None
 
     async def _tell(
         self, layout: NodeLayout, cards: Mapping[str, GPUDevice], look: Look, attempts: Mapping[str, Attempt]
@@ -165,6 +170,8 @@ class Manager:
         return after
 
     async def _say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice:
+        if said is not None and said.phase in plan.OVER and (loading := self._loading) is not None:
+            said = replace(said, boot_id=loading.boot, driver_load=loading.driver or None)
         after = await self.cluster.say(card, said)
         if said is not None and said.phase in plan.OVER:
             metrics.CARDS.labels(said.phase.lower()).inc()
@@ -257,4 +264,4 @@ class Manager:
 
 
 def _failed(job: Job, why: str) -> MigApply:
-    return MigApply(version=job.part.version, phase="Failed", reason=why[:REASON_MAX])
+    return MigApply(version=job.part.version, phase="Failed", reason=why[: plan.REASON_MAX])

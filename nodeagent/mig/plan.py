@@ -1,7 +1,9 @@
 """What is said of the node's cards, and which of them can be worked on now. Pure.
 
 A card's part of the layout has a version, and each version is tried once: it ends as Done or Failed and stays so,
-whatever becomes of the card. Who wants it tried again asks for another version. Nothing is done to a card before the
+whatever becomes of the card, as long as the driver stays loaded. Instances end with the driver: under another loading
+of it the card is looked at again, and what it has lost is told of as Lost. Who wants a version tried again asks for
+another one. Nothing is done to a card before the
 cluster reads Waiting, for by that word bootstrap sends away the programs that hold the cards open.
 """
 
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.gpudevice import MigApply
 from controllers.domain.mig import NodeLayout, difference, read
-from nodeagent.mig.records import Job
+from nodeagent.mig.records import Job, Loading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
     from controllers.domain.mig import CardLayout, PlannedCard
     from nodeagent.mig.records import Attempt, Look, Told
 
-OVER: Final = ("Done", "Failed")
+OVER: Final = ("Done", "Failed", "Lost")
 WORK: Final = ("Waiting", "Applying")
+REASON_MAX: Final = 900
 ATTEMPTS: Final = 5
 """So often a card's work is begun anew after it was cut short; then it has failed."""
 
@@ -55,10 +58,22 @@ def by_address(devices: Iterable[GPUDevice]) -> dict[str, GPUDevice]:
     return {hardware.pci.address: device for hardware, device in known if hardware is not None}
 
 
-def is_settled(layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> bool:
+def is_settled(layout: NodeLayout, cards: Mapping[str, GPUDevice], loading: Loading | None) -> bool:
     """Whether by what the cluster says there is nothing to do or to say, so that nobody need look at the cards."""
     parts = {part.address: part for part in layout.cards if part.layout is not None}
-    return all(_is_over(parts.get(address), card.status.mig_apply) for address, card in cards.items())
+    over = all(_is_over(parts.get(address), card.status.mig_apply) for address, card in cards.items())
+    return over and not is_stale(layout, cards, loading)
+
+
+def is_stale(layout: NodeLayout, cards: Mapping[str, GPUDevice], loading: Loading | None) -> bool:
+    """Whether what is told of a card that has a part was seen under another loading of the driver than this one."""
+    parts = {part.address: part for part in layout.cards if part.layout is not None}
+    said = ((parts.get(address), card.status.mig_apply) for address, card in cards.items())
+    return any(part is not None and _is_over(part, now) and _is_of_another(now, loading) for part, now in said)
+
+
+def _is_of_another(now: MigApply | None, loading: Loading | None) -> bool:
+    return now is not None and loading is not None and Loading(now.boot_id or "", now.driver_load or "") != loading
 
 
 def _is_over(part: PlannedCard | None, now: MigApply | None) -> bool:
@@ -87,9 +102,9 @@ def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: At
     """
     if part is None or part.layout is None or part.address in look.lost:
         return now if now is not None and now.phase in OVER else None
-    if now is not None and now.version == part.version and now.phase in OVER:
-        return now
     version, told = part.version, look.cards.get(part.address)
+    if now is not None and now.version == version and now.phase in OVER:
+        return _again(part, now, told) if _is_of_another(now, look.loading) else now
     begun = attempt is not None and attempt.version == version
     if not begun and told is not None and _is_same(part, told):
         if told.layout == part.layout:
@@ -98,6 +113,27 @@ def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: At
             return MigApply(version=version, phase="Failed", reason=why)
     applying = MigApply(version=version, phase="Applying")
     return applying if begun or now == applying else MigApply(version=version, phase="Waiting")
+
+
+def _again(part: PlannedCard, now: MigApply, told: Told | None) -> MigApply:
+    """What is to be said of a card on which the work ended under another loading of the driver."""
+    if told is None or told.layout is None or not _is_same(part, told):
+        return now  # nobody knows yet what the driver has left of it
+    if told.layout == part.layout:
+        return MigApply(version=now.version, phase="Done")
+    before = f"; before that the work had failed: {now.reason}" if now.phase == "Failed" else ""
+    why = f"DriverReloaded: the node's driver was loaded anew, and the card is {words(told.layout)}{before}"
+    return MigApply(version=now.version, phase="Lost", reason=why[:REASON_MAX])
+
+
+def words(layout: CardLayout | None) -> str:
+    """How a card is divided, as a reason says it."""
+    if layout is None:
+        return "not told by its driver"
+    if not layout.enabled:
+        return "undivided"
+    held = ", ".join(f"{count} of {name}" for name, count in sorted(layout.instances.items()))
+    return f"divided into {held or 'nothing'}"
 
 
 def refusal(part: PlannedCard, told: Told) -> str:

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Loading:
+    """One loading of the driver: MIG instances live in its memory, and no longer than it."""
+
+    boot: str
+    """The node's boot id."""
+    driver: str = ""
+    """A word for the loading that no other one of that boot has; empty where the kernel does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """A card as its driver tells it now."""
 
@@ -37,6 +47,8 @@ class Look:
     """Cards that are not on the bus."""
     silence: str = ""
     """Why the driver tells nothing; empty where it does."""
+    loading: Loading | None = None
+    """As it was before the look began; None where no driver is loaded, or nobody tells the boot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from controllers.domain.mig import NodeLayout, document, text
+from nodeagent.mig import plan
 from nodeagent.mig.records import Attempt
 from nodeagent.mig.tools import Hung, Outcome
 
@@ -168,7 +169,9 @@ class Work:
         for address, (_, layout) in goals.items():
             found = _layout(now, address)
             if address not in errors and found != layout:
-                errors[address] = f"NotAsWanted: card {address} is {_words(found)}, and was to be {_words(layout)}"
+                errors[address] = (
+                    f"NotAsWanted: card {address} is {plan.words(found)}, and was to be {plan.words(layout)}"
+                )
         right = {address: goal for address, goal in goals.items() if address not in errors}
         if not right or (await self._tools.check(_document(right, now))).ok:
             return
@@ -204,12 +207,3 @@ def _other_mode(
 def _layout(now: Mapping[str, Told], address: str) -> CardLayout | None:
     told = now.get(address)
     return told.layout if told is not None else None
-
-
-def _words(layout: CardLayout | None) -> str:
-    if layout is None:
-        return "not told by its driver"
-    if not layout.enabled:
-        return "undivided"
-    held = ", ".join(f"{count} of {name}" for name, count in sorted(layout.instances.items()))
-    return f"divided into {held or 'nothing'}"

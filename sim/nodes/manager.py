@@ -51,9 +51,9 @@ class MigManager:
     async def _tell(self, node: Node, layout: NodeLayout, work: mig.Work | None) -> None:
         """Write what has changed in `migApply` of the node's cards."""
         parts = {part.address: part for part in layout.cards}
-        machine = self._machine(node)
+        machine, boot = self._machine(node), node.status.node_info.boot_id
         for address, device in mig.addresses(self._cluster.devices.by("node", node.name)).items():
-            said = mig.told(parts.get(address), device.status.mig_apply, machine, work)
+            said = mig.told(parts.get(address), device.status.mig_apply, machine, work, boot)
             if said != device.status.mig_apply:
                 await self._writes.mig(node, device, said)
 

@@ -4,7 +4,8 @@ How a card is divided is the hardware's own state, as mode and instances are in 
 so it stands in an annotation of the Node, and so does since when the manager is changing which cards.
 
 A card's part of the node's layout has a version, and each version is tried once: it ends as Done or Failed, and stays
-so whatever becomes of the card. Who wants it tried again asks for another version.
+so whatever becomes of the card until the machine starts anew. What a reboot took from it is told of as Lost. Who wants
+a version tried again asks for another one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 1
 """How long it takes to change a card, unless a fault says otherwise."""
-OVER: Final = ("Done", "Failed")
+OVER: Final = ("Done", "Failed", "Lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +69,34 @@ def wanted(configmap: ConfigMap | None) -> NodeLayout | None:
     return found if found is not None and found.version == configmap.data.get(api.MIG_VERSION) else None
 
 
-def told(part: PlannedCard | None, now: MigApply | None, machine: Machine, at_work: Work | None) -> MigApply | None:
+def told(
+    part: PlannedCard | None, now: MigApply | None, machine: Machine, at_work: Work | None, boot: str
+) -> MigApply | None:
     """What is to be said of a card. `part`: of the node's layout, if it has one; `now`: what is said.
 
     A card that has no part, or is lost, is not waited for.
     """
     if part is None or part.layout is None or all(card.address != part.address for card in machine.cards):
         return now if now is not None and now.phase in OVER else None
-    if now is not None and (now.version, now.phase in OVER) == (part.version, True):
-        return now
+    version, known = part.version, boot or None
+    if now is not None and now.version == version and now.phase in OVER:
+        return now if now.boot_id == known else _after_reboot(part, machine, known)
     if machine.divided(part.address) == part.layout:
-        return MigApply(version=part.version, phase="Done")
-    if at_work is not None and at_work.cards.get(part.address) == part.version:
-        return MigApply(version=part.version, phase="Applying")
-    tried = now == MigApply(version=part.version, phase="Applying")
+        return MigApply(version=version, phase="Done", boot_id=known)
+    if at_work is not None and at_work.cards.get(part.address) == version:
+        return MigApply(version=version, phase="Applying")
+    tried = now == MigApply(version=version, phase="Applying")
     if tried and (why := refusal(part, machine)):
-        return MigApply(version=part.version, phase="Failed", reason=why)
-    return MigApply(version=part.version, phase="Waiting")
+        return MigApply(version=version, phase="Failed", reason=why, boot_id=known)
+    return MigApply(version=version, phase="Waiting")
+
+
+def _after_reboot(part: PlannedCard, machine: Machine, boot: str | None) -> MigApply:
+    """What is to be said of a card on which the work ended before the node was started anew."""
+    if machine.divided(part.address) == part.layout:
+        return MigApply(version=part.version, phase="Done", boot_id=boot)
+    reason = "DriverReloaded: the node was rebooted, and the card is divided otherwise"
+    return MigApply(version=part.version, phase="Lost", reason=reason, boot_id=boot)
 
 
 def startable(

@@ -90,13 +90,18 @@ class Plane:
         self._alive()
         self.annotate(body["metadata"]["annotations"])
         meta = {"name": NODE, "uid": "1", "annotations": self.current.metadata.annotations}
-        return orjson.dumps({"metadata": meta})
+        status = {"nodeInfo": {"bootID": self.current.status.node_info.boot_id}}
+        return orjson.dumps({"metadata": meta, "status": status})
 
     # what happens
     def annotate(self, changes: dict[str, str | None]) -> None:
         found = {**self.current.metadata.annotations, **changes}
         kept = {key: value for key, value in found.items() if value is not None}
         self.current = replace(self.current, metadata=replace(self.current.metadata, annotations=kept))
+
+    def reboot(self, boot: str) -> None:
+        status = self.current.status
+        self.current = replace(self.current, status=replace(status, node_info=replace(status.node_info, boot_id=boot)))
 
     def want(self, layout: CardLayout | None, number: int = 0, asked: str = "") -> None:
         seat = self.seats[number]
@@ -208,6 +213,23 @@ def test_who_holds_a_card_that_is_reset_goes_first(monkeypatch: pytest.MonkeyPat
     plane.want(other)
     plane.rest()
     assert plane.divided() == other
+
+
+@pytest.mark.parametrize(("kept", "phase"), [(None, "Lost"), ('{"ADDRESS": {"1g.5gb": 7}}', "Done")])
+def test_what_a_reboot_takes_from_a_card_is_told_and_divided_again_when_asked(
+    plane: Plane, kept: str | None, phase: str
+) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    plane.annotate({names.MIG: kept.replace("ADDRESS", plane.seats[0].address) if kept else None})
+    plane.reboot("boot-2")
+    plane.rest()
+    said = plane.said()
+    assert said is not None
+    assert (said.phase, said.boot_id) == (phase, "boot-2")
+    plane.want(SEVEN, asked="again")
+    plane.rest()
+    assert (plane.phases()[-1], plane.divided()) == ("Done", SEVEN)
 
 
 def test_a_failure_has_its_reason_and_stays_until_it_is_asked_for_anew(plane: Plane) -> None:

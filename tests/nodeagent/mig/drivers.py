@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 import orjson
 
@@ -112,6 +114,9 @@ class Driver(Protocol):
     async def fail(self, number: int | None) -> None:
         """Let the driver refuse to divide a card; none from now on, with None."""
 
+    async def reboot(self) -> str:
+        """Start the machine anew, and its managers; no card has an instance. Returns the boot that it is now."""
+
     async def close(self) -> None:
         """End what was started."""
 
@@ -157,6 +162,30 @@ class Real:
         profiles = self.ground.world.shape.cards[number or 0].mig_profiles
         faults = [f"create:{address}:{profile}" for profile in profiles] if address else []
         self.cards.change(faults=faults)
+
+    async def reboot(self) -> str:
+        for agent in self.agents.values():
+            agent.kill()
+        boot = str(uuid4())
+        (self.tree.proc / "sys/kernel/random/boot_id").write_text(f"{boot}\n")
+        found = self.cards.read()
+        for card in found["cards"].values():
+            card["instances"] = {}
+        self.cards.save(found)
+        shutil.rmtree(self.folder / "state")
+        await self.crash()
+        return boot
+
+    async def load_driver(self) -> None:
+        """The driver is unloaded and loaded in the same boot: its folder in sysfs is another one."""
+        module = self.tree.sys / "module" / "nvidia"
+        shutil.copytree(module, fresh := module.with_name("loaded"))
+        shutil.rmtree(module)
+        fresh.rename(module)
+        found = self.cards.read()
+        for card in found["cards"].values():
+            card["instances"] = {}
+        self.cards.save(found)
 
     def at_the_cards(self) -> list[int]:
         """Programs of this machine that run."""
@@ -222,6 +251,18 @@ class Simulated:
         fault = f"mig-fails:{self.ground.world.addresses[number]}" if number is not None else None
         body = {"metadata": {"annotations": {sim.FAULT: fault}}}
         await self.ground.world.cluster.client.merge(NODE, self.ground.world.name, body, manager="test")
+
+    async def reboot(self) -> str:
+        world, boot = self.ground.world, str(uuid4())
+        others = (
+            "machineID", "systemUUID", "kernelVersion", "osImage", "containerRuntimeVersion",
+            "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture",
+        )  # fmt: skip
+        info = {"status": {"nodeInfo": {"bootID": boot, **dict.fromkeys(others, "")}}}
+        client = world.cluster.client
+        await client.merge(NODE, world.name, {"metadata": {"annotations": {sim.MIG: None}}}, manager="test")
+        await client.merge(NODE, world.name, info, manager="test", subresource="status")
+        return boot
 
     async def close(self) -> None:
         self._agent.stop()

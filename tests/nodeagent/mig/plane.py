@@ -15,7 +15,7 @@ from controllers.domain.mig import NodeLayout, PlannedCard
 from controllers.runtime.errors import Conflict
 from nodeagent.mig.files import Taken
 from nodeagent.mig.manager import Manager, Rhythm
-from nodeagent.mig.records import Attempt, Look, Told
+from nodeagent.mig.records import Attempt, Loading, Look, Told
 from nodeagent.mig.tools import Hung, Outcome
 from nodeagent.mig.work import Work
 from sim.hardware import load
@@ -52,6 +52,7 @@ class Plane:
         self.effects = 0
         self.looks = 0
         self.locked_by_other = False
+        self.loads: Loading | None = Loading("boot-1", "1")
         self.history: list[tuple[str, str]] = []
         self.manager = self.born()
 
@@ -103,10 +104,13 @@ class Plane:
         return self.objects[card.name]
 
     # --- driver --------------------------------------------------------------------------------------
+    async def loading(self) -> Loading | None:
+        return self.loads
+
     async def look(self, _addresses: Any) -> Look:
         self.looks += 1
         if self.silence:
-            return Look(lost=self.lost, silence=self.silence)
+            return Look(lost=self.lost, silence=self.silence, loading=self.loads)
         told = {
             address: Told(
                 None if address in self.untold else self.machine.layout(address), "", True, tuple(self.offered), index
@@ -114,7 +118,7 @@ class Plane:
             for index, address in enumerate(sorted(self.machine.state["cards"]))
             if address not in self.lost
         }
-        return Look(told, self.lost)
+        return Look(told, self.lost, loading=self.loads)
 
     # --- programs ------------------------------------------------------------------------------------
     async def apply(self, document: str, *, mode_only: bool) -> Outcome:
@@ -166,6 +170,14 @@ class Plane:
         card = self.machine.state["cards"][self.address(number)]
         card["mode"] = card["pending"] = layout.enabled
         card["instances"] = dict(layout.instances)
+
+    def reload(self, loading: Loading, *, keeps_mode: bool = True) -> None:
+        """The driver is loaded anew: no instance lives on; whether MIG mode does is a matter of the model."""
+        self.loads = loading
+        for card in self.machine.state["cards"].values():
+            card["instances"] = {}
+            if not keeps_mode:
+                card["mode"] = card["pending"] = False
 
     def change(self, name: str, **status: Any) -> None:
         card = self.objects[name]

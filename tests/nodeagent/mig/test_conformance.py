@@ -142,3 +142,24 @@ async def test_a_part_that_goes_takes_back_that_it_waits(driver: Driver) -> None
     await ends(driver, await driver.ground.want(SEVEN), "Waiting")
     await driver.ground.want(None)
     await ends(driver, "", "")
+
+
+async def test_what_a_reboot_takes_is_told_and_divided_again_when_asked(driver: Driver) -> None:
+    await driver.start("alpha")
+    version, turned = await driver.ground.want(SEVEN), await driver.ground.want(DISABLED, 1)
+    await ends(driver, version, "Done")
+    await ends(driver, turned, "Done", 1)
+    boot = await driver.reboot()
+    await ends(driver, version, "Lost")
+    said = await driver.ground.said()
+    assert said is not None
+    assert (said.boot_id, (said.reason or "").partition(":")[0]) == (boot, "DriverReloaded")
+
+    async def acknowledged() -> tuple[str, str] | None:
+        now = await driver.ground.said(1)
+        return (now.phase, now.boot_id or "") if now is not None else None
+
+    await driver.ground.world.until(acknowledged, ("Done", boot))
+    again = await driver.ground.want(SEVEN, asked="2026-01-01T00:00:00Z")
+    await ends(driver, again, "Done")
+    assert await driver.divided() == SEVEN

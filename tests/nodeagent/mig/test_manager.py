@@ -11,7 +11,7 @@ from controllers.bootstrap.phases import CLIENTS
 from controllers.domain.mig import DISABLED, CardLayout
 from nodeagent.mig import plan
 from nodeagent.mig.cluster import CLIENT_COMPONENTS
-from nodeagent.mig.records import Attempt
+from nodeagent.mig.records import Attempt, Loading
 from tests.nodeagent.mig.plane import Died, Plane
 
 SEVEN, THREE, BIG = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3}), CardLayout(True, {"7g.40gb": 1})
@@ -25,6 +25,13 @@ def plane() -> Plane:
     return Plane()
 
 
+def done(plane: Plane) -> MigApply:
+    """What is said of the first card once it is as wanted."""
+    assert plane.loads is not None
+    version = plane.parts[plane.address(0)].version
+    return MigApply(version=version, phase="Done", boot_id=plane.loads.boot, driver_load=plane.loads.driver)
+
+
 def test_the_clients_are_those_that_bootstrap_sends_away() -> None:
     assert set(CLIENT_COMPONENTS) == CLIENTS
 
@@ -34,7 +41,7 @@ def test_a_card_is_divided_after_it_was_told_of(plane: Plane) -> None:
     plane.rest()
     assert plane.phases() == ["Waiting", "Applying", "Done"]
     assert plane.actual() == SEVEN
-    assert plane.said() == MigApply(version=plane.parts[plane.address(0)].version, phase="Done")
+    assert plane.said() == done(plane)
     assert plane.journal == {}
 
 
@@ -65,7 +72,7 @@ def test_a_version_is_acknowledged_where_nothing_is_to_be_done(plane: Plane) -> 
     assert plane.phases() == ["Done"]
     plane.want(SEVEN, asked="2026-01-02T00:00:00Z")
     plane.rest()
-    assert plane.said() == MigApply(version=plane.parts[plane.address(0)].version, phase="Done")
+    assert plane.said() == done(plane)
     assert plane.machine.state["log"] == []
 
 
@@ -369,3 +376,87 @@ def test_killed_on_the_way_back_it_stays_failed() -> None:
                 plane.rest()
                 assert (plane.phase(), plane.actual()) == ("Failed", THREE)
     assert met
+
+
+AGAIN = [Loading("boot-2", "1"), Loading("boot-1", "2"), Loading("boot-2", "")]
+
+
+@pytest.mark.parametrize("loading", AGAIN, ids=["reboot", "driver", "reboot, and the kernel tells nothing of loadings"])
+@pytest.mark.parametrize("keeps_mode", [True, False])
+def test_what_another_loading_of_the_driver_has_lost_is_told_and_divided_when_asked(
+    plane: Plane, loading: Loading, keeps_mode: bool
+) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    plane.reload(loading, keeps_mode=keeps_mode)
+    plane.born()
+    plane.rest()
+    left = "divided into nothing" if keeps_mode else "undivided"
+    assert plane.said() == replace(
+        done(plane),
+        phase="Lost",
+        reason=f"DriverReloaded: the node's driver was loaded anew, and the card is {left}",
+        driver_load=loading.driver or None,
+    )
+    looks = plane.looks
+    plane.rest()
+    assert plane.looks == looks, "it has been told, and nobody asks"
+
+    plane.want(SEVEN, asked="2026-01-02T00:00:00Z")
+    plane.rest()
+    assert (plane.phase(), plane.actual()) == ("Done", SEVEN)
+
+
+def test_a_card_that_is_as_wanted_under_another_loading_is_acknowledged_for_that_one(plane: Plane) -> None:
+    plane.want(DISABLED)
+    plane.rest()
+    plane.reload(Loading("boot-2", "1"))
+    plane.rest()
+    assert plane.phases() == ["Done", "Done"]
+    assert plane.said() == done(plane)
+
+
+def test_what_failed_under_an_earlier_loading_is_told_of_with_its_reason(plane: Plane) -> None:
+    plane.machine.state["faults"] = [f"stuck:{plane.address(0)}"]
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.reason().startswith("RebootRequired")
+    why = plane.reason()
+    plane.machine.state["faults"] = []
+    plane.reload(Loading("boot-2", "1"))
+    plane.rest()
+    assert (plane.phase(), plane.reason().endswith(f"before that the work had failed: {why}")) == ("Lost", True)
+
+
+@pytest.mark.parametrize("loads", [None, Loading("boot-1", "1")], ids=["no driver", "the same"])
+def test_what_somebody_else_divides_is_not_told_of_as_lost(plane: Plane, loads: Loading | None) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    said = plane.said()
+    plane.divide(THREE)
+    plane.loads = loads
+    plane.rest()
+    assert plane.said() == said
+
+
+def test_a_driver_that_is_silent_after_a_reboot_is_asked_until_it_tells(plane: Plane) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    plane.reload(Loading("boot-2", "1"))
+    plane.silence = "it hangs"
+    assert plane.turn() == plane.manager.rhythm.check
+    assert plane.phase() == "Done"
+    plane.silence = ""
+    plane.rest()
+    assert plane.phase() == "Lost"
+
+
+def test_a_card_that_waits_for_its_pods_keeps_no_other_from_being_told_of(plane: Plane) -> None:
+    plane.want(SEVEN, 1)
+    plane.rest()
+    plane.change(plane.address(0), published=OFFER)
+    plane.want(SEVEN, 0)
+    plane.rest()
+    plane.reload(Loading("boot-1", "2"))
+    plane.rest()
+    assert (plane.phase(0), plane.phase(1)) == ("Waiting", "Lost")

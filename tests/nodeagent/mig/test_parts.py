@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from controllers.domain.mig import DISABLED, CardLayout
+from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.facts import Driver, DriverCard
 from nodeagent.host.places import Places
 from nodeagent.mig import look, tools
@@ -73,6 +75,26 @@ def test_the_hosts_library_comes_alone(tmp_path: Path) -> None:
         assert [path.name for path in found.iterdir()] == ["libnvidia-ml.so.1"]
         assert (found / "libnvidia-ml.so.1").resolve() == libraries / "libnvidia-ml.so.1"
     assert look.library_folder(Places(proc=tmp_path, sys=tmp_path), state) is None
+
+
+def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_path: Path) -> None:
+    module, boot = tmp_path / "sys/module/nvidia", tmp_path / "proc/sys/kernel/random/boot_id"
+    for folder in (module, module.with_name("again"), boot.parent):
+        folder.mkdir(parents=True)
+    boot.write_text("0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11\n")
+    host = look.Host(Places(proc=tmp_path / "proc", sys=tmp_path / "sys"), Asker([], Timing()))
+
+    first = asyncio.run(host.loading())
+    assert first is not None
+    assert first.boot == "0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11"
+    os.utime(module, (1, 1))
+    assert asyncio.run(host.loading()) == first
+    module.rmdir()
+    assert asyncio.run(host.loading()) is None, "no driver is loaded"
+    module.with_name("again").rename(module)
+    second = asyncio.run(host.loading())
+    assert second is not None
+    assert (second.boot, second.driver != first.driver) == (first.boot, True)
 
 
 def test_one_has_the_lock(tmp_path: Path) -> None:

@@ -74,6 +74,23 @@ async def test_at_rest_nothing_is_written_or_asked(real: Real) -> None:
 
 
 @cluster
+async def test_a_driver_that_is_loaded_anew_is_noticed_by_the_manager_that_runs_on(real: Real) -> None:
+    await real.start("alpha")
+    version = await real.ground.want(SEVEN)
+    await ends(real, version, "Done")
+    first = await real.ground.said()
+    await real.load_driver()
+    # As the node's agent reports it: a change of the card wakes the manager.
+    await real.ground.world.status(names.BOOTSTRAP, 0, {"health": {"temperatureC": 41}})
+    await ends(real, version, "Lost")
+    lost = await real.ground.said()
+    assert first is not None
+    assert lost is not None
+    assert first.boot_id == lost.boot_id != ""
+    assert first.driver_load != lost.driver_load
+
+
+@cluster
 async def test_killed_in_the_middle_while_its_program_lives_on(real: Real) -> None:
     """The next manager keeps out until the program that it left behind has ended, and then goes on."""
     hangs = f"hang:create:{real.ground.world.addresses[0]}:1g.5gb"
