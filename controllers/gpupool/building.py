@@ -23,9 +23,11 @@ class Built:
     pending: tuple[str, ...] = ()
     """Nodes that are at it."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Nodes where it did not come true or has drifted since, each with what went wrong."""
+    """Nodes with a card for which it did not come true or has drifted since, each with what went wrong."""
     due: float | None = None
     """When the first node that is at it will have had its time, in epoch seconds."""
+    hopeless: bool = False
+    """Whether it failed for all cards that are waited for, and none is left: others go on without one that failed."""
 
 
 class Builder(Protocol):

@@ -22,6 +22,8 @@ NOT_OFFERED: Final = "CardsNotOffered"
 """CapacityLow is not judged, since the pool offers nothing, or its plugins have yet to offer what it has."""
 AWAITING_PLUGIN: Final = "AwaitingPlugin"
 AWAITING_LAYOUT: Final = "AwaitingLayout"
+LAYOUT_DRIFTED: Final = "LayoutDrifted"
+"""Configured of a card that was divided as asked, and is no longer."""
 PODS_UNKNOWN: Final = "PodsUnknown"
 LEAVE_OUT: Final = f"kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
 """How an administrator says that a card is to be waited for no more."""
@@ -141,6 +143,15 @@ def stray(device: GPUDevice) -> Finding:
         f" have ended ({listed(pods)}). It is offered once kubelet tells of them no more: a pod that was deleted by"
         " force may run on. Where there is no such pod, the node's device plugin lies: replace the node.",
     )
+
+
+def aside(seen: ObservedPool, device: GPUDevice, why: str, *, drifted: bool) -> Finding:
+    """What Configured says of a card that could not be divided, or turned back: the pool goes on without it."""
+    again = f"kubectl annotate gpupool {seen.pool.name} {names.RESUME}=true"
+    out = LEAVE_OUT.replace("<card>", device.name)
+    what = why.rstrip(".")
+    message = f"The card is not offered: {what}. Mend it and have it tried again: {again}; or leave it out: {out}."
+    return Finding(False, LAYOUT_DRIFTED if drifted else names.REASON_LAYOUT_FAILED, message)
 
 
 def away(facts: NodeFacts, name: str) -> str:

@@ -104,7 +104,7 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     if facts.deleting or not facts.served:
         return standing
     built = _built(seen, now)
-    facts = replace(facts, failed=bool(built.failed), built=built.done)
+    facts = replace(facts, failed=built.hopeless, built=built.done)
     if not facts.changed and not facts.failed:
         return replace(standing, built=built, undividable=_undividable(seen))
     began = _since(seen)
@@ -197,9 +197,10 @@ def _built(seen: ObservedPool, now: float) -> Built:
     found = [builder.built(seen, layout, now) for builder in _builders(layout, applied(seen.pool))]
     return Built(
         all(each.done for each in found),
-        tuple(node for each in found for node in each.pending),
+        tuple(dict.fromkeys(node for each in found for node in each.pending)),
         {node: why for each in found for node, why in each.failed.items()},
         min((each.due for each in found if each.due is not None), default=None),
+        any(each.hopeless for each in found),
     )
 
 

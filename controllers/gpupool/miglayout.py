@@ -1,9 +1,10 @@
 """One MIG layout for a node out of all its pools: what it is to be next, and the writes for it. Pure.
 
-A card's part changes only while nobody can be using the card: it is on no list, published by no plugin, allocated and
-promised to nobody, and no pod of its pool is bound to the node that may have it beside what kubelet tells. A pool's
-cards follow what the pool has applied, and what its spec asks for once the pool has come so far. A card that leaves
-its pool is turned back before the pool lets go of it, and its part stays until the MIG manager has said that it is.
+A card's part changes, or is asked for again (`again`), only while nobody can be using the card: it is on no list,
+published by no plugin, allocated and promised to nobody, and no pod of its pool is bound to the node that may have it
+beside what kubelet tells. A pool's cards follow what the pool has applied, and what its spec asks for once the pool has
+come so far. A card that leaves its pool is turned back before the pool lets go of it, and its part stays until the MIG
+manager has said that it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, c
 from controllers.domain.mig.configmap import COMPONENT
 from controllers.domain.request import pools_of
 from controllers.domain.slots import reported
+from controllers.gpupool import again
 from controllers.gpupool.fence import bound_to, still_unbound, untold
 from controllers.gpupool.migcards import is_done, part_of, rewrite
 from controllers.gpupool.select import claim
@@ -73,8 +75,8 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     if found is not None and is_as_written(found, body) and owners == [node.metadata.uid]:
         return []
     actions: list[Action] = []
-    before = {card.address: card.layout for card in seen.facts.layout.cards} if seen.facts.layout else {}
-    if any(card.layout != before.get(card.address) for card in made.cards):
+    before = {card.address: card.version for card in seen.facts.layout.cards} if seen.facts.layout else {}
+    if any(card.version != before.get(card.address) for card in made.cards):
         # The quorum must know of no other bound pod of any pool than the cache does.
         known, fields = frozenset(pod.key for pod in around.pods), bound_to(node.name)
         actions += [
@@ -130,10 +132,20 @@ def _next(
     if before is not None and planned is None:
         planned = _turning_back(device, card, before)
     if before is not None and planned is not None and before.layout == planned.layout:
-        return replace(planned, asked=before.asked)
+        return _kept(seen, device, before, planned, now)
     if not _is_clear(seen, device, now):
         return before
     return replace(planned, asked=stamp_exact(now)) if planned is not None else None
+
+
+def _kept(seen: ObservedNode, device: GPUDevice, before: PlannedCard, planned: PlannedCard, now: float) -> PlannedCard:
+    """A part that stays as it is; asked for again where a reason for that has come about, and nobody is on the card."""
+    node = seen.facts.node
+    if again.is_due(before, device) and again.has_turn(before, node) and _is_clear(seen, device, now):
+        times = again.counted(before, node) + 1
+        return replace(planned, asked=stamp_exact(now), boot=again.boot_of(node), again=times)
+    held = again.is_held(before, device)
+    return replace(planned, asked=before.asked, boot=before.boot, again=before.again, held=held)
 
 
 def _is_same(before: PlannedCard, card: MigCard) -> bool:

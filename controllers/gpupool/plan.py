@@ -30,14 +30,16 @@ from controllers.domain.allocation import spelled
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.gpupool import migmanager, operands
+from controllers.gpupool.again import is_of_another_boot
 from controllers.gpupool.approve import deserted
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
 from controllers.gpupool.claims import HELD_ELSEWHERE
 from controllers.gpupool.fence import nobody_else_bound
-from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, away, stray
+from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, aside, away, stray
 from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
+from controllers.gpupool.migbuilder import progress
 from controllers.gpupool.migcards import hindrance, untold
 from controllers.gpupool.select import held_elsewhere
 from controllers.gpupool.status import pool_status
@@ -318,7 +320,7 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
         settled = standing.offers and is_offered(seen, device)
         kept = (_taken(device) or _strayed(seen, standing, device)) if settled else None
         offer_of_it = settings.of(device.status.inventory_id or "") if offered else None
-        found = kept or _divided(seen, standing, device) or _agreement(device, offer_of_it)
+        found = kept or _divided(seen, standing, device, now) or _agreement(device, offer_of_it)
         waits, node = not (found.status and is_wanted(seen, device)), device.status.node_name
         if waits and (why := away(seen.facts(node), node or "")):
             found = replace(found, message=f"{found.message} {why}")
@@ -359,23 +361,32 @@ def _taken(device: GPUDevice) -> Finding | None:
     return Finding(False, HELD_ELSEWHERE, f"The card is not offered: {what}.{own} It comes back once they have ended.")
 
 
-def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:
-    """What Configured says of a card that waits for MIG; None where it does not."""
+def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Finding | None:
+    """What Configured says of a card that waits for MIG, or that MIG has failed; None elsewhere."""
     if device.status.published is not None:
         return None
     node, told = device.status.node_name, device.status.mig_apply
     says = f"its MIG manager says {told.phase}" if told is not None else "its MIG manager has not answered"
     why = f" ({told.reason})" if told is not None and told.reason else ""
+    if told is not None and is_of_another_boot(told, seen.facts(node).node):
+        why = " and has not looked again since the node was started anew"
     missing = f" {unknown}." if (unknown := untold(device)) is not None else ""
     if not is_wanted(seen, device):
         if is_turned_back(seen, device):
             return None
         return Finding(False, "AwaitingTurnBack", f"Node {node} has yet to turn MIG mode off: {says}{why}.{missing}")
     if standing.offers and is_offered(seen, device) and not is_ready(seen, standing, device):
-        if (found := hindrance(standing.applied.mode, seen.facts(node), device)) is not None:
-            return Finding(False, found.reason, f"The card is not offered: {found.what}. {found.do}.")
-        return Finding(False, AWAITING_LAYOUT, f"Node {node} has yet to divide the card: {says}{why}.{missing}")
+        still = Finding(False, AWAITING_LAYOUT, f"Node {node} has yet to divide the card: {says}{why}.{missing}")
+        return _undivided(seen, standing, device, now) or still
     return None
+
+
+def _undivided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Finding | None:
+    """What Configured says of a card that stands aside until a person does something; None where it is waited for."""
+    if (found := hindrance(standing.applied.mode, seen.facts(device.status.node_name), device)) is not None:
+        return Finding(False, found.reason, f"The card is not offered: {found.what}. {found.do}.")
+    far = progress(seen, device, standing.applied, now)
+    return aside(seen, device, far.failed, drifted=far.drifted) if far.failed is not None else None
 
 
 def _agreement(device: GPUDevice, wanted: Published | None) -> Finding:

@@ -486,7 +486,7 @@ def test_the_layout_is_applied_only_when_the_nodes_report_it(monkeypatch: pytest
 def test_a_layout_that_fails_halts_the_pool_until_a_person_resumes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made, builder = pooled(), Builds()
     monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
-    builder.state = Built(done=False, failed={"n1": "the card needs a reboot"})
+    builder.state = Built(done=False, failed={"n1": "the card needs a reboot"}, hopeless=True)
     ask(made, SHARED)
     made.settle()
 
@@ -510,7 +510,7 @@ def test_a_layout_that_fails_halts_the_pool_until_a_person_resumes_it(monkeypatc
 def test_a_layout_that_drifts_halts_a_pool_that_was_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     made, builder = pooled(**SHARED), Builds()
     monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
-    builder.state = Built(failed={"n1": "somebody removed two instances"})
+    builder.state = Built(failed={"n1": "somebody removed two instances"}, hopeless=True)
     made.settle()
 
     assert told(made) == ("True", "LayoutFailed")

@@ -387,19 +387,59 @@ def test_a_profile_that_a_card_of_the_pool_does_not_hold_halts_the_pool_and_divi
     assert (told(made, kinds.MISCONFIGURED), published(made)) == (("False", "AsExpected"), [1, 1])
 
 
-def failing() -> Cluster:
+def failing(*cards: str) -> Cluster:
     made = pooled()
-    made.breaks = {CARDS[1]: "the card needs a reboot"}
+    made.breaks = dict.fromkeys(cards, "the card needs a reboot")
     ask(made, SMALL)
     made.settle()
     return made
 
 
-def test_a_card_that_fails_halts_the_pool_until_a_person_resumes_it() -> None:
-    made = failing()
+def test_a_card_that_fails_stands_aside_and_the_pool_goes_on_with_the_others() -> None:
+    made = failing(CARDS[1])
+    assert (applied(made)[0], published(made)) == ("MIG", [7, None])
+    assert (told(made), told(made, kinds.MISCONFIGURED)) == (("False", "AsExpected"), ("False", "AsExpected"))
+    found = told_of(made, CARDS[1])
+    assert (found.status, found.reason) == ("False", "LayoutFailed")
+    assert found.message == (
+        "The card is not offered: the card needs a reboot. Mend it and have it tried again: kubectl annotate gpupool a"
+        f" {names.RESUME}=true; or leave it out: kubectl label gpudevice {CARDS[1]} {names.LABEL_IGNORE}=true."
+    )
+    assert [(n.health, n.last_event) for n in status(made).nodes] == [
+        ("Misconfigured", "n1-0000:01:00.0: the card needs a reboot")
+    ]
+    capacity = status(made).capacity
+    assert capacity is not None
+    assert (capacity.available, capacity.unavailable) == (7, 7)
+
+    made.breaks = {}
+    made.now += 86_400.0
+    before = layout(made)
+    made.settle()
+    assert layout(made) == before, "nobody asked"
+    resume(made)
+    assert published(made) == [7, 7]
+
+
+def test_a_card_that_could_not_be_turned_back_stands_aside_in_the_next_mode_too() -> None:
+    made = pooled(**SMALL)
+    made.breaks = {CARDS[1]: "RebootRequired: card 0000:01:00.0 cannot be reset"}
+    ask(made, {"mode": "Exclusive"})
+    made.settle()
+    assert (applied(made)[0], published(made)) == ("Exclusive", [1, None])
+    assert (told(made), configured(made, CARDS[1])) == (("False", "AsExpected"), "LayoutFailed")
+    assert [n.health for n in status(made).nodes] == ["Misconfigured"]
+
+    made.breaks = {}
+    resume(made)
+    assert published(made) == [1, 1]
+
+
+def test_a_pool_of_which_every_card_fails_halts_until_a_person_resumes_it() -> None:
+    made = failing(*CARDS)
     assert told(made) == ("True", "LayoutFailed")
     assert told(made, kinds.MISCONFIGURED) == ("True", "LayoutFailed")
-    assert "n1: n1-0000:01:00.0: the card needs a reboot" in message(made)
+    assert "n1: n1-0000:00:00.0: the card needs a reboot" in message(made)
     assert published(made) == [None, None]
     assert applied(made)[0] == "Exclusive"
 
@@ -414,7 +454,7 @@ def test_a_card_that_fails_halts_the_pool_until_a_person_resumes_it() -> None:
 
 
 def test_only_what_failed_is_tried_again() -> None:
-    made = failing()
+    made = failing(CARDS[1])
     before = {card.address: card.version for card in layout(made).cards}
     made.breaks = {}
     resume(made)
@@ -423,7 +463,7 @@ def test_only_what_failed_is_tried_again() -> None:
 
 
 def test_a_failed_change_is_put_back() -> None:
-    made = failing()
+    made = failing(CARDS[1])
     ask(made, {"mode": "Exclusive"})
     made.breaks = {}
     made.settle()
@@ -442,16 +482,33 @@ def test_a_node_that_does_not_answer_has_a_deadline() -> None:
 
     made.now += 601
     made.settle()
-    assert told(made) == ("True", "LayoutFailed")
-    assert "not divided within maintenance.deadline (600 s): the MIG manager says Applying" in message(made)
+    assert (told(made), published(made)) == (("False", "AsExpected"), [None, 7])
+    found = told_of(made, CARDS[0])
+    assert found.reason == "LayoutFailed"
+    assert "not divided within maintenance.deadline (600 s): the MIG manager says Applying" in found.message
     made.slow = set()
     made.settle()  # late is as good
     assert published(made) == [7, 7]
 
 
-def test_a_card_that_somebody_divides_otherwise_halts_the_pool_until_resumed() -> None:
+def test_a_card_that_somebody_divides_otherwise_stands_aside_until_resumed() -> None:
     made = pooled(**SMALL)
     by_hand(made, CARDS[0], {"1g.10gb": 5})
+    made.settle()
+    made.settle()
+    assert (told(made), published(made)) == (("False", "AsExpected"), [None, 7])
+    found = told_of(made, CARDS[0])
+    assert found.reason == "LayoutDrifted"
+    assert "it is no longer divided as it was" in found.message
+
+    resume(made)
+    assert (divided(made)[0], published(made)) == ({"1g.10gb": 7}, [7, 7])
+
+
+def test_a_pool_of_which_every_card_is_divided_otherwise_halts_until_resumed() -> None:
+    made = pooled(**SMALL)
+    for card in CARDS:
+        by_hand(made, card, {"1g.10gb": 5})
     first = made.planned("GPUPool", "a").actions
     made.settle()
     assert names.EVENT_MISCONFIGURED in notes(first)
@@ -460,8 +517,153 @@ def test_a_card_that_somebody_divides_otherwise_halts_the_pool_until_resumed() -
     assert published(made) == [None, None]
 
     resume(made)
-    assert (divided(made)[0], published(made)) == ({"1g.10gb": 7}, [7, 7])
+    assert (divided(made), published(made)) == ([{"1g.10gb": 7}] * 2, [7, 7])
     assert told(made) == ("False", "AsExpected")
+
+
+def test_a_pool_whose_other_cards_are_on_a_node_that_is_away_does_not_halt_for_one() -> None:
+    made = Cluster()
+    for node in ("n1", "n2"):
+        made.node(node, 1)
+    made.pool("a", allocation=SMALL)
+    for card in ("n1-0000-00-00-0", "n2-0000-00-00-0"):
+        made.annotate(card, "a")
+    made.settle()
+    with made.edit("Node", "n2") as node_away:
+        node_away["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    by_hand(made, CARDS[0], {"1g.10gb": 5})
+    made.settle()
+    assert (told(made), configured(made, CARDS[0])) == (("False", "AsExpected"), "LayoutDrifted")
+
+
+@pytest.mark.parametrize("keeps_mode", [True, False])
+def test_after_a_reboot_cards_are_divided_and_offered_again_without_a_person(keeps_mode: bool) -> None:
+    made = pooled(**SMALL)
+    before = {card.address: card.version for card in layout(made).cards}
+    made.now += 86_400.0
+    made.reboot("n1", keeps_mode=keeps_mode)
+    for about in (("GPUPool", "a"), ("GPUNodeInventory", "n1")):  # the MIG manager is not back yet
+        made.execute(made.planned(*about).actions, names.MANAGER_POOL)
+    assert (told(made), {card.address: card.version for card in layout(made).cards}) == (
+        ("False", "AsExpected"),
+        before,
+    )
+    made.settle()
+    assert (divided(made), published(made)) == ([{"1g.10gb": 7}] * 2, [7, 7])
+    assert (told(made), told(made, kinds.MISCONFIGURED)) == (("False", "AsExpected"), ("False", "AsExpected"))
+    assert [card.again for card in layout(made).cards] == [1, 1]
+    assert all(card.ours for card in layout(made).cards)
+
+
+def test_a_card_that_was_lost_is_not_divided_while_somebody_may_be_on_it() -> None:
+    made = pooled(**SMALL)
+    allocate(made, CARDS[0], "u")
+    made.reboot("n1")
+    made.settle()
+    assert (divided(made), published(made)) == ([{}, {"1g.10gb": 7}], [None, 7])
+    assert configured(made, CARDS[0]) == "AwaitingLayout"
+    assert "its MIG manager says Lost" in told_of(made, CARDS[0]).message
+
+    end(made, CARDS[0])
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_pod_that_the_cache_does_not_know_yet_keeps_a_lost_card_as_it_is() -> None:
+    made = pooled(**SMALL)
+    made.reboot("n1")
+    for _ in range(3):
+        made.execute(made.planned("GPUPool", "a").actions, names.MANAGER_POOL)
+        made.plugin()
+        made.mig_manager()
+    made.pod("p", "a", "r", node="n1")
+    made.hidden = frozenset({"default/p"})
+    found = made.planned("GPUNodeInventory", "n1").actions
+    assert any(isinstance(action, Apply) and action.ref.name == names.mig_layout("n1") for action in found)
+    before = layout(made)
+    with pytest.raises(ConflictError):
+        made.execute(found, names.MANAGER_POOL)
+    assert layout(made) == before
+
+
+def lose(made: Cluster) -> None:
+    """The driver is loaded anew, in the same boot, and its MIG manager says so."""
+    version = layout(made).cards[0].version
+    by_hand(made, CARDS[0], {})
+    lost = {"version": version, "phase": "Lost", "bootID": made.boot("n1"), "reason": "DriverReloaded: undivided"}
+    made.objects["GPUDevice", CARDS[0]]["status"]["migApply"] = lost
+    made.settle()
+
+
+def test_a_card_that_its_driver_loses_is_divided_by_itself_twice_a_boot_and_then_stands_aside() -> None:
+    made = pooled(**SMALL)
+    for times in (1, 2):
+        lose(made)
+        assert (published(made), layout(made).cards[0].again) == ([7, 7], times)
+    lose(made)
+    assert published(made) == [None, 7]
+    found = told_of(made, CARDS[0])
+    assert found.reason == "LayoutFailed"
+    assert "in this boot of the node that was mended 2 times already" in found.message
+
+    resume(made)
+    assert published(made) == [7, 7]
+    made.reboot("n1")
+    made.settle()
+    assert (published(made), layout(made).cards[0].again) == ([7, 7], 1)
+
+
+def test_a_card_that_fails_after_each_reboot_is_tried_once_in_each() -> None:
+    made = failing(CARDS[1])
+    for _ in range(3):
+        made.reboot("n1")
+        made.settle()
+        assert (published(made), configured(made, CARDS[1])) == ([7, None], "LayoutFailed")
+        assert layout(made).cards[1].again == 1
+    made.breaks = {}
+    made.reboot("n1")
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_manager_that_is_not_back_after_a_reboot_is_waited_for_and_halts_nothing() -> None:
+    made = pooled(**SMALL)
+    made.now += 86_400.0
+    made.reboot("n1")
+    played = made.mig_manager
+    made.mig_manager = lambda: None  # type: ignore[method-assign]
+    made.settle()
+    assert {configured(made, card) for card in CARDS} == {"AwaitingLayout"}
+    assert "its MIG manager says Done and has not looked again since the node was started anew" in (
+        told_of(made, CARDS[0]).message
+    )
+    assert told(made) == ("False", "AsExpected")
+    made.mig_manager = played  # type: ignore[method-assign]
+    made.settle()
+    assert published(made) == [7, 7]
+
+
+def test_a_card_that_failed_while_others_had_it_is_tried_again_when_they_have_ended() -> None:
+    """The plugin tells of them after the card was divided in vain; twice a boot that is enough, and no more."""
+    made = pooled()
+    made.breaks = {CARDS[0]: "CardInUse: card 0000:00:00.0 cannot be reset"}
+    ask(made, SMALL)
+    made.settle()
+    for times in (1, 2, 3):
+        assert (published(made), configured(made, CARDS[0])) == ([None, 7], "LayoutFailed")
+        taken = {"namespace": "legacy", "pod": "train", "container": "main", "resource": "nvidia.com/gpu"}
+        with made.edit("GPUDevice", CARDS[0]) as card:
+            card["status"]["foreignAllocations"] = [taken]
+        made.settle()
+        assert configured(made, CARDS[0]) == "HeldElsewhere"
+        assert layout(made).cards[0].held
+        with made.edit("GPUDevice", CARDS[0]) as card:
+            card["status"]["foreignAllocations"] = []
+        made.settle()
+        assert layout(made).cards[0].again == min(times, 2)
+    made.breaks = {}
+    resume(made)
+    assert (published(made), layout(made).cards[0].held) == ([7, 7], False)
 
 
 def test_a_card_that_was_divided_otherwise_while_its_node_was_away_is_divided_anew_on_resume() -> None:
@@ -704,15 +906,14 @@ def test_a_pool_that_leaves_mig_with_a_card_that_its_administrator_divided_says_
 
     end(made, CARDS[0])
     made.settle()
-    assert (published(made), divided(made)) == ([None, None], [{"1g.10gb": 7}, None])
-    assert told(made) == ("True", "LayoutFailed")
-    assert told(made, kinds.MISCONFIGURED) == ("True", "LayoutFailed")
-    assert "MIGEnabled" in message(made)
-    assert "nvidia-smi -i 0000:00:00.0 -mig 0" in message(made)
+    assert (applied(made)[0], told(made)) == ("Exclusive", ("False", "AsExpected"))
+    assert (published(made), divided(made)) == ([None, 1], [{"1g.10gb": 7}, None])
+    assert configured(made, CARDS[0]) == "MIGEnabled"
+    assert "nvidia-smi -i 0000:00:00.0 -mig 0" in told_of(made, CARDS[0]).message
 
     by_hand(made, CARDS[0], {}, enabled=False)
     made.settle()  # nobody has to resume it
-    assert (applied(made)[0], published(made)) == ("Exclusive", [1, 1])
+    assert published(made) == [1, 1]
 
 
 def untell(made: Cluster, *cards: str) -> dict[str, Any]:
@@ -799,7 +1000,7 @@ def test_a_divided_card_of_which_nobody_tells_for_a_moment_is_as_it_was() -> Non
     known = untell(made, CARDS[0])
     made.settle()
     assert parts(made) == [mig.CardLayout(True, {"1g.10gb": 7})] * 2
-    assert "the validator of node n1" in message(made)
+    assert (published(made), "the validator of node n1" in told_of(made, CARDS[0]).message) == ([None, 7], True)
 
     tell(made, known)
     made.settle()  # nobody has to resume it

@@ -108,6 +108,11 @@ class MigWork(Maintenance):
             told |= {"enabled": not told["enabled"], "types": []}
             self.cluster.touch(("GPUDevice", card))
 
+    @rule(node=st.sampled_from(NODES), keeps_mode=st.booleans())
+    def a_node_is_rebooted(self, node: str, keeps_mode: bool) -> None:
+        """Instances are gone; nobody is needed for them to come back."""
+        self.cluster.reboot(node, keeps_mode=keeps_mode)
+
     @rule()
     def somebody_resumes(self) -> None:
         resume(self.cluster)

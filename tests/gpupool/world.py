@@ -117,7 +117,10 @@ class Cluster(cluster.Cluster):
         return [replace(p, spec=replace(p.spec, node_name=None)) if p.key in self.behind else p for p in there]
 
     def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
-        self.add(objects.node(name), objects.inventory(name, conditions=[condition("ReadyForPooling", ready)]))
+        self.add(
+            objects.node(name, boot=objects.BOOT),
+            objects.inventory(name, conditions=[condition("ReadyForPooling", ready)]),
+        )
         for number in range(cards):
             self.card(name, number)
 
@@ -229,6 +232,22 @@ class Cluster(cluster.Cluster):
                 if device.status.node_name == node and part is not None:
                     self._divide(device, part)
 
+    def boot(self, node: str) -> str:
+        """The node's present boot."""
+        found: str = self.objects["Node", node]["status"]["nodeInfo"]["bootID"]
+        return found
+
+    def reboot(self, node: str, *, keeps_mode: bool = True) -> None:
+        """A machine starts anew: its cards have no instances, and keep MIG mode or not as their model does."""
+        with self.edit("Node", node) as found:
+            info = found["status"]["nodeInfo"]
+            info["bootID"] = f"{info['bootID']}+"
+        for device in self.all(resources.GPUDEVICE, GPUDevice):
+            if device.status.node_name == node:
+                with self.edit("GPUDevice", device.name) as card:
+                    told = card["status"]["hardware"]["mig"]
+                    told |= {"enabled": bool(told.get("enabled")) and keeps_mode, "types": []}
+
     def _has_manager(self, node: str) -> bool:
         stored = self.objects.get(("Node", node), {"metadata": {}})
         prefix = names.pool_node_label("")
@@ -237,16 +256,27 @@ class Cluster(cluster.Cluster):
 
     def _divide(self, device: GPUDevice, part: mig.PlannedCard) -> None:
         told, status = device.status.mig_apply, self.objects["GPUDevice", device.name]["status"]
-        finished = told is not None and told.version == part.version and told.phase in ("Done", "Failed")
-        if finished or part.layout is None:
+        if part.layout is None:
+            return
+        if told is not None and told.version == part.version and told.phase in ("Done", "Failed", "Lost"):
+            boot, card = self.boot(device.status.node_name or ""), mig.card_of(device)
+            if told.boot_id != boot and card is not None and card.actual is not None:
+                phase = "Done" if card.actual == part.layout else "Lost"
+                status["migApply"] = {
+                    "version": part.version,
+                    "phase": phase,
+                    "bootID": boot,
+                    "reason": "DriverReloaded",
+                }
+                self.touch(("GPUDevice", device.name))
             return
         assert device.status.published is None, f"{device.name} is to be divided while it is offered"
         assert not device.status.allocations, f"{device.name} is to be divided while a pod uses it"
-        said: dict[str, Any] = {"version": part.version}
+        said: dict[str, Any] = {"version": part.version, "bootID": self.boot(device.status.node_name or "")}
         if (why := self.breaks.get(device.name)) is not None:
             said |= {"phase": "Failed", "reason": why}
         elif device.name in self.slow:
-            said |= {"phase": "Applying"}
+            said = {"version": part.version, "phase": "Applying"}
         else:
             said |= {"phase": "Done"}
             types = [{"name": name, "count": count} for name, count in part.layout.instances.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -334,3 +335,37 @@ async def test_a_pool_is_divided_by_mig_and_goes_back(modes: People) -> None:
     after = mig.card_of(found) if found is not None else None
     assert after is not None
     assert after.actual == mig.DISABLED
+
+
+async def test_after_a_reboot_pods_get_instances_again_without_a_person(modes: People) -> None:
+    people, pool = modes, "rebooted"
+    (name,) = cards_of(people, "gpu-1")[:1]
+    await people.filled(pool, [name])
+    device = people.view.devices.get(name)
+    card = mig.card_of(device) if device is not None else None
+    assert card is not None
+    profile = next(each for each in card.offered if mig.slots_of(card, each).count > 1)
+    await ask(people, pool, {"mode": "MIG", "migProfile": profile})
+    count = mig.slots_of(card, profile).count
+    await people.offered(pool, count)
+    await people.pod("before", TEAM, pool)
+    await people.running(TEAM, 1)
+
+    await gone(people)  # with the machine
+    boot = str(uuid4())
+    await people.client.merge(resources.NODE, "gpu-1", {"metadata": {"annotations": {sim.MIG: None}}}, manager="test")
+    started = {"status": {"nodeInfo": {"bootID": boot}}}
+    await people.client.merge(resources.NODE, "gpu-1", started, manager="test", subresource="status")
+
+    def divided_since() -> bool:
+        found = people.view.devices.get(name)
+        told = found.status.mig_apply if found is not None else None
+        return told is not None and (told.phase, told.boot_id) == ("Done", boot)
+
+    await people.view.until(divided_since, PATIENCE, lambda: str(people.view.devices.get(name)))
+    await people.offered(pool, count)
+    await until(people, pool, "False", "AsExpected")
+    await people.pod("after", TEAM, pool)
+    await people.running(TEAM, 1)
+    await gone(people)
+    await people.retire(pool)

@@ -67,6 +67,10 @@ def _written(card: PlannedCard) -> dict[str, Any]:
         "asked": card.asked,
         "version": card.version,
     }
+    if card.again:
+        found |= {"boot": card.boot, "again": card.again}
+    if card.held:
+        found["held"] = True
     if card.layout is not None:
         found |= {"enabled": card.layout.enabled, "instances": dict(sorted(card.layout.instances.items()))}
     return found
@@ -88,6 +92,9 @@ def _card(address: str, values: dict[str, Any]) -> PlannedCard:
         layout,
         _of(bool, values["ours"]),
         _of(str, values.get("asked", "")),
+        _of(str, values.get("boot", "")),
+        _of(int, values.get("again", 0)),
+        _of(bool, values.get("held", False)),
     )
 
 

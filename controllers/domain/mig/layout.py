@@ -41,6 +41,12 @@ class PlannedCard:
     """Whether MIG mode is to be turned off when the card leaves its pool."""
     asked: str = ""
     """When it was asked for, RFC 3339: asking again for the same is another version, so that it is tried anew."""
+    boot: str = ""
+    """Boot of the node in which it was last asked for again without a person."""
+    again: int = 0
+    """How often that was, in that boot."""
+    held: bool = False
+    """Whether others have had the card since its work failed: once they have ended there is a reason to try again."""
 
     @property
     def version(self) -> str:
