@@ -78,9 +78,10 @@ class Machine:
 
     async def validate(self, role: str) -> Step:
         """The validator's verdict; role container tries CUDA, as if this machine were a container with all cards."""
-        roots = self.places.library_roots if role == validation.DRIVER else (self.own,)
-        trying = Trials(roots, self.timing, None) if role == validation.CONTAINER else None
-        looker = Looker(role, self.places, Asker(roots, self.timing), self.own, trials=trying, fabric_grace=0)
+        own = (self.own,)
+        asker = Asker(self.places.library_roots if role == validation.DRIVER else lambda: own, self.timing)
+        trying = Trials(own, self.timing, None) if role == validation.CONTAINER else None
+        looker = Looker(role, self.places, asker, self.own, trials=trying, fabric_grace=0)
         facts = await looker.look()
         await looker.close()
         verdict = report.judge(role, facts)
