@@ -63,7 +63,8 @@ def beside(loops: int) -> Iterator[None]:
     started = []
     try:
         for _ in range(loops):
-            started.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            with unbroken():
+                started.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
         yield
     finally:
         for process in started:
@@ -72,22 +73,41 @@ def beside(loops: int) -> Iterator[None]:
             process.wait()
 
 
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Signals that come meanwhile count at its end: what has just been started is known by then, and ended with us."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda which, _: came.append(which)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for found in came:
+            signal.raise_signal(found)
+
+
 def run(command: Sequence[str]) -> Run:
     """Run it once, and show what it says."""
     began, counts, not_judged = time.monotonic(), dict.fromkeys(COUNTED, 0), 0
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                sys.stdout.write(line)
-                sys.stdout.flush()
-                not_judged += NOT_JUDGED in line
-                if SUMMARY.search(line):
-                    counts = {word: _count(line, word) for word in COUNTED}
-        except BaseException:
+    process: subprocess.Popen[str] | None = None
+    try:
+        with unbroken():
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            )
+        for line in process.stdout or ():
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            not_judged += NOT_JUDGED in line
+            if SUMMARY.search(line):
+                counts = {word: _count(line, word) for word in COUNTED}
+        process.communicate()
+    except BaseException:
+        if process is not None:
             _interrupt(process)
-            raise
+        raise
     return Run(time.monotonic() - began, process.returncode, counts, not_judged)
 
 
