@@ -79,8 +79,8 @@ e2e: venv ## a card into a container, on a real kubelet; root on Linux, skipped 
 	@$(PY) -m pytest -m e2e tests/e2e $(T)
 
 .PHONY: e2e-tools
-e2e-tools: ## install what `make e2e` needs of Debian
-	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap
+e2e-tools: ## install what `make e2e` needs of Debian, and busybox for the toolkit's scripts
+	@$(if $(filter-out 0,$(shell id -u)),sudo )apt-get install -y --no-install-recommends runc containernetworking-plugins gcc libc6-dev docker.io debootstrap busybox
 
 .PHONY: gpu
 gpu: venv ## the node agent on this machine's own cards, CUDA too; reads only, keeps a recording; "not run" where there is none

@@ -394,7 +394,7 @@ def test_nvidias_program_sees_a_driver_in_a_container_with_its_libraries_and_dev
     program.write_text('#!/bin/sh\ntest -c /dev/nvidiactl || exit 3\nexec "${0%/*}/it" "$@"\n')
     program.chmod(0o755)
     with real.keeper() as keeper:
-        assert keeper.settle() == [f"wrote {real.specification}"]
+        assert keeper.settle() == [f"wrote {real.specification}", f"wrote {real.management}"]
         mounted = Path("/proc/self/mountinfo").read_text()
 
     assert real.named == CARDS
@@ -413,6 +413,9 @@ def test_nvidias_program_sees_a_driver_in_a_container_with_its_libraries_and_dev
     assert nodes == {path: f"/{CONTAINER}{path}" for path in nodes}
     seen = validate_cdi.read({"/var/run/cdi/ours.yaml": real.specification.read_text()})
     assert (seen.broken, seen.minors, seen.versions) == ((), frozenset(range(8)), {version})
+    (everything,) = yaml.safe_load(real.management.read_text())["devices"]
+    found = {node["path"]: node["hostPath"] for node in everything["containerEdits"]["deviceNodes"]}
+    assert found == {path: f"/{CONTAINER}{path}" for path in found}
 
 
 def test_the_device_plugin_gives_cards_by_the_names_of_that_specification(real: Host) -> None:
