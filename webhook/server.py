@@ -9,7 +9,6 @@ would be closed just as the API server sends over it), then the end of what is i
 from __future__ import annotations
 
 import asyncio
-from asyncio.sslproto import SSLProtocol
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, cast
 
@@ -43,8 +42,6 @@ LARGE: Final = 256 << 10
 server says in annotations is no more than that."""
 LARGE_MAX: Final = 2
 ROOM = Room(handshakes=256, first=128, kept=256)
-READ_BUFFER: Final = 64 << 10
-"""Bytes; asyncio takes a quarter of a megabyte for each connection over TLS."""
 KEEPALIVE: Final = 180.0
 """Longer than the 90 s for which Go keeps an idle connection: the side that asks has to close it."""
 
@@ -75,7 +72,6 @@ class Server:
             shutdown_timeout=DEADLINE + 1,
         )
         await self._runner.setup()
-        SSLProtocol.max_size = READ_BUFFER  # of the whole process: nobody has so many connections but this port
         serve = cast("Callable[[], asyncio.Protocol]", self._runner.server)
         self._listener = Listener(serve, ROOM, metrics.CONNECTIONS_ENDED)
         try:

@@ -14,7 +14,7 @@ from controllers.domain.taints import beside, tolerations, wanted
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool, Scheduling, Toleration
-    from controllers.api.kube import Node
+    from controllers.api.kube import Node, NodeTaint
     from controllers.runtime.store import Store
 
 
@@ -36,7 +36,8 @@ class Tolerated:
         if known is None:
             if self._tainting is None:
                 self._tainting = tuple(filter(wanted, self._pools))
-            nodes = filter(None, map(self._nodes.get, self._nodes_of(pool.name)))
+            homes = self._nodes_of(pool.name) if self._tainting else ()
+            nodes = filter(None, map(self._nodes.get, homes))
             known = tolerations(pool, beside(pool.name, self._tainting, self._nodes_of), nodes)
             self._known[pool.name] = known
         return known
@@ -58,9 +59,11 @@ class Tolerated:
             self._known.clear()
 
 
-def _noted(node: Node | None) -> str | None:
-    """The taints that pools have put there."""
-    return node.metadata.annotations.get(names.POOL_TAINTS) if node is not None else None
+def _noted(node: Node | None) -> tuple[str | None, tuple[NodeTaint, ...]]:
+    """The taints that a node has, and which of them pools have put there."""
+    if node is None:
+        return None, ()
+    return node.metadata.annotations.get(names.POOL_TAINTS), node.spec.taints
 
 
 def _scheduling(pool: GPUPool | None) -> Scheduling | None:

@@ -49,9 +49,12 @@ def _read(text: str) -> tuple[tuple[Place, tuple[str, str]], ...]:
     """The entries of an annotation; on most nodes of a pool it is the same."""
     try:
         entries = json.loads(text)
-        return tuple(((entry["key"], entry["effect"]), (entry.get("value", ""), entry["pool"])) for entry in entries)
+        found = [(entry["key"], entry["effect"], entry.get("value", ""), entry["pool"]) for entry in entries]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()
+    if not all(isinstance(part, str) for entry in found for part in entry):
+        return ()
+    return tuple(((key, effect), (value, pool)) for key, effect, value, pool in found)
 
 
 def is_ours(taint: NodeTaint, ours: Mapping[Place, tuple[str, str]]) -> bool:
@@ -77,14 +80,15 @@ def tolerations(
 ) -> tuple[Toleration, ...]:
     """What the pool's pods tolerate: its own taints, those of the pools beside it, and what it adds.
 
-    Also what its `nodes` have of these in a former value. Of all but its own no more than `bounds.NEIGHBOURS`, the
-    oldest pools' first.
+    Also what its `nodes` have of these in a former value. Of all but its own no more than `bounds.NEIGHBOURS`: its own
+    former values, then the oldest pools' first.
     """
     scheduling = pool.spec.scheduling
     own, added = (scheduling.taints, scheduling.tolerations) if scheduling is not None else ((), ())
     theirs = tuple(chain.from_iterable(map(wanted, neighbours)))
     mine = dict.fromkeys(map(_toleration, own))
-    others = dict.fromkeys((*map(_toleration, theirs), *_former((*own, *theirs), nodes)))
+    known = tuple(nodes)
+    others = dict.fromkeys((*_former(own, known), *map(_toleration, theirs), *_former(theirs, known)))
     return *mine, *[one for one in others if one not in mine][: bounds.NEIGHBOURS], *added
 
 
@@ -93,9 +97,12 @@ def _former(taints: Collection[Taint], nodes: Iterable[Node]) -> Iterable[Tolera
     if not taints:
         return ()
     places = {(taint.key, taint.effect): taint for taint in taints}
-    noted = chain.from_iterable(remembered(node).items() for node in nodes)
-    found = sorted({(place, value) for place, (value, _) in noted if place in places})
-    return [_toleration(places[place], value) for place, value in found]
+    found: set[tuple[Place, str]] = set()
+    for node in nodes:
+        ours = remembered(node)
+        # By what the node has, not by what was noted: an annotation that somebody edits makes no pod tolerate anything.
+        found |= {((one.key, one.effect), one.value or "") for one in node.spec.taints if is_ours(one, ours)}
+    return [_toleration(places[place], value) for place, value in sorted(found) if place in places]
 
 
 def keeps_off(node: Node, tolerated: Collection[Toleration]) -> NodeTaint | None:

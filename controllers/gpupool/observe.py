@@ -269,7 +269,8 @@ class World:
         """What the pods of a pool tolerate."""
         if self._tainting is None:
             self._tainting = tuple(filter(wanted, self.pools))
-        nodes = filter(None, map(self.nodes.get, self._homes(pool.name)))
+        homes = self._homes(pool.name) if self._tainting else ()  # mostly nobody wants a taint
+        nodes = filter(None, map(self.nodes.get, homes))
         return tolerations(pool, beside(pool.name, self._tainting, self._homes), nodes)
 
     def _homes(self, pool: str) -> set[str]:

@@ -4,9 +4,9 @@ The port is open to the pods' network, nobody shows who they are before they ask
 step has `SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many:
 of those that shake hands, of those that have yet to ask, and of those that are kept between two requests, the one that
 has been so for longest gives way to the next, never the one that has just come: an API server, or Prometheus, asks at
-once, also over a new connection where one that it kept was ended. A handshake has `GRACE` at least: who floods the port
-makes newcomers wait in the system's queue, and does not end those that are about to ask. What is being answered is not
-cut off.
+once, also over a new connection where one that it kept was ended. Who is dismissed with an answer gives way among such
+alone: strangers end nobody who is let in. A handshake has `GRACE` at least: who floods the port makes newcomers wait in
+the system's queue, and does not end those that are about to ask. What is being answered is not cut off.
 
 Lives as long as the port is open, in the process's event loop.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from asyncio.sslproto import SSLProtocol
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -34,6 +35,8 @@ GRACE: Final = 0.5
 BACKLOG: Final = 1024
 SWEEP: Final = 0.5
 """Seconds between two looks at all connections; each is ended so much later at most."""
+READ_BUFFER: Final = 64 << 10
+"""Bytes; asyncio takes a quarter of a megabyte for each connection over TLS."""
 WRITE_BUFFER: Final = 64 << 10
 """Bytes of answers that are not read, beyond which the time to read them runs."""
 OUT_OF_FILES: Final = 0.1
@@ -47,7 +50,7 @@ class Room(NamedTuple):
     first: int
     """That have asked nothing yet."""
     kept: int
-    """That have asked, and ask nothing now."""
+    """That have asked, and ask nothing now; as many again that are dismissed, and have yet to read so."""
 
 
 class Listener:
@@ -61,11 +64,13 @@ class Listener:
         self._open: dict[asyncio.BaseTransport, Connection] = {}
         self._first: dict[Connection, None] = {}
         self._kept: dict[Connection, None] = {}
+        self._dismissed: dict[Connection, None] = {}
         self._sockets: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen; returns the port. Raises OSError where it cannot be had."""
+        SSLProtocol.max_size = READ_BUFFER  # of the whole process: nobody has so many connections but such ports
         found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, kind, protocol, _, address in dict.fromkeys(found):
@@ -87,6 +92,12 @@ class Listener:
     def listening(self) -> bool:
         """Whether it takes connections in."""
         return bool(self._tasks) and not any(task.done() for task in self._tasks)
+
+    async def until_over(self) -> None:
+        """Wait until it takes nobody in any more, and raise why; for ever where all is well."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
 
     async def stop(self) -> None:
         """Take nobody in any more; connections that are open stay."""
@@ -110,6 +121,11 @@ class Listener:
             connection.is_answered = False
             if transport in self._open:
                 self._keep(connection)
+
+    def dismiss(self, transport: asyncio.BaseTransport | None) -> None:
+        """What is answered now is the last on that connection, whose peer is no more than a stranger."""
+        if transport is not None and (connection := self._open.get(transport)) is not None:
+            connection.is_dismissed = True
 
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A handshake is over."""
@@ -136,13 +152,17 @@ class Listener:
         connection.owes_since = self._loop.time()
 
     def _keep(self, connection: Connection) -> None:
-        if len(self._kept) >= self._room.kept:
-            next(iter(self._kept)).end("crowded")
-        self._kept[connection] = None
+        kept = self._dismissed if connection.is_dismissed else self._kept
+        if len(kept) >= self._room.kept:
+            next(iter(kept)).end("crowded")
+        kept[connection] = None
+        if connection.is_dismissed:
+            connection.owes_since = self._loop.time()  # to read its answer, and to go
 
     def _forget(self, connection: Connection) -> None:
         self._first.pop(connection, None)
         self._kept.pop(connection, None)
+        self._dismissed.pop(connection, None)
 
     async def _take_in(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
         while True:
@@ -208,6 +228,8 @@ class Connection(asyncio.Protocol):
         self.since = since
         self.is_answered = False
         """Whether a request of it is in hand."""
+        self.is_dismissed = False
+        """Whether it ends with its answer."""
         self.owes_since: float | None = None
         """From when on its peer owes the rest of a request, or to read an answer; None while it owes nothing."""
 

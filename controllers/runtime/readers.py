@@ -42,7 +42,9 @@ TIMEOUT: Final = 5.0
 KNOWN_MAX: Final = 64
 """Tokens that are remembered, of those that may and of those that may not; the oldest goes first."""
 ASKING_MAX: Final = 4
-"""Questions at once; who comes beyond that is told to come again."""
+"""Questions at once about strangers; who comes beyond that is told to come again."""
+WAITING_MAX: Final = 32
+"""Strangers that wait for an answer at once: each keeps a connection, and so memory."""
 UNAUTHORIZED: Final = 401
 
 
@@ -69,6 +71,7 @@ class Readers:
         self._may: dict[bytes, float] = {}  # a token's hash, and when it was last allowed
         self._may_not: dict[bytes, tuple[float, Word]] = {}
         self._asking: dict[bytes, asyncio.Task[Word]] = {}
+        self._waiting = 0
 
     async def judge(self, token: str) -> Word:
         """Whether the owner of a token may read; raises nothing but a cancellation."""
@@ -79,11 +82,19 @@ class Readers:
         at, word = self._may_not.get(key, (now - REFUSED, Word.NO))
         if now - at < REFUSED:
             return word
-        if (asking := self._asking.get(key)) is None and len(self._asking) < ASKING_MAX:
+        asking = self._asking.get(key)
+        if since is None and (self._waiting >= WAITING_MAX or (asking is None and len(self._asking) >= ASKING_MAX)):
+            return Word.NOT_ASKED
+        if asking is None:
             # A task of its own: others may wait for it when the first has gone.
             asking = self._asking[key] = asyncio.create_task(self._ask(token, key))
             asking.add_done_callback(lambda _: self._asking.pop(key, None))
-        word = await asyncio.shield(asking) if asking is not None else Word.NOT_ASKED
+        self._waiting += 1
+        try:
+            word = await asyncio.shield(asking)
+        finally:
+            self._waiting -= 1
+        # Only the API server's own silence makes the last word count for longer, not a crowd of strangers.
         return Word.YES if word is Word.NOT_ASKED and since is not None and now - since < STALE else word
 
     async def _ask(self, token: str, key: bytes) -> Word:

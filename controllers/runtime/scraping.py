@@ -15,14 +15,12 @@ from aiohttp import web
 
 from controllers.runtime import metrics, selfsigned, tls
 from controllers.runtime.client import Client
-from controllers.runtime.errors import ConfigurationError, RuntimeFault
 from controllers.runtime.health import Health
 from controllers.runtime.listener import Listener, Room
 from controllers.runtime.readers import ASKING_MAX, Readers, Word
 
 if TYPE_CHECKING:
     import argparse
-    import ssl
     from collections.abc import Awaitable, Callable
 
 log = structlog.get_logger()
@@ -50,11 +48,22 @@ class Scraping:
         self._program, self._client, self._exposition = program, client, exposition
         self._readers = Readers(client, program)
         self._listener: Listener | None = None
-        self._host, self.port = host, port
+        self._host, self._wanted, self.port = host, port, 0
 
     async def run(self) -> None:
-        """Serve for ever; raises ConfigurationError where the port cannot be had."""
-        context = await self._context()
+        """Serve for ever. Where that cannot be, whatever the program is for goes on, and it is tried again."""
+        while True:
+            try:
+                await self._serve_once()
+            except Exception as error:  # noqa: BLE001 - no port, no certificate, no threads: each passes, or somebody mends it
+                why = str(error) or type(error).__name__
+                log.error("metrics are not served", port=self._wanted, why=why, again_in=AGAIN)  # noqa: TRY400
+            await asyncio.sleep(AGAIN)
+
+    async def _serve_once(self) -> None:
+        """Serve until the port ends, and raise why."""
+        context = tls.server_context()
+        tls.load(context, await selfsigned.made_elsewhere(self._program), "")
         app = web.Application(client_max_size=BODY_MAX)
         app.router.add_get("/metrics", self._serve)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -62,13 +71,9 @@ class Scraping:
         serve = cast("Callable[[], asyncio.Protocol]", runner.server)
         self._listener = listener = Listener(serve, ROOM, metrics.READS_ENDED)
         try:
-            self.port = await listener.start(self._host, self.port, context)
-        except OSError as error:
-            msg = f"cannot listen on {self._host}:{self.port}: {error.strerror}. Give --metrics-port another port."
-            raise ConfigurationError(msg) from error
-        log.info("serving metrics", host=self._host, port=self.port)
-        try:
-            await asyncio.Event().wait()
+            self.port = await listener.start(self._host, self._wanted, context)
+            log.info("serving metrics", host=self._host, port=self.port)
+            await listener.until_over()
         finally:
             await listener.stop()
             await runner.cleanup()
@@ -77,25 +82,17 @@ class Scraping:
         """Let go of the connections to the API server."""
         await self._client.close()
 
-    async def _context(self) -> ssl.SSLContext:
-        while True:
-            try:
-                context, pair = tls.server_context(), await selfsigned.made_elsewhere(self._program)
-                tls.load(context, pair, "")
-            except (OSError, RuntimeFault) as error:  # also a TimeoutError
-                # Whatever the program is for goes on.
-                log.error("metrics are not served yet", why=str(error) or type(error).__name__, again_in=AGAIN)  # noqa: TRY400
-                await asyncio.sleep(AGAIN)
-            else:
-                return context
-
     async def _serve(self, request: web.Request) -> web.Response:
         header = request.headers.get("Authorization", "")
         token = header[len(SCHEME) :].strip() if header[: len(SCHEME)].lower() == SCHEME else ""
         with self._listener.answering(request.transport) if self._listener else nullcontext():
             word = await self._readers.judge(token) if token and token.isascii() else Word.UNKNOWN
             metrics.READS.labels(str(word.value)).inc()
-            return await self._exposition() if word is Word.YES else self._refused(word)
+            if word is Word.YES:
+                return await self._exposition()
+            if self._listener is not None:
+                self._listener.dismiss(request.transport)
+            return self._refused(word)
 
     def _refused(self, word: Word) -> web.Response:
         what = self._readers.what
@@ -116,7 +113,7 @@ async def open_ports(program: str, args: argparse.Namespace) -> tuple[Health, Sc
     health = Health(args.health_host, args.health_port, with_metrics=port is None)
     if port is None:
         return health, None
-    client = await Client.connect(args.kubeconfig, user_agent=program, connections=ASKING_MAX)
+    client = await Client.connect(args.kubeconfig, user_agent=program, connections=2 * ASKING_MAX)
     bare = client.anonymous()
     await client.close()
     return health, Scraping(program, bare, health.exposition, host=args.health_host, port=port)

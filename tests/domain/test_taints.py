@@ -83,7 +83,9 @@ def test_a_taint_with_another_value_than_is_remembered_is_not_ours() -> None:
     there = node({**GPU, "value": "mine"}, ours=(GPU,))
     assert not is_ours(there.spec.taints[0], remembered(there))
     assert keeps_off(there, ()) is None
-    assert remembered(objects.node("n", meta={"annotations": {names.POOL_TAINTS: "nonsense"}})) == {}
+    typed = ('[{"key":["x"],"effect":"NoSchedule","pool":"p"}]', '[{"key":"x","effect":"e","value":5,"pool":"p"}]')
+    for odd in ("nonsense", *typed):
+        assert remembered(objects.node("n", meta={"annotations": {names.POOL_TAINTS: odd}})) == {}
 
 
 def test_a_node_that_says_nothing_keeps_nobody_off() -> None:
@@ -99,6 +101,11 @@ def test_a_former_value_is_tolerated_while_it_stands_on_a_node_of_the_pool() -> 
     assert tolerations(new, (), nodes) == (*tolerations(new), former)
     assert tolerations(objects.pool("b"), [new], nodes) == (*tolerations(new), former)
     assert tolerations(pool("a", GPU), (), nodes) == tolerations(pool("a", GPU))
+    # By what the node has, and not by what somebody noted; and before what neighbours want, of which there may be many.
+    assert tolerations(new, (), [node(ours=({**GPU, "value": "not a label value!!"},))]) == tolerations(new)
+    keys = [[f"k{n}-{m}" for m in range(50)] for n in range(bounds.NEIGHBOURS // 50 + 1)]
+    many = [pool(f"c{n}", *({**GPU, "key": key} for key in some)) for n, some in enumerate(keys)]
+    assert former in tolerations(new, many, nodes)
     # What nobody wants in any value goes at once, and so does one of another effect.
     assert tolerations(objects.pool("b"), (), nodes) == ()
     other = pool("a", {**GPU, "effect": "NoExecute"})

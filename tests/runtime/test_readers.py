@@ -116,6 +116,33 @@ async def test_of_many_questions_at_once_few_are_asked_and_the_same_once() -> No
     assert len(api.asked) == readers.ASKING_MAX
 
 
+async def test_a_crowd_of_strangers_lengthens_no_word_and_keeps_nobody_out_who_may_read() -> None:
+    api = Api()
+    api.word = {"prometheus": True, "revoked": True}
+    assert [await api.readers.judge(token) for token in api.word] == [Word.YES, Word.YES]
+    api.word["revoked"] = UNKNOWN
+    api.now += readers.ALLOWED
+    api.go.clear()
+    strangers = [asyncio.create_task(api.readers.judge(f"forged-{n}")) for n in range(readers.ASKING_MAX)]
+    await asyncio.sleep(0)
+    known = [asyncio.create_task(api.readers.judge(token)) for token in ("prometheus", "revoked")]
+    await asyncio.sleep(0)
+    api.go.set()
+    assert await asyncio.gather(*known) == [Word.YES, Word.UNKNOWN]
+    assert set(await asyncio.gather(*strangers)) == {Word.UNKNOWN}
+
+
+async def test_so_many_strangers_wait_and_no_more() -> None:
+    api = Api()
+    api.go.clear()
+    waiting = [asyncio.create_task(api.readers.judge("forged")) for _ in range(readers.WAITING_MAX)]
+    await asyncio.sleep(0)
+    assert await api.readers.judge("forged") is Word.NOT_ASKED
+    api.go.set()
+    assert set(await asyncio.gather(*waiting)) == {Word.UNKNOWN}
+    assert await api.readers.judge("another") is Word.UNKNOWN, "room comes back"
+
+
 async def test_who_goes_away_does_not_take_the_question_with_them() -> None:
     api = Api()
     api.word["prometheus"] = True

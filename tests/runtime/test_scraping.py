@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import socket
 import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import orjson
 import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
 
 from controllers.api import names
 from controllers.api.resources import NAMESPACE, Resource
 from controllers.runtime import scraping, selfsigned
 from controllers.runtime.errors import AlreadyExists, ConfigurationError, Terminal
 from controllers.runtime.health import Health, add_ports
+from controllers.runtime.readers import Readers, Word
 from controllers.runtime.scraping import Scraping, open_ports
 from tests.kit.waiting import until
 
@@ -163,6 +167,62 @@ async def test_a_certificate_that_cannot_be_made_is_tried_for_again(monkeypatch:
     assert (tries, (await asked(port.port, None))[0]) == (["x", "x"], 401)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_port_that_somebody_has_is_taken_when_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scraping, "AGAIN", 0.01)
+    client: Any = None
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        port = Scraping("x", client, Health("127.0.0.1", 0).exposition, host="127.0.0.1", port=number)
+        with capture_logs() as said:
+            task = asyncio.create_task(port.run())
+            await until(lambda: any(one["event"] == "metrics are not served" for one in said), "it to say so")
+        assert not task.done()
+        assert (said[0]["port"], "in use" in said[0]["why"]) == (number, True)
+    await until(lambda: port.port == number, "it to serve")
+    assert (await asked(number, None))[0] == 401
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is larger than what the kernel takes, and is read when more strangers have asked than are kept."""
+    text = "x" * (16 << 20)
+
+    async def much() -> web.Response:
+        return web.Response(text=text)
+
+    async def anybody(_self: Readers, token: str) -> Word:
+        return Word.YES if token == "good" else Word.UNKNOWN
+
+    monkeypatch.setattr(Readers, "judge", anybody)
+    monkeypatch.setattr("controllers.runtime.listener.SILENCE", 60.0)  # who reads slowly is not what this is about
+    client: Any = None
+    port = Scraping("x", client, much, host="127.0.0.1", port=0)
+    task = asyncio.create_task(port.run())
+    await until(lambda: port.port != 0 or task.done(), "it to serve")
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\nConnection: close\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+
+    def asks() -> ssl.SSLSocket:
+        made = tls.wrap_socket(socket.create_connection(("127.0.0.1", port.port)))
+        made.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        made.recv(12)
+        return made  # and never says that it has read the end
+
+    strangers = [await asyncio.to_thread(asks) for _ in range(scraping.ROOM.kept + 8)]
+    read = await reader.read()
+    for connection in (*strangers, writer):
+        connection.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(read) == len(text)
 
 
 async def test_what_the_other_program_says_is_told() -> None:
