@@ -75,7 +75,7 @@ async def test_only_two_ports_are_open(plane: Plane, api: Api) -> None:
     assert spec["podSelector"] == {"matchLabels": {names.LABEL_APP: names.WEBHOOK}}
     assert spec["policyTypes"] == ["Ingress"]
     ports = {port["port"]: rule.get("from") for rule in spec["ingress"] for port in rule["ports"]}
-    assert ports == {"https": None, "health": [{"namespaceSelector": {}}]}
+    assert ports == {"https": None, "https-metrics": [{"namespaceSelector": {}}]}
 
 
 async def test_the_api_server_waits_longer_than_the_webhook_takes(plane: Plane, api: Api) -> None:
