@@ -25,6 +25,7 @@ OWN_ENV: Final = frozenset(
         "NODE_NAME", "HOST_SYS", "HOST_ROOT", "DCGM_EXPORTER_LISTEN", "GFD_OUTPUT_FILE", "GFD_SLEEP_INTERVAL",
         "ROOT", "DRIVER_ROOT_CTR_PATH", "TOOLKIT_PID_FILE", "NO_RUNTIME_CONFIG",
         "NVIDIA_DRIVER_ROOT", "NVIDIA_DEV_ROOT", "DEV_ROOT_CTR_PATH", "HOST_DRIVER_ROOT", "HOST", "RUN", "DRIVER",
+        "CDI_OUTPUT_DIR",
     }
 )  # fmt: skip
 """Environment that the module's mounts, probes and policies depend on."""

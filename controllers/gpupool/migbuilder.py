@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from controllers.api.conditions import MAINTENANCE, find
 from controllers.domain.allocation import is_applied
+from controllers.domain.clock import seconds
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.assignment import is_wanted
@@ -136,13 +138,26 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
     if goal == DISABLED and is_whole(facts, device):
         return Progress()
     if part is None and layout.mode == "MIG" and not facts.ready and untold(device) is not None:
-        return Progress(due=NEVER)  # who tells it is not there yet: the node is still being prepared
+        # Who tells it is not there yet: the node is still being prepared, and has as long for that as for a division.
+        due = _deadline(seen)
+        return Progress(due=due) if now < due else Progress(failed=str(untold(device)))
     # A pool that serves does not halt for it: only that card is not offered, and says why.
     if part is None and not is_applied(seen.pool) and (why := hindrance(layout.mode, facts, device)) is not None:
         return Progress(failed=str(why))
     if part is None or part.layout != goal:
         return Progress(due=NEVER)
     return of_part(seen, device, part, now)
+
+
+def _deadline(seen: ObservedPool) -> float:
+    """Until when the pool waits for its nodes; NEVER where it has not said yet that it does."""
+    told = find(seen.pool.status.conditions, MAINTENANCE)
+    if told is None or told.status != "True":
+        return NEVER
+    try:
+        return seconds(told.last_transition_time) + seen.settings.maintenance.deadline
+    except ValueError:
+        return NEVER
 
 
 def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:

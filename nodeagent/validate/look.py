@@ -88,7 +88,8 @@ class Looker:
     def _is_overdue(self, facts: Facts) -> bool:
         """Whether the fabric is not ready, and has not been for as long as it may take."""
         cards = facts.driver.cards if facts.driver is not None else {}
-        unfinished = any(cards[a].fabric not in ("", COMPLETED) for a in facts.held if a in cards)
+        here = [cards[address] for address in facts.held if address in cards]
+        unfinished = any(card.fabric not in ("", COMPLETED) and not card.mig_enabled for card in here)
         if not unfinished and all(answer.code != NOT_READY for answer in (facts.cuda or {}).values()):
             self._unready_since = None
             return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import defaultdict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,8 @@ class Trials:
         Patience is in seconds; None waits until every card has been tried.
         """
         self._roots, self._timing, self._patience = roots, timing, patience
-        self._children = Children()
+        # Of each card: one whose program cannot be ended keeps nobody from trying the others.
+        self._children: defaultdict[str, Children] = defaultdict(Children)
         self._passed: dict[str, str] = {}
         self._recalled: frozenset[str] = frozenset()
         self._tries: dict[str, Try] = {}
@@ -102,7 +104,7 @@ class Trials:
 
     async def _try(self, cards: Mapping[str, Wanted], version: str) -> None:
         for address, one in cards.items():
-            answer = await self._answer(one, version)
+            answer = await self._answer(address, one, version)
             metrics.CUDA_TRIES.labels(_result(answer)).inc()
             before = self._tries.pop(one.mark, None)
             if answer.works:
@@ -114,10 +116,10 @@ class Trials:
             if before is None or _result(before.answer) != _result(answer):
                 _tell(address, answer)
 
-    async def _answer(self, one: Wanted, version: str) -> CudaAnswer:
+    async def _answer(self, address: str, one: Wanted, version: str) -> CudaAnswer:
         flags = [one.target, f"--version={version}", *(f"--root={root}" for root in self._roots)]
         try:
-            return decode(await self._children.said("nodeagent.host.cuda", flags, self._timing.deadline))
+            return decode(await self._children[address].said("nodeagent.host.cuda", flags, self._timing.deadline))
         except Silence as silence:
             return CudaAnswer(silence=str(silence), late=isinstance(silence, TooLate))
 

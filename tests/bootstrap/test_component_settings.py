@@ -105,6 +105,7 @@ def test_what_mounts_and_probes_depend_on_is_ours() -> None:
     """A variable that repeats the path of a mount, what a probe asks, or is found out, cannot change alone."""
     used: set[str] = set()
     tied = {"NODE_NAME", "DCGM_EXPORTER_LISTEN", "HOST_ROOT", "GFD_SLEEP_INTERVAL", "NO_RUNTIME_CONFIG", "DRIVER"}
+    tied.add("CDI_OUTPUT_DIR")  # the container beside it keeps the file that would be written there
     for one in map(container, KEYS):
         asked = str([one["readinessProbe"], one["livenessProbe"], one.get("volumeMounts")])
         plain = {variable["name"]: variable.get("value", "") for variable in one["env"]}

@@ -995,6 +995,23 @@ def test_a_pool_waits_for_a_node_that_is_being_prepared_to_tell_of_mig() -> None
     assert (published(made), told(made)) == ([7, 7], ("False", "AsExpected"))
 
 
+def test_a_node_that_is_never_prepared_keeps_no_pool_waiting() -> None:
+    made = pooled()
+    made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
+    untell(made, CARDS[0])
+    inventory = made.objects["GPUNodeInventory", "n1"]
+    conditions.put(inventory, objects.condition("ReadyForPooling", False))
+    made.touch(("GPUNodeInventory", "n1"))
+    ask(made, SMALL)
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+    assert made.planned("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
+
+    made.now += 601
+    made.settle()
+    assert told(made) == ("False", "AsExpected")
+
+
 def test_a_divided_card_of_which_nobody_tells_for_a_moment_is_as_it_was() -> None:
     made = pooled(**SMALL)
     known = untell(made, CARDS[0])
