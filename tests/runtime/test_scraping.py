@@ -218,7 +218,8 @@ async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytes
 
     strangers = [await asyncio.to_thread(asks) for _ in range(scraping.ROOM.kept + 8)]
     read = await reader.read()
-    for connection in (*strangers, writer):
+    writer.close()
+    for connection in strangers:
         connection.close()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
