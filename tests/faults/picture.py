@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from controllers.api import names
+from controllers.api import names, validation
 from controllers.bootstrap import phases
 from controllers.bootstrap.operands import monitoring, object_name
 
@@ -28,7 +28,11 @@ _EPOCH = re.compile(r"\b1[0-9]{9}\b")
 _UID = re.compile(r"(?<!GPU-)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _VERSIONS = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"}
-_DROPPED = {*_VERSIONS, "temperatureC"}  # what a sensor said when a status was written for another reason
+_DROPPED = {
+    *_VERSIONS,
+    "temperatureC",  # what a sensor said when a status was written for another reason
+    validation.key(validation.CONTAINER, validation.CUDA),  # marks that are hashes over the node's boot, among others
+}
 _OURS = ("gpu.deckhouse.io/", "nvidia.com/", "feature.node.kubernetes.io/")
 _NOT_SHOWN = ("ModuleConfig", "Event")
 """People's own; and what only grows."""
