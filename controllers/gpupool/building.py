@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from controllers.api.conditions import MAINTENANCE, find
+from controllers.domain.clock import seconds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.gpudevice import GPUDevice
-    from controllers.api.gpupool import AllocationSpec
+    from controllers.api.gpupool import AllocationSpec, GPUPool
     from controllers.gpupool.observe import NodeFacts, ObservedPool
     from controllers.runtime.plan import Action
 
@@ -41,3 +44,14 @@ class Builder(Protocol):
 
     def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Writes that make the nodes try again what failed; None while that would hurt somebody."""
+
+
+def maintenance_since(pool: GPUPool) -> float | None:
+    """When the Maintenance that the pool tells of began, in epoch seconds; None where it tells of none."""
+    told = find(pool.status.conditions, MAINTENANCE)
+    if told is None or told.status != "True":
+        return None
+    try:
+        return seconds(told.last_transition_time)
+    except ValueError:
+        return None

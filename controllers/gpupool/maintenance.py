@@ -16,17 +16,15 @@ from controllers.api.conditions import (
     FAULTED,
     IGNORED,
     INVENTORY_INCOMPLETE,
-    MAINTENANCE,
     MANAGED_DISABLED,
     MISCONFIGURED,
     find,
     is_true,
 )
 from controllers.domain.allocation import applied, is_applied, wanted
-from controllers.domain.clock import seconds
 from controllers.domain.poolcycle import DOES, PoolFacts, phase_of
 from controllers.gpupool.assignment import is_offered
-from controllers.gpupool.building import Built
+from controllers.gpupool.building import Built, maintenance_since
 from controllers.gpupool.fence import holders
 from controllers.gpupool.migbuilder import Divided, Whole
 from controllers.gpupool.operands import cards_in, offer
@@ -100,14 +98,14 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     )
     standing = Standing(phase_of(facts), applied(pool), wanted(pool), pool.status.applied_allocation is not None)
     if facts.disabled:
-        return replace(standing, offered=_still_offered(seen), since=_since(seen))
+        return replace(standing, offered=_still_offered(seen), since=maintenance_since(pool))
     if facts.deleting or not facts.served:
         return standing
     built = _built(seen, now)
     facts = replace(facts, failed=built.hopeless, built=built.done)
     if not facts.changed and not facts.failed:
         return replace(standing, built=built, undividable=_undividable(seen))
-    began = _since(seen)
+    began = maintenance_since(pool)
     deadline = began + seen.settings.maintenance.deadline if began is not None else None
     overdue = deadline is not None and now >= deadline
     offered, using = _still_offered(seen, overdue=overdue), holders(seen, now)
@@ -232,13 +230,3 @@ def _as_wanted(seen: ObservedPool) -> bool:
     offered = [device for device in seen.members if device.status.published is not None]
     settings = offer(seen.pool.name, wanted(seen.pool), offered)
     return all(device.status.published == settings.of(device.status.inventory_id or "") for device in offered)
-
-
-def _since(seen: ObservedPool) -> float | None:
-    told = find(seen.pool.status.conditions, MAINTENANCE)
-    if told is None or told.status != "True":
-        return None
-    try:
-        return seconds(told.last_transition_time)
-    except ValueError:
-        return None

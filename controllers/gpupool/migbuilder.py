@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from controllers.api.conditions import MAINTENANCE, find
 from controllers.domain.allocation import is_applied
-from controllers.domain.clock import seconds
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.assignment import is_wanted
-from controllers.gpupool.building import Built
+from controllers.gpupool.building import Built, maintenance_since
 from controllers.gpupool.fence import fence, nobody_else_bound
 from controllers.gpupool.migcards import acknowledged, ask_again, hindrance, is_done, is_whole, part_of, untold
 from controllers.gpupool.migprogress import NEVER, Progress, of_part
@@ -151,13 +149,8 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
 
 def _deadline(seen: ObservedPool) -> float:
     """Until when the pool waits for its nodes; NEVER where it has not said yet that it does."""
-    told = find(seen.pool.status.conditions, MAINTENANCE)
-    if told is None or told.status != "True":
-        return NEVER
-    try:
-        return seconds(told.last_transition_time) + seen.settings.maintenance.deadline
-    except ValueError:
-        return NEVER
+    began = maintenance_since(seen.pool)
+    return NEVER if began is None else began + seen.settings.maintenance.deadline
 
 
 def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
