@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.taints import beside, tolerations, wanted
+from controllers.domain.taints import tolerated, wanted
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -36,9 +36,7 @@ class Tolerated:
         if known is None:
             if self._tainting is None:
                 self._tainting = tuple(filter(wanted, self._pools))
-            homes = self._nodes_of(pool.name) if self._tainting else ()
-            nodes = filter(None, map(self._nodes.get, homes))
-            known = tolerations(pool, beside(pool.name, self._tainting, self._nodes_of), nodes)
+            known = tolerated(pool, self._tainting, self._nodes_of, self._nodes.get)
             self._known[pool.name] = known
         return known
 

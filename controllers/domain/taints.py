@@ -75,6 +75,21 @@ def beside(pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Col
     return tuple(other for other in sorted(others, key=_age) if not here.isdisjoint(nodes_of(other.name)))
 
 
+def tolerated(
+    pool: GPUPool,
+    tainting: Iterable[GPUPool],
+    nodes_of: Callable[[str], Collection[str]],
+    node: Callable[[str], Node | None],
+) -> tuple[Toleration, ...]:
+    """What the pool's pods tolerate, given the pools that want taints, the nodes on which a pool has cards, and those.
+
+    Where no pool wants a taint no node is looked at, as in most clusters.
+    """
+    wanting = tuple(tainting)
+    nodes = filter(None, map(node, nodes_of(pool.name))) if wanting else ()
+    return tolerations(pool, beside(pool.name, wanting, nodes_of), nodes)
+
+
 def tolerations(
     pool: GPUPool, neighbours: Iterable[GPUPool] = (), nodes: Iterable[Node] = ()
 ) -> tuple[Toleration, ...]:

@@ -15,7 +15,7 @@ from controllers.domain import mig
 from controllers.domain.position import positions
 from controllers.domain.request import needs, pools_of
 from controllers.domain.slots import named_devices, reported
-from controllers.domain.taints import beside, tolerations, wanted
+from controllers.domain.taints import tolerated, wanted
 from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
 from controllers.gpupool.operands import cards_in
@@ -269,9 +269,7 @@ class World:
         """What the pods of a pool tolerate."""
         if self._tainting is None:
             self._tainting = tuple(filter(wanted, self.pools))
-        homes = self._homes(pool.name) if self._tainting else ()  # mostly nobody wants a taint
-        nodes = filter(None, map(self.nodes.get, homes))
-        return tolerations(pool, beside(pool.name, self._tainting, self._homes), nodes)
+        return tolerated(pool, self._tainting, self._homes, self.nodes.get)
 
     def _homes(self, pool: str) -> set[str]:
         return {device.status.node_name or "" for device in self.devices.by(BY_POOL, pool)}
