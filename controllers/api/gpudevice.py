@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -85,6 +85,12 @@ class ForeignAllocation:
     """Name of the container."""
     resource: Annotated[str, Field(max_length=317)]
     """The extended resource, such as nvidia.com/gpu; for what a ResourceClaim gave, the name of its DRA driver."""
+
+
+MIG_WORK: Final = ("Waiting", "Applying")
+"""Phases of MIG work in which the node's manager is at a card, or about to be."""
+MIG_OVER: Final = ("Done", "Failed", "Lost")
+"""Phases in which it is through with a version, however that went."""
 
 
 @record

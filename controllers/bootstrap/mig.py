@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controllers.api.gpudevice import MIG_WORK
 from controllers.bootstrap.phases import CLIENTS, VALIDATOR
 from controllers.domain.catalogue import model
 from controllers.domain.clock import seconds
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import Bootstrap
     from controllers.bootstrap.records import Card
 
-WORK: Final = ("Waiting", "Applying")
-"""Phases of `migApply` in which the manager is at work."""
 WITNESS: Final = frozenset({VALIDATOR})
 """What goes in any case: a container has the device nodes of the moment when it was made, and NVML shows it no instance
 whose nodes it lacks. The one that comes when the work is done tells how the cards are divided."""
@@ -65,7 +64,7 @@ def silences(cards: Iterable[Card], recorded: Bootstrap | None) -> bool:
 
 def at_work(card: Card) -> bool:
     """Whether the MIG manager has to do with the card."""
-    return card.status.mig_apply is not None and card.status.mig_apply.phase in WORK
+    return card.status.mig_apply is not None and card.status.mig_apply.phase in MIG_WORK
 
 
 def _is_reset(card: Card) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from controllers.api.gpudevice import MIG_OVER
 from controllers.domain.allocation import is_applied
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.domain.slots import blocked_by
@@ -177,5 +178,5 @@ def _is_vain(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: floa
     if part.layout is None or is_done(part, device):
         return False
     told = acknowledged(part, device)
-    is_through = told is not None and told.phase in ("Failed", "Done", "Lost")
+    is_through = told is not None and told.phase in MIG_OVER
     return is_through or of_part(seen, device, part, now).failed is not None

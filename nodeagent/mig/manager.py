@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from controllers.api.gpudevice import MigApply
+from controllers.api.gpudevice import MIG_OVER, MigApply
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict
 from nodeagent.mig import metrics, plan
@@ -170,10 +170,10 @@ class Manager:
         return after
 
     async def _say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice:
-        if said is not None and said.phase in plan.OVER and (loading := self._loading) is not None:
+        if said is not None and said.phase in MIG_OVER and (loading := self._loading) is not None:
             said = replace(said, boot_id=loading.boot, driver_load=loading.driver or None)
         after = await self.cluster.say(card, said)
-        if said is not None and said.phase in plan.OVER:
+        if said is not None and said.phase in MIG_OVER:
             metrics.CARDS.labels(said.phase.lower()).inc()
         log.info(
             "told of a card", card=card.name, phase=said.phase if said else None, why=said.reason if said else None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.api.gpudevice import MigApply
+from controllers.api.gpudevice import MIG_OVER, MIG_WORK, MigApply
 from controllers.domain.mig import NodeLayout, difference, read
 from nodeagent.mig.records import Job, Loading
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from controllers.domain.mig import CardLayout, PlannedCard
     from nodeagent.mig.records import Attempt, Look, Told
 
-OVER: Final = ("Done", "Failed", "Lost")
-WORK: Final = ("Waiting", "Applying")
 REASON_MAX: Final = 900
 ATTEMPTS: Final = 5
 """So often a card's work is begun anew after it was cut short; then it has failed."""
@@ -78,8 +76,8 @@ def _is_of_another(now: MigApply | None, loading: Loading | None) -> bool:
 
 def _is_over(part: PlannedCard | None, now: MigApply | None) -> bool:
     if part is None:
-        return now is None or now.phase in OVER
-    return now is not None and now.version == part.version and now.phase in OVER
+        return now is None or now.phase in MIG_OVER
+    return now is not None and now.version == part.version and now.phase in MIG_OVER
 
 
 def remembered(
@@ -90,7 +88,7 @@ def remembered(
     found = {}
     for address, attempt in attempts.items():
         now = cards[address].status.mig_apply if address in cards else None
-        if address in parts and now is not None and now.phase in WORK:
+        if address in parts and now is not None and now.phase in MIG_WORK:
             found[address] = attempt
     return found
 
@@ -101,9 +99,9 @@ def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: At
     A card that has no part, or is lost, is not waited for.
     """
     if part is None or part.layout is None or part.address in look.lost:
-        return now if now is not None and now.phase in OVER else None
+        return now if now is not None and now.phase in MIG_OVER else None
     version, told = part.version, look.cards.get(part.address)
-    if now is not None and now.version == version and now.phase in OVER:
+    if now is not None and now.version == version and now.phase in MIG_OVER:
         return _again(part, now, told) if _is_of_another(now, look.loading) else now
     begun = attempt is not None and attempt.version == version
     if not begun and told is not None and _is_same(part, told):
@@ -157,7 +155,7 @@ def is_clear(card: GPUDevice, part: PlannedCard) -> bool:
 
 def _is_told(card: GPUDevice, part: PlannedCard) -> bool:
     now = card.status.mig_apply
-    return now is not None and now.version == part.version and now.phase in WORK
+    return now is not None and now.version == part.version and now.phase in MIG_WORK
 
 
 def jobs(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names as api
-from controllers.api.gpudevice import MigApply
+from controllers.api.gpudevice import MIG_OVER, MigApply
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, difference, read
 from controllers.domain.pci import canonical
 from sim.nodes import names
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 1
 """How long it takes to change a card, unless a fault says otherwise."""
-OVER: Final = ("Done", "Failed", "Lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,9 @@ def told(
     A card that has no part, or is lost, is not waited for.
     """
     if part is None or part.layout is None or all(card.address != part.address for card in machine.cards):
-        return now if now is not None and now.phase in OVER else None
+        return now if now is not None and now.phase in MIG_OVER else None
     version, known = part.version, boot or None
-    if now is not None and now.version == version and now.phase in OVER:
+    if now is not None and now.version == version and now.phase in MIG_OVER:
         return now if now.boot_id == known else _after_reboot(part, machine, known)
     if machine.divided(part.address) == part.layout:
         return MigApply(version=version, phase="Done", boot_id=known)
