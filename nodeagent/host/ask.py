@@ -11,7 +11,6 @@ The child is run by `nodeagent.host.child`, which says what becomes of one that 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from nodeagent.host import metrics
-from nodeagent.host.child import Children, Silence
+from nodeagent.host.child import Children, Silence, answered
 from nodeagent.host.facts import Driver, DriverCard, MigDevice
 
 if TYPE_CHECKING:
@@ -119,16 +118,12 @@ class Asker:
 
 def decode(output: bytes) -> Driver:
     """The driver from what the child printed, in the last line; raises Silence."""
-    lines = output.splitlines()
-    try:
-        answer = json.loads(lines[-1])
-        if "error" in answer:
-            raise Silence(str(answer["error"]))
-        told = answer["driver"]
-        cards = {address: DriverCard(**_arguments(DriverCard, card)) for address, card in told["cards"].items()}
-        return Driver(**{**_arguments(Driver, told), "cards": cards})
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise Silence(f"its reader printed what cannot be read: {output[-200:]!r}") from error
+    return answered(output, "driver", _driver)
+
+
+def _driver(told: dict[str, Any]) -> Driver:
+    cards = {address: DriverCard(**_arguments(DriverCard, card)) for address, card in told["cards"].items()}
+    return Driver(**{**_arguments(Driver, told), "cards": cards})
 
 
 def _arguments(cls: type, values: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,15 @@ into the kernel that nothing interrupts) is left behind; as long as it lives no 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
 
 KILL_SECONDS = 1.0
 OUTPUT_MAX, ERRORS_MAX, CHUNK = 1 << 20, 4096, 1 << 16  # bytes
@@ -27,6 +30,17 @@ class Silence(Exception):
 
 class TooLate(Silence):
     """There was no answer before the deadline, or an earlier program has not ended."""
+
+
+def answered(output: bytes, key: str, made: Callable[[Any], T]) -> T:
+    """What is made of a program's answer: its last line is JSON, with that key or `error`; raises Silence."""
+    try:
+        answer = json.loads(output.splitlines()[-1])
+        if "error" in answer:
+            raise Silence(str(answer["error"]))
+        return made(answer[key])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Silence(f"its reader printed what cannot be read: {output[-200:]!r}") from error
 
 
 class Children:

@@ -22,7 +22,7 @@ from nodeagent.validate.cuda import NOT_READY
 from nodeagent.validate.facts import CUDA, LIBRARIES, NOUVEAU, Facts, Library, Node, Specification, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Mapping
 
     from nodeagent.host.ask import Asker
     from nodeagent.host.facts import Toolkit
@@ -117,7 +117,7 @@ class Looker:
             layout=procfs.layout(places.proc) if module is not None else (),
             root=root,
             sought=str(places.driver_root),
-            libraries=libraries((root.path,)),
+            libraries=libraries(root.path),
             nodes=nodes(root.devices / "dev"),
             firmware=self._firmware(module.version, root) if module is not None and self.role == DRIVER else None,
             specification=_specification(host),
@@ -137,14 +137,12 @@ class Looker:
         return any(name.startswith("gsp_") for path in found for name in _names(path / "nvidia" / version))
 
 
-def libraries(roots: Iterable[Path]) -> dict[str, Library] | None:
-    """The driver's libraries below the first root that has any; None where no root shows its `/usr`."""
-    visible = [root for root in roots if hostfiles.inside(root, "usr") is not None]
-    for root in visible:
-        found = {name: _library(root, name) for name in LIBRARIES}
-        if any(known.versions or known.linked for known in found.values()):
-            return found
-    return {} if visible else None
+def libraries(root: Path) -> dict[str, Library] | None:
+    """The driver's libraries below a root, empty where it has none; None where it does not show its `/usr`."""
+    if hostfiles.inside(root, "usr") is None:
+        return None
+    found = {name: _library(root, name) for name in LIBRARIES}
+    return found if any(known.versions or known.linked for known in found.values()) else {}
 
 
 def _library(root: Path, name: str) -> Library:

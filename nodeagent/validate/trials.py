@@ -8,7 +8,6 @@ use, is tried again after pauses that grow, and at once when something has chang
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import defaultdict
 from dataclasses import dataclass, fields
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from nodeagent.host.ask import PATIENCE, Timing
-from nodeagent.host.child import Children, Silence, TooLate
+from nodeagent.host.child import Children, Silence, TooLate, answered
 from nodeagent.host.facts import CudaAnswer
 from nodeagent.validate import metrics
 
@@ -139,11 +138,5 @@ def _result(answer: CudaAnswer) -> str:
 
 def decode(output: bytes) -> CudaAnswer:
     """The answer from what the child printed, in the last line; raises Silence."""
-    try:
-        answer = json.loads(output.splitlines()[-1])
-        if "error" in answer:
-            raise Silence(str(answer["error"]))
-        known = {field.name for field in fields(CudaAnswer)}
-        return CudaAnswer(**{key: value for key, value in answer["cuda"].items() if key in known})
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise Silence(f"its reader printed what cannot be read: {output[-200:]!r}") from error
+    known = {field.name for field in fields(CudaAnswer)}
+    return answered(output, "cuda", lambda told: CudaAnswer(**{k: v for k, v in told.items() if k in known}))
