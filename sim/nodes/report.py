@@ -112,6 +112,6 @@ class Report(KubeObject):
     def by_hand(self) -> bool:
         """Whether anybody but NFD and our agents wrote in it: then it is left alone."""
         return not all(
-            manager in (names.NFD_WORKER, names.NFD_MASTER) or manager.startswith(names.OUR_AGENTS)
+            manager in (names.NFD_WORKER, names.NFD_MASTER) or manager.startswith(api.AGENTS)
             for manager in self.metadata.managed_fields
         )
