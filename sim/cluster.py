@@ -145,12 +145,10 @@ def _start(plane: ControlPlane, specs: Sequence[ProcessSpec], task: Task) -> Non
     deadline = time.monotonic() + READY_SECONDS
     while True:
         found = controlplane.status(plane.dir)
-        processes = {
-            spec.name: process  # none while it is still the one that a spec of this name replaces
-            if (process := found.processes.get(spec.name)) is not None and process.digest == spec.digest
-            else None
-            for spec in specs
-        }
+        # One that a spec is to replace is none of them, as long as it is there.
+        wanted = {(spec.name, spec.digest) for spec in specs}
+        there = {name: one for name, one in found.processes.items() if (name, one.digest) in wanted}
+        processes = {spec.name: there.get(spec.name) for spec in specs}
         waiting = [name for name, process in processes.items() if process is None or process.phase != "ready"]
         if not waiting:
             return
