@@ -471,17 +471,21 @@ def test_a_failed_change_is_put_back() -> None:
     assert (told(made), divided(made), published(made)) == (("False", "AsExpected"), [None, None], [1, 1])
 
 
-def test_a_node_that_does_not_answer_has_a_deadline() -> None:
-    made = pooled()
+def ask_and_wait_in_vain(made: Cluster) -> None:
+    """The pool is to be divided, its deadline is ten minutes, and they pass."""
     made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
-    made.slow = {CARDS[0]}
     ask(made, SMALL)
     made.settle()
     assert told(made) == ("True", "Rebuilding")
     assert made.planned("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
-
     made.now += 601
     made.settle()
+
+
+def test_a_node_that_does_not_answer_has_a_deadline() -> None:
+    made = pooled()
+    made.slow = {CARDS[0]}
+    ask_and_wait_in_vain(made)
     assert (told(made), published(made)) == (("False", "AsExpected"), [None, 7])
     found = told_of(made, CARDS[0])
     assert found.reason == "LayoutFailed"
@@ -997,18 +1001,11 @@ def test_a_pool_waits_for_a_node_that_is_being_prepared_to_tell_of_mig() -> None
 
 def test_a_node_that_is_never_prepared_keeps_no_pool_waiting() -> None:
     made = pooled()
-    made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
     untell(made, CARDS[0])
     inventory = made.objects["GPUNodeInventory", "n1"]
     conditions.put(inventory, objects.condition("ReadyForPooling", False))
     made.touch(("GPUNodeInventory", "n1"))
-    ask(made, SMALL)
-    made.settle()
-    assert told(made) == ("True", "Rebuilding")
-    assert made.planned("GPUPool", "a").requeue_after == pytest.approx(600, abs=1)
-
-    made.now += 601
-    made.settle()
+    ask_and_wait_in_vain(made)
     assert told(made) == ("False", "AsExpected")
 
 

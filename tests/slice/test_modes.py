@@ -110,6 +110,26 @@ async def shared(people: People, pool: str, cards: list[str], slots: int) -> Non
     await people.offered(pool, slots * len(cards))
 
 
+async def one_card(people: People, pool: str) -> tuple[str, mig.MigCard]:
+    """A new pool with one card that can be divided: its name, and what it offers."""
+    (name,) = cards_of(people, "gpu-1")[:1]
+    await people.filled(pool, [name])
+    device = people.view.devices.get(name)
+    card = mig.card_of(device) if device is not None else None
+    assert card is not None
+    return name, card
+
+
+async def divided(people: People, pool: str) -> tuple[str, int]:
+    """A new pool with one card, divided into several slots: the card's name, and how many."""
+    name, card = await one_card(people, pool)
+    profile = next(each for each in card.offered if mig.slots_of(card, each).count > 1)
+    count = mig.slots_of(card, profile).count
+    await ask(people, pool, {"mode": "MIG", "migProfile": profile})
+    await people.offered(pool, count)
+    return name, count
+
+
 async def test_four_pods_share_a_card(modes: People) -> None:
     people, pool = modes, "share"
     await shared(people, pool, cards_of(people, "gpu-1")[:1], 4)
@@ -287,11 +307,7 @@ async def test_a_new_pool_whose_profile_no_card_holds_says_so_where_everybody_lo
 
 async def test_a_layout_that_fails_refuses_pods_until_somebody_mends_it(modes: People) -> None:
     people, pool = modes, "unserved"
-    (name,) = cards_of(people, "gpu-1")[:1]
-    await people.filled(pool, [name])
-    device = people.view.devices.get(name)
-    card = mig.card_of(device) if device is not None else None
-    assert card is not None
+    _, card = await one_card(people, pool)
     await befall(people, "gpu-1", f"mig-fails:{card.address}")
     await ask(people, pool, {"mode": "MIG", "migProfile": card.offered[0]})
     await until(people, pool, "True", "LayoutFailed")
@@ -309,16 +325,7 @@ async def test_a_layout_that_fails_refuses_pods_until_somebody_mends_it(modes: P
 
 async def test_a_pool_is_divided_by_mig_and_goes_back(modes: People) -> None:
     people, pool = modes, "divided"
-    (name,) = cards_of(people, "gpu-1")[:1]
-    await people.filled(pool, [name])
-    device = people.view.devices.get(name)
-    card = mig.card_of(device) if device is not None else None
-    assert card is not None
-    profile = next(each for each in card.offered if mig.slots_of(card, each).count > 1)
-    count = mig.slots_of(card, profile).count
-
-    await ask(people, pool, {"mode": "MIG", "migProfile": profile})
-    await people.offered(pool, count)
+    name, count = await divided(people, pool)
     await until(people, pool, "False", "AsExpected")
     for number in range(2):
         await people.pod(f"part-{number}", TEAM, pool)
@@ -339,15 +346,7 @@ async def test_a_pool_is_divided_by_mig_and_goes_back(modes: People) -> None:
 
 async def test_after_a_reboot_pods_get_instances_again_without_a_person(modes: People) -> None:
     people, pool = modes, "rebooted"
-    (name,) = cards_of(people, "gpu-1")[:1]
-    await people.filled(pool, [name])
-    device = people.view.devices.get(name)
-    card = mig.card_of(device) if device is not None else None
-    assert card is not None
-    profile = next(each for each in card.offered if mig.slots_of(card, each).count > 1)
-    await ask(people, pool, {"mode": "MIG", "migProfile": profile})
-    count = mig.slots_of(card, profile).count
-    await people.offered(pool, count)
+    name, count = await divided(people, pool)
     await people.pod("before", TEAM, pool)
     await people.running(TEAM, 1)
 
