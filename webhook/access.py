@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.selectors import matches
-from controllers.domain.wording import listed
+from controllers.domain.wording import listed, short
 from webhook.records import UserInfo
-from webhook.validate import short
 from webhook.verdict import Denied
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from webhook.validate import short
+from controllers.domain.wording import short
 from webhook.verdict import Denied
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.request import effective, whole
-from controllers.domain.wording import listed
+from controllers.domain.wording import listed, short
 from webhook.verdict import INVALID, Ask, Denied
 
 if TYPE_CHECKING:
@@ -101,8 +101,3 @@ def _why(condition: Condition) -> str:
     if condition.type == MAINTENANCE:
         return f"its cards are being divided anew ({condition.reason})"
     return condition.message.rstrip(".") or "no details were given"
-
-
-def short(text: str) -> str:
-    """A name that somebody else chose, fit for a sentence."""
-    return text if len(text) <= names.LABEL_VALUE_MAX else text[: names.LABEL_VALUE_MAX] + "…"

@@ -1,4 +1,4 @@
-"""Why a pool's selectors do not mean a card: the first key that does not hold, what it asks for and what the card has.
+"""Why a pool's selectors do not match a card: the first key that does not hold, what it asks for and what the card has.
 
 The answer is None exactly where the pool controller takes the card for one that the pool means.
 """
@@ -43,7 +43,7 @@ class Mismatch:
 
 
 def why_not(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str], position: int) -> Mismatch | None:
-    """Why the pool does not mean the card; None where it does.
+    """Why the pool does not match the card; None where it does.
 
     `labels` are those of the card's node, `position` is the card's place among the node's by address.
     """
@@ -55,7 +55,7 @@ def why_not(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str], positio
 
 
 def of_node(pool: GPUPool, labels: Mapping[str, str]) -> Mismatch | None:
-    """Why the pool does not mean any card of a node with these labels."""
+    """Why the pool matches no card of a node with these labels."""
     return _of_labels(pool.spec.node_selector, labels, "spec.nodeSelector")
 
 
@@ -73,7 +73,7 @@ def _of_labels(selector: LabelSelector | None, labels: Mapping[str, str], where:
 
 
 def of_card(selector: DeviceSelector | None, device: GPUDevice, position: int) -> Mismatch | None:
-    """Why a deviceSelector does not mean a card."""
+    """Why a deviceSelector does not match a card."""
     include, exclude = (selector.include, selector.exclude) if selector else (None, None)
     hardware = device.status.hardware
     for key in given(include) if include is not None else ():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from controllers.api import names
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 SHOWN = 5
 """Things that a sentence names one by one."""
@@ -18,6 +20,16 @@ def listed(items: Iterable[str]) -> str:
     found = list(items)
     rest = len(found) - SHOWN
     return ", ".join(found[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def short(text: str) -> str:
+    """A name that somebody else chose, fit for a sentence."""
+    return text if len(text) <= names.LABEL_VALUE_MAX else text[: names.LABEL_VALUE_MAX] + "…"
+
+
+def counted_pods(pods: Sequence[str]) -> str:
+    """Pods in a sentence: `2 pods (team/a, team/b)`."""
+    return f"{len(pods)} pod{'s' if len(pods) != 1 else ''} ({listed(pods)})"
 
 
 def sentence(text: str) -> str:

@@ -19,6 +19,7 @@ from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain.agents import api_server
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.domain.position import is_lost
 from controllers.domain.request import pools_of
@@ -29,7 +30,6 @@ from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN, SHARD_CARDS
 from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
 from controllers.gpupool.sayings import Sayings, planned
-from controllers.gpupool.select import claim
 from controllers.gpupool.tainting import Tainting
 from controllers.runtime import resting
 from controllers.runtime.controller import Controller
@@ -238,8 +238,8 @@ class Reconciler:
 
 def _concerned(device: GPUDevice) -> set[str]:
     """The pools that decide about a card: the one that it is in, and the one that it is to come into."""
-    pool = device.status.pool_ref
-    return ({pool.name} if pool is not None else set()) | {named for named in (claim(device),) if named is not None}
+    pool, named = device.status.pool_ref, assigned_pool(device)
+    return ({pool.name} if pool is not None else set()) | ({named} if named is not None else set())
 
 
 def _matters(node: Node) -> tuple[object, ...]:

@@ -23,17 +23,18 @@ from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, find
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic, is_ignored
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
+from controllers.domain.eligibility import has_room, serves, unfit
 from controllers.domain.position import is_lost
-from controllers.gpupool.migcards import hindrance
-from controllers.gpupool.select import claim, in_use, serves, unfit
+from controllers.domain.usage import in_use
+from controllers.gpupool.claims import is_hindered
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpudevice import GPUDevice
-    from controllers.api.gpupool import GPUPool
     from controllers.gpupool.observe import ObservedNode, ObservedPool
 
 UNASSIGNED: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
@@ -44,7 +45,7 @@ def approvals(seen: ObservedNode) -> list[Merge]:
     made = []
     taken = Counter(taking(seen))
     for device in seen.free:
-        if claim(device) is not None or not _can_come(seen, device):
+        if assigned_pool(device) is not None or not _can_come(seen, device):
             continue
         pool = _first(seen, device, taken)
         if pool is not None:
@@ -88,7 +89,7 @@ def write_off(device: GPUDevice) -> Merge:
 
 def is_deserted(seen: ObservedNode, device: GPUDevice) -> bool:
     """Whether the annotation of a card in no pool goes with its pool, as `deserted` has it."""
-    pool = seen.by_name.get(claim(device) or "")
+    pool = seen.by_name.get(assigned_pool(device) or "")
     leaves = pool is not None and pool.metadata.deletion_timestamp is not None
     return leaves and device.metadata.deletion_timestamp is None and _is_ours(seen, device)
 
@@ -103,7 +104,7 @@ def deserted(seen: ObservedPool, devices: Iterable[GPUDevice]) -> list[Merge]:
     return [
         Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
         for device in devices
-        if claim(device) == seen.pool.name
+        if assigned_pool(device) == seen.pool.name
         and device.metadata.deletion_timestamp is None
         and is_automatic(seen.pool, device, seen.settings)
     ]
@@ -113,7 +114,7 @@ def taking(seen: ObservedNode) -> Counter[str]:
     """Cards of the node that each pool has, or is about to take by their annotation."""
     taken = Counter(d.status.pool_ref.name for d in seen.devices if d.status.pool_ref is not None)
     for device in seen.free:
-        named = claim(device)
+        named = assigned_pool(device)
         if named is None:
             continue
         # A card that stays out of its pool until an administrator does something about it takes nobody's place.
@@ -122,35 +123,24 @@ def taking(seen: ObservedNode) -> Counter[str]:
     return taken
 
 
-def is_hindered(seen: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
-    """Whether the pool cannot serve the card as it is divided now."""
-    return hindrance(pool.spec.allocation.mode, seen.facts, device) is not None
-
-
-def has_room(pool: GPUPool, taken: Counter[str]) -> bool:
-    """Whether the pool may take another of the node's cards."""
-    limit = pool.spec.allocation.max_devices_per_node
-    return limit is None or taken[pool.name] < limit
-
-
 def _can_come(seen: ObservedNode, device: GPUDevice) -> bool:
     return (
         device.metadata.deletion_timestamp is None
-        and unfit(device, seen.facts) is None
-        and not in_use(device, seen.held)
+        and unfit(device, ready=seen.facts.ready) is None
+        and not in_use(device, held=device.status.inventory_id in seen.held)
     )
 
 
 def _is_ours(seen: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation names a pool that takes it by itself."""
-    pool = seen.by_name.get(claim(device) or "")
+    pool = seen.by_name.get(assigned_pool(device) or "")
     return pool is not None and is_automatic(pool, device, seen.settings)
 
 
 def _first(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
     """The oldest pool with room that takes the card by itself, and can serve it."""
     for pool in seen.takers.get(device.name, ()):
-        able = serves(pool) and has_room(pool, taken) and not is_hindered(seen, pool, device)
+        able = serves(pool) and has_room(pool, taken[pool.name]) and not is_hindered(seen, pool, device)
         if able and is_automatic(pool, device, seen.settings):
             return pool.name
     return None

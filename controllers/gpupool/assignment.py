@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
-from controllers.api.resources import GPUDEVICE, POD
+from controllers.api.resources import GPUDEVICE
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
+from controllers.domain.eligibility import serves, unfit
 from controllers.domain.lifecycle import after, allowed, facts_of, project
-from controllers.gpupool.fence import bound_to, fence, nobody_else_bound
-from controllers.gpupool.migcards import hindrance, is_left_alone
-from controllers.gpupool.select import claim, in_use, selected, serves, unfit
+from controllers.domain.usage import is_clear, unreported
+from controllers.gpupool.claims import claim_obstacle
+from controllers.gpupool.migcards import is_left_alone
+from controllers.gpupool.quorum import nobody_else_bound, nobody_else_on
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.domain.lifecycle import Facts
-    from controllers.gpupool.fence import Fence
+    from controllers.domain.usage import Unreported
     from controllers.gpupool.observe import ObservedPool
 
 
@@ -46,19 +49,18 @@ def assign(seen: ObservedPool, now: float) -> list[Action]:
     pool = seen.pool
     if not serves(pool):
         return []
-    limit = pool.spec.allocation.max_devices_per_node
     taken = Counter(device.status.node_name for device in seen.members)
     checks: dict[str, Action] = {}  # by node; all of them first, since they are carried out together
     came = 0
     actions: list[Action] = []
     for device in seen.claimants:
         node = device.status.node_name or ""
-        if (limit is not None and taken[node] >= limit) or not _takes(seen, device, now):
+        if not _takes(seen, device, taken[node], now):
             continue
         if (came := came + 1) > AT_ONCE:
             break  # the writes of these bring the pool back for the rest
         if node not in checks and not _is_first(seen, device, now):
-            checks[node] = _nobody_else(seen, node)
+            checks[node] = nobody_else_on(node, seen.bound.get(node, frozenset()))
         actions += _take(device, pool.name, now)
         taken[node] += 1
     return [*checks.values(), *actions]
@@ -69,10 +71,10 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
     checks: dict[str, list[Expect]] = {}  # by node, and first, as above
     actions: list[Action] = []
     leaving = [device for device in seen.members if not is_wanted(seen, device)]
-    around = fence(seen, now) if leaving else None
+    beside = unreported(seen.pool.name, seen.members, seen.pods) if leaving else None
     for device in leaving:
         facts = facts_of(device, now)
-        if around is not None and _leaves(seen, device, facts, around):
+        if beside is not None and _leaves(seen, device, facts, beside, now):
             status = {"poolRef": None, "state": project(after(facts, "release"))}
             message = f"The card left pool {seen.pool.name}."
             node = device.status.node_name or ""
@@ -87,7 +89,7 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
 
 def is_wanted(seen: ObservedPool, device: GPUDevice) -> bool:
     """Whether a member is to stay: a changed selector never evicts it, only its annotation does."""
-    return claim(device) == seen.pool.name and seen.pool.metadata.deletion_timestamp is None
+    return assigned_pool(device) == seen.pool.name and seen.pool.metadata.deletion_timestamp is None
 
 
 def is_turned_back(seen: ObservedPool, device: GPUDevice) -> bool:
@@ -103,23 +105,16 @@ def is_turned_back(seen: ObservedPool, device: GPUDevice) -> bool:
 
 def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member, as far as the card goes: a pool in Maintenance offers none."""
-    return is_wanted(seen, device) and unfit(device, seen.facts(device.status.node_name)) is None
+    return is_wanted(seen, device) and unfit(device, ready=seen.facts(device.status.node_name).ready) is None
 
 
-def _leaves(seen: ObservedPool, device: GPUDevice, facts: Facts, around: Fence) -> bool:
-    return allowed(facts, "release") and around.is_clear(device) and is_turned_back(seen, device)
+def _leaves(seen: ObservedPool, device: GPUDevice, facts: Facts, beside: Unreported, now: float) -> bool:
+    return allowed(facts, "release") and is_clear(device, beside, now) and is_turned_back(seen, device)
 
 
-def _takes(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
-    facts = seen.facts(device.status.node_name)
-    return (
-        allowed(facts_of(device, now), "assign")
-        and unfit(device, facts) is None
-        and device.metadata.deletion_timestamp is None
-        and not in_use(device, seen.held)
-        and hindrance(seen.pool.spec.allocation.mode, facts, device) is None
-        and selected(seen.pool, device, facts, seen.positions.get(device.name, 0))
-    )
+def _takes(seen: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
+    stays = device.metadata.deletion_timestamp is None
+    return stays and allowed(facts_of(device, now), "assign") and claim_obstacle(seen, device, siblings) is None
 
 
 def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
@@ -150,8 +145,3 @@ def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
     if not made or inventory is None:
         return False
     return made <= inventory.metadata.creation_timestamp or now - seconds(made) > CACHE_LAG
-
-
-def _nobody_else(seen: ObservedPool, node: str) -> Expect:
-    """The quorum must know of no other bound pod of any pool than the cache does."""
-    return Expect(POD, seen.bound.get(node, frozenset()), labels=names.LABEL_POOL, fields=bound_to(node))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from controllers.api import names
 from controllers.api.gpupool import Candidate, CandidatePool
 from controllers.domain.approval import is_automatic
-from controllers.gpupool.approve import has_room, taking
-from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
-from controllers.gpupool.select import claim, hint, serves, unfit
+from controllers.domain.assignment import annotation_hint, assigned_pool
+from controllers.domain.eligibility import POOL_UNKNOWN, has_room, serves, unfit
+from controllers.gpupool.approve import taking
+from controllers.gpupool.claims import obstacle
 from controllers.gpupool.selection import Fit
 
 if TYPE_CHECKING:
@@ -40,14 +41,14 @@ def candidates_on(seen: ObservedNode) -> dict[str, tuple[Entry, ...]]:
     found: dict[str, list[Entry]] = defaultdict(list)
     taken = taking(seen)
     for device in seen.free:
-        named = claim(device)
+        named = assigned_pool(device)
         if named is not None:
             hindered = obstacle(seen, device)
             if hindered is not None and hindered.reason != POOL_UNKNOWN:
                 found[named].append(Entry(device.name, hindered.reason, automatic=False))
-        elif unfit(device, seen.facts) is None:
+        elif unfit(device, ready=seen.facts.ready) is None:
             for pool in seen.takers.get(device.name, ()):
-                if serves(pool) and has_room(pool, taken):
+                if serves(pool) and has_room(pool, taken[pool.name]):
                     automatic = is_automatic(pool, device, seen.settings)
                     found[pool.name].append(Entry(device.name, AWAITING_APPROVAL, automatic))
     return {pool: tuple(entries) for pool, entries in found.items()}
@@ -123,6 +124,6 @@ def _candidate(pool: str, entry: Entry) -> Candidate:
         pool=pool,
         reason=entry.reason,
         auto_approved=entry.automatic,
-        annotation_hint=hint(pool) if entry.reason == AWAITING_APPROVAL else None,
+        annotation_hint=annotation_hint(pool) if entry.reason == AWAITING_APPROVAL else None,
     )
     return Candidate(name=entry.card, pools=(how,))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, MAINTENANCE, MISCONFIGURED, Finding, is_true
 from controllers.domain.allocation import spelled
+from controllers.domain.assignment import annotation_hint
 from controllers.domain.capacity import is_low
+from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.wording import SHOWN, listed
-from controllers.gpupool.select import SERVED_MODES, hint
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -58,7 +59,7 @@ def _available(seen: ObservedPool, standing: Standing, offered: int) -> Finding:
     if members:
         message = f"{members} cards are in the pool and none is offered yet; status.nodes says why."
         return Finding(False, "WaitingForPlugin", message)
-    to_do = f"Confirm candidates: kubectl annotate gpudevice <card> {hint(seen.pool.name)}"
+    to_do = f"Confirm candidates: kubectl annotate gpudevice <card> {annotation_hint(seen.pool.name)}"
     if standing.undividable:
         to_do = "None can come in; condition Misconfigured says why."
     return Finding(False, "NoCards", f"No card is in the pool. {to_do}")

@@ -13,10 +13,11 @@ from controllers.api.conditions import CONFIGURED, condition, find
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import lies_ahead, seconds, stamp
+from controllers.domain.eligibility import POOL_UNKNOWN, serves
 from controllers.gpupool.approve import UNASSIGNED, is_deserted, is_withdrawn
-from controllers.gpupool.claims import POOL_UNKNOWN, obstacle
-from controllers.gpupool.select import claim, serves
+from controllers.gpupool.claims import obstacle, sentence
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
         return []  # inventory has yet to fill it in
     if seen.enabled and (is_withdrawn(seen, device) or is_deserted(seen, device)):
         return []  # the annotation goes now, and with it what there would be to say
-    if wanted is None and claim(device) is not None:
+    if wanted is None and assigned_pool(device) is not None:
         return []  # it is about to come in, and its pool will say all of it
     automatic = any(
         serves(pool) and is_automatic(pool, device, seen.settings) for pool in seen.takers.get(device.name, ())
@@ -64,7 +65,7 @@ def dangles_for(seen: ObservedNode, device: GPUDevice, now: float) -> float | No
 
 def forget(device: GPUDevice) -> list[Action]:
     """Remove an annotation that names no pool, once a quorum read confirms that there is none."""
-    named, about = claim(device), ref(GPUDEVICE, device)
+    named, about = assigned_pool(device), ref(GPUDEVICE, device)
     message = (
         f"There has been no GPUPool {named} for a while, so the annotation {names.ASSIGNMENT}={named} was removed."
         " Annotate the card again once there is a pool for it."
@@ -85,11 +86,11 @@ def _mismatch(seen: ObservedNode, device: GPUDevice, now: float) -> Condition | 
     found = obstacle(seen, device)
     if found is None:
         return None
-    existing = device.status.conditions
+    existing, message = device.status.conditions, sentence(device, found)
     if found.reason == POOL_UNKNOWN:
         known = find(existing, CONFIGURED)
         # A time from a clock that was wrong by then would put the annotation's end off by as much.
-        if known is None or known.message != found.message or lies_ahead(known.last_transition_time, now):
+        if known is None or known.message != message or lies_ahead(known.last_transition_time, now):
             existing = ()
     status = None if found.reason == POOL_UNKNOWN else False
-    return condition(existing, CONFIGURED, status=status, reason=found.reason, message=found.message, now=stamp(now))
+    return condition(existing, CONFIGURED, status=status, reason=found.reason, message=message, now=stamp(now))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, POD
 from controllers.domain.lifecycle import after, facts_of, project
-from controllers.gpupool.fence import Fence, still_unbound
+from controllers.domain.usage import Unreported, is_clear, is_withdrawn
+from controllers.gpupool.quorum import still_unbound
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def abandon(seen: ObservedPool, now: float) -> list[Action]:
     """
     if seen.configs or seen.daemonset is not None or seen.mig_manager is not None:
         return []  # they are being collected, and wake the pool
-    around = Fence(frozenset(pod.node for pod in seen.pods if pod.node and not pod.finished), now)
-    leaving = [device for device in seen.members if _is_mute(device) and _is_clear(seen, device, around)]
+    served = Unreported(frozenset(pod.node for pod in seen.pods if pod.node and not pod.finished))
+    # Of the others a plugin of the pool has nothing left to take back: `release` lets go of them.
+    leaving = [device for device in seen.members if not is_withdrawn(device) and _is_clear(seen, device, served, now)]
     if not leaving:
         return []
     actions: list[Action] = [
@@ -53,16 +55,11 @@ def abandon(seen: ObservedPool, now: float) -> list[Action]:
     return [*actions, *(action for device in leaving for action in _let_go(seen, device, now))]
 
 
-def _is_mute(device: GPUDevice) -> bool:
-    """Whether something is said of the card that only a plugin of the pool could take back."""
-    return device.status.published is not None or bool(device.status.allocations)
-
-
-def _is_clear(seen: ObservedPool, device: GPUDevice, around: Fence) -> bool:
+def _is_clear(seen: ObservedPool, device: GPUDevice, served: Unreported, now: float) -> bool:
     """Whether the caches know of nobody who could be using the card, whatever its plugin said last."""
     node = seen.facts(device.status.node_name).node
     unsaid = replace(device, status=replace(device.status, published=None, allocations=()))
-    return node is not None and node.ready and around.is_clear(unsaid)
+    return node is not None and node.ready and is_clear(unsaid, served, now)
 
 
 def _served(node: str, devices: list[GPUDevice]) -> list[Action]:

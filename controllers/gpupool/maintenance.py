@@ -22,13 +22,13 @@ from controllers.api.conditions import (
     is_true,
 )
 from controllers.domain.allocation import applied, is_applied, wanted
+from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.poolcycle import DOES, PoolFacts, phase_of
+from controllers.domain.usage import pool_users
 from controllers.gpupool.assignment import is_offered
 from controllers.gpupool.building import Built, maintenance_since
-from controllers.gpupool.fence import holders
 from controllers.gpupool.migbuilder import Divided, Whole
 from controllers.gpupool.operands import cards_in, offer
-from controllers.gpupool.select import SERVED_MODES
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -108,7 +108,7 @@ def judge(seen: ObservedPool, now: float) -> Standing:
     began = maintenance_since(pool)
     deadline = began + seen.settings.maintenance.deadline if began is not None else None
     overdue = deadline is not None and now >= deadline
-    offered, using = _still_offered(seen, overdue=overdue), holders(seen, now)
+    offered, using = _still_offered(seen, overdue=overdue), pool_users(seen.members, seen.pods, now)
     if not standing.known and offered and _as_wanted(seen):
         offered, using = (), ()  # a status that was lost: what the cards say is what was applied
     facts = replace(facts, drained=not offered and not using)

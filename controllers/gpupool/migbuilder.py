@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 
 from controllers.api.gpudevice import MIG_OVER
 from controllers.domain.allocation import is_applied
+from controllers.domain.eligibility import mode_obstacle, part_of, untold_state
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.domain.slots import blocked_by
+from controllers.domain.usage import is_clear, unreported
 from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.building import Built, maintenance_since
-from controllers.gpupool.fence import fence, nobody_else_bound
-from controllers.gpupool.migcards import acknowledged, ask_again, hindrance, is_done, is_whole, part_of, untold
+from controllers.gpupool.migcards import acknowledged, ask_again, is_done, is_whole
 from controllers.gpupool.migprogress import NEVER, Progress, of_part
 from controllers.gpupool.operands import cards_in
+from controllers.gpupool.quorum import nobody_else_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +72,7 @@ class Divided:
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
         """Whether the card is divided as the layout says."""
-        part, goal = part_of(facts, device), _goal(device, layout)
+        part, goal = part_of(facts.layout, device), _goal(device, layout)
         return part is not None and isinstance(goal, CardLayout) and part.layout == goal and is_done(part, device)
 
     def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
@@ -84,7 +86,7 @@ def progress(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now:
 
 
 def _parts(seen: ObservedPool) -> Iterator[PlannedCard | None]:
-    return (part_of(seen.facts(device.status.node_name), device) for device in seen.members)
+    return (part_of(seen.facts(device.status.node_name).layout, device) for device in seen.members)
 
 
 def _cards(seen: ObservedPool, layout: AllocationSpec, now: float) -> list[tuple[GPUDevice, Progress]]:
@@ -133,15 +135,15 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
     facts, goal = seen.facts(device.status.node_name), _goal(device, layout)
     if isinstance(goal, str):
         return Progress(failed=goal)
-    part = part_of(facts, device)
+    part = part_of(facts.layout, device)
     if goal == DISABLED and is_whole(facts, device):
         return Progress()
-    if part is None and layout.mode == "MIG" and not facts.ready and untold(device) is not None:
+    if part is None and layout.mode == "MIG" and not facts.ready and untold_state(device) is not None:
         # Who tells it is not there yet: the node is still being prepared, and has as long for that as for a division.
         due = _deadline(seen)
-        return Progress(due=due) if now < due else Progress(failed=str(untold(device)))
+        return Progress(due=due) if now < due else Progress(failed=str(untold_state(device)))
     # A pool that serves does not halt for it: only that card is not offered, and says why.
-    if part is None and not is_applied(seen.pool) and (why := hindrance(layout.mode, facts, device)) is not None:
+    if part is None and not is_applied(seen.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
         return Progress(failed=str(why))
     if part is None or part.layout != goal:
         return Progress(due=NEVER)
@@ -159,13 +161,14 @@ def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
 
     None while somebody may be on one of them: it is tried again at once when asked, and it may still be offered.
     """
-    around, listed = fence(seen, now), frozenset(card for config in seen.configs for card in cards_in(config))
+    beside = unreported(seen.pool.name, seen.members, seen.pods)
+    listed = frozenset(card for config in seen.configs for card in cards_in(config))
     cards: dict[str, list[str]] = defaultdict(list)
     for device in seen.members:
-        part = part_of(seen.facts(device.status.node_name), device)
+        part = part_of(seen.facts(device.status.node_name).layout, device)
         if part is None or not _is_vain(seen, device, part, now):
             continue
-        if device.status.inventory_id not in listed and around.is_clear(device):
+        if device.status.inventory_id not in listed and is_clear(device, beside, now):
             cards[device.status.node_name or ""].append(part.address)
         elif _is_awaited(seen, device):
             return None

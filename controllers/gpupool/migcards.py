@@ -2,51 +2,24 @@
 
 The MIG manager acknowledges each version of a card's part in `migApply`, also where nothing had to be done: a report
 of how the card is divided may lag, an acknowledgement of exactly this version cannot.
-
-What a node does not report is not taken for granted where a card is to be divided; what it does report is believed in
-every mode: a card in MIG mode is no whole card, whoever turned that on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from controllers.api.resources import CONFIGMAP
 from controllers.domain.clock import stamp_exact
+from controllers.domain.eligibility import is_enabled, part_of
 from controllers.domain.mig import DISABLED, NodeLayout, card_of, configmap
 from controllers.runtime.plan import Apply, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, MigApply
-    from controllers.api.gpupool import Mode
     from controllers.api.kube import ConfigMap
     from controllers.domain.mig import PlannedCard
     from controllers.gpupool.observe import NodeFacts, ObservedPool
-
-MIG_ENABLED: Final = "MIGEnabled"
-MIG_STATE_UNKNOWN: Final = "MIGStateUnknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Hindrance:
-    """Why a card cannot be served in a mode, as far as MIG goes."""
-
-    reason: str
-    what: str
-    do: str
-
-    def __str__(self) -> str:
-        """As sentences, without the last full stop."""
-        return f"{self.reason}: {self.what}. {self.do}"
-
-
-def part_of(facts: NodeFacts, device: GPUDevice) -> PlannedCard | None:
-    """The card's part of its node's layout; None where it has none."""
-    hardware, layout = device.status.hardware, facts.layout
-    if hardware is None or layout is None:
-        return None
-    return next((card for card in layout.cards if card.address == hardware.pci.address), None)
 
 
 def acknowledged(part: PlannedCard, device: GPUDevice) -> MigApply | None:
@@ -66,52 +39,13 @@ def is_left_alone(facts: NodeFacts, device: GPUDevice) -> bool:
 
     A part that is not ours to turn back has to leave the layout first: until then a MIG manager may be at it.
     """
-    part = part_of(facts, device)
+    part = part_of(facts.layout, device)
     return part is None or (part.ours and part.layout == DISABLED and is_done(part, device))
 
 
 def is_whole(facts: NodeFacts, device: GPUDevice) -> bool:
     """Whether the card can be offered as a whole one: in MIG mode programs run on its instances only."""
-    return is_left_alone(facts, device) and not _is_enabled(device)
-
-
-def hindrance(mode: Mode, facts: NodeFacts, device: GPUDevice) -> Hindrance | None:
-    """What only an administrator can change before the card can be served in a mode; None where there is nothing."""
-    part = part_of(facts, device)
-    if mode == "MIG":
-        return untold(device) if part is None else None
-    if not _is_enabled(device) or (part is not None and part.ours):
-        return None  # what we turned on we turn off
-    address = device.status.hardware.pci.address if device.status.hardware else "<card>"
-    off = f"on node {device.status.node_name}: nvidia-smi -i {address} -mig 0"
-    return Hindrance(
-        MIG_ENABLED,
-        "the card is in MIG mode, which somebody else turned on, and a pool of this mode offers whole cards",
-        f"Turn MIG mode off ({off}), or have a pool of mode MIG take the card",
-    )
-
-
-def teller(device: GPUDevice) -> str:
-    """Who tells how a card is divided."""
-    return f"the validator of node {device.status.node_name}"
-
-
-def untold(device: GPUDevice) -> Hindrance | None:
-    """What is missing where nobody tells how the card is divided; None where somebody does."""
-    hardware = device.status.hardware
-    if hardware is None or hardware.mig is not None:
-        return None
-    return Hindrance(
-        MIG_STATE_UNKNOWN,
-        f"nobody has told yet whether the card is in MIG mode: {teller(device)} does once it runs and NVML answers it",
-        "See whether it runs there (bootstrap.validator of the settings must be on, and kubectl describe"
-        f" gpunodeinventory {device.status.node_name} says what it waits for); it goes on by itself once that is told",
-    )
-
-
-def _is_enabled(device: GPUDevice) -> bool:
-    hardware = device.status.hardware
-    return hardware is not None and hardware.mig is not None and hardware.mig.enabled
+    return is_left_alone(facts, device) and not is_enabled(device)
 
 
 def ask_again(seen: ObservedPool, cards: dict[str, list[str]], now: float) -> tuple[Apply, ...]:

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
-from controllers.api.resources import CONFIGMAP, POD
+from controllers.api.resources import CONFIGMAP
 from controllers.domain.allocation import applied, wanted
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import stamp_exact
-from controllers.domain.lifecycle import live
+from controllers.domain.eligibility import part_of
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.mig.configmap import COMPONENT
 from controllers.domain.request import pools_of
-from controllers.domain.slots import reported
+from controllers.domain.usage import is_clear, is_unused, unreported
 from controllers.gpupool import again
-from controllers.gpupool.fence import bound_to, still_unbound, untold
-from controllers.gpupool.migcards import is_done, part_of, rewrite
-from controllers.gpupool.select import claim
+from controllers.gpupool.migcards import is_done, rewrite
+from controllers.gpupool.quorum import bound_to, nobody_else_on, still_unbound
 from controllers.runtime.drift import is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Ref, ref
 
@@ -77,12 +77,8 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     actions: list[Action] = []
     before = {card.address: card.version for card in seen.facts.layout.cards} if seen.facts.layout else {}
     if any(card.version != before.get(card.address) for card in made.cards):
-        # The quorum must know of no other bound pod of any pool than the cache does.
-        known, fields = frozenset(pod.key for pod in around.pods), bound_to(node.name)
-        actions += [
-            Expect(POD, known, labels=names.LABEL_POOL, fields=fields),
-            *still_unbound(around.unlabelled, fields),
-        ]
+        known = (pod.key for pod in around.pods)
+        actions += [nobody_else_on(node.name, known), *still_unbound(around.unlabelled, bound_to(node.name))]
     if found is not None:
         return [*actions, rewrite(found, body)]
     # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
@@ -115,7 +111,7 @@ def layout(seen: ObservedNode, now: float) -> NodeLayout:
 def _profile(seen: ObservedNode, device: GPUDevice) -> str | None:
     """The profile that a card is to have now; None for one that is in no pool, or is leaving it."""
     pool = seen.by_name.get(device.status.pool_ref.name) if device.status.pool_ref is not None else None
-    if pool is None or claim(device) != pool.name or pool.metadata.deletion_timestamp is not None:
+    if pool is None or assigned_pool(device) != pool.name or pool.metadata.deletion_timestamp is not None:
         return None
     return profile(pool)
 
@@ -124,7 +120,7 @@ def _next(
     seen: ObservedNode, device: GPUDevice, card: MigCard, planned: PlannedCard | None, now: float
 ) -> PlannedCard | None:
     """A card's part of the layout: as planned, where it may change now."""
-    before = part_of(seen.facts, device)
+    before = part_of(seen.facts.layout, device)
     if before is not None and card.actual is None:
         return before  # a driver that is away tells nothing; what was asked stands
     if before is not None and not _is_same(before, card):
@@ -164,19 +160,11 @@ def _turning_back(device: GPUDevice, card: MigCard, before: PlannedCard) -> Plan
 
 def _is_clear(seen: ObservedNode, device: GPUDevice, now: float) -> bool:
     """Whether nobody can be using the card, or be about to."""
-    status, around = device.status, seen.layout
-    promised = any(live(reservation, now) for reservation in status.reservations)
-    if around is None or status.published is not None or status.allocations or promised:
+    around = seen.layout
+    if around is None or not is_unused(device) or device.status.inventory_id in around.listed:
         return False
-    if status.foreign_allocations:
-        return False
-    if status.inventory_id in around.listed:
-        return False
-    pool = status.pool_ref.name if status.pool_ref is not None else None
-    told = reported(d for d in seen.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool)
-    beside = (
-        untold(pod, pool, told[status.node_name, pod.metadata.uid])
-        for pod in around.pods
-        if pool is not None and not pod.finished and pool in pools_of(pod)
-    )
-    return all(cards is not None and status.inventory_id not in cards for cards in beside)
+    home = device.status.pool_ref
+    pool = home.name if home is not None else ""
+    members = [d for d in seen.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool]
+    pods = [pod for pod in around.pods if pool and pool in pools_of(pod)]
+    return is_clear(device, unreported(pool, members, pods), now)

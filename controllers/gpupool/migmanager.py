@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.domain.agents import LISTENS, reaching
 from controllers.domain.allocation import applied, wanted
+from controllers.domain.eligibility import part_of
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.gpupool.migcards import part_of
 from controllers.gpupool.operands import around, labels
 from controllers.gpupool.pluginpod import SERVES
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def is_needed(seen: ObservedPool) -> bool:
     """Whether cards of the pool are to be divided, are divided, or have to be turned back."""
     modes = {applied(seen.pool).mode, wanted(seen.pool).mode}
-    parts = (part_of(seen.facts(device.status.node_name), device) for device in seen.members)
+    parts = (part_of(seen.facts(device.status.node_name).layout, device) for device in seen.members)
     return "MIG" in modes or any(part is not None for part in parts)
 
 

@@ -14,9 +14,10 @@ from controllers.api import names
 from controllers.api.conditions import CONFIGURED, MAINTENANCE, find
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
+from controllers.domain.eligibility import teller, untold_state
 from controllers.gpupool import again
 from controllers.gpupool.findings import LAYOUT_DRIFTED
-from controllers.gpupool.migcards import acknowledged, is_done, teller, untold
+from controllers.gpupool.migcards import acknowledged, is_done
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, MigApply
@@ -71,7 +72,7 @@ def _ended(
     if again.is_of_another_boot(told, node):
         return Progress(due=NEVER)  # the manager looks at it when it is back, and says what the reboot has left
     if _has_drifted(seen, device, told):
-        return Progress(failed=str(untold(device) or "it is no longer divided as it was"), drifted=True)
+        return Progress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
     return None
 
 

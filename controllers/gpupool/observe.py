@@ -12,14 +12,14 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
 from controllers.domain import mig
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.position import positions
-from controllers.domain.request import needs, pools_of
-from controllers.domain.slots import named_devices, reported
+from controllers.domain.request import pools_of
 from controllers.domain.taints import tolerated, wanted
+from controllers.domain.usage import given_cards
 from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
 from controllers.gpupool.operands import cards_in
-from controllers.gpupool.select import claim
 from controllers.gpupool.selection import Selection
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class World:
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
-            held=frozenset(card for node in coming for card in self._held(node)),
+            held=frozenset(card for node in coming for card in self._given(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
             agent_env=self.agent_env,
@@ -340,11 +340,9 @@ class World:
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
         )
 
-    def _held(self, node: str) -> set[str]:
-        """Cards of a node that bound pods were given, without pods of which kubelet has told all cards."""
-        told = reported(self.devices.by(BY_NODE, node))  # card by card: some of a pod's may be told, and others not yet
-        pods = (pod for pod in self.pods.by(BY_NODE, node) if not pod.finished)
-        return {card for pod in pods if told[node, pod.metadata.uid] < needs(pod) for card in named_devices(pod)}
+    def _given(self, node: str) -> set[str]:
+        """Cards of a node that its bound pods were given, as far as kubelet has not told of them."""
+        return given_cards(self.devices.by(BY_NODE, node), self.pods.by(BY_NODE, node))
 
     def node(self, name: str) -> ObservedNode:
         """The view of a node."""
@@ -360,7 +358,7 @@ class World:
             pools=selection.pools,
             takers=selection.takers(devices, labels),
             fits=selection.fits(devices, labels),
-            held=frozenset(self._held(name)) if free else frozenset(),
+            held=frozenset(self._given(name)) if free else frozenset(),
             layout=self._divided(name, devices),
             enabled=self.enabled,
             operated=frozenset(each.metadata.labels.get(names.LABEL_POOL, "") for each in self.daemonsets),
@@ -417,5 +415,5 @@ def _homes(device: GPUDevice) -> tuple[str, ...]:
 
 
 def _claims(device: GPUDevice) -> tuple[str, ...]:
-    named = claim(device) if device.status.pool_ref is None and not device.is_remembered else None
+    named = assigned_pool(device) if device.status.pool_ref is None and not device.is_remembered else None
     return (named,) if named is not None else ()

@@ -10,11 +10,11 @@ from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition, fi
 from controllers.api.gpunodeinventory import InventoryPools, PendingCard, PendingReason
 from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.approval import is_automatic, is_ignored
+from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
-from controllers.gpupool import claims
-from controllers.gpupool.approve import has_room, is_hindered, taking
-from controllers.gpupool.migcards import MIG_ENABLED, MIG_STATE_UNKNOWN
-from controllers.gpupool.select import claim, hint, serves, unfit
+from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, has_room, serves, unfit
+from controllers.gpupool.approve import taking
+from controllers.gpupool.claims import is_hindered, obstacle
 from controllers.runtime.plan import Note, ref
 
 if TYPE_CHECKING:
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.meta import Condition
     from controllers.gpupool.observe import ObservedNode
-
-UNDECIDED: dict[str, PendingReason] = {
-    claims.POOL_UNKNOWN: "NoPoolMatched",
-    claims.POOL_DELETING: "NoPoolMatched",
-    claims.POOL_NOT_SERVED: "OutOfSelector",
-    claims.OUT_OF_SELECTOR: "OutOfSelector",
-    claims.NODE_FULL: "OutOfSelector",
-    MIG_ENABLED: "OutOfSelector",
-    MIG_STATE_UNKNOWN: "OutOfSelector",
-}
-"""What somebody has to decide about a card whose annotation is not followed; elsewhere time will do it."""
 
 
 def pending(seen: ObservedNode) -> tuple[PendingCard, ...]:
@@ -46,35 +35,40 @@ def pending(seen: ObservedNode) -> tuple[PendingCard, ...]:
 
 
 def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterator[PendingCard]:
-    inventory_id, named = device.status.inventory_id, claim(device)
+    inventory_id, named = device.status.inventory_id, assigned_pool(device)
     if inventory_id is None:
         return
     if is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED):
         yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
         return
-    if unfit(device, seen.facts) is not None:
+    if unfit(device, ready=seen.facts.ready) is not None:
         return  # only cards that could be pooled now wait for a decision
     if named is not None:
-        found = claims.obstacle(seen, device)
-        if found and (reason := UNDECIDED.get(found.reason)):
-            yield PendingCard(pool=named, inventory_id=inventory_id, reason=reason)
+        found = obstacle(seen, device)
+        if found is not None and found.lasting:  # elsewhere time will do it
+            yield PendingCard(pool=named, inventory_id=inventory_id, reason=_undecided(found.reason))
         return
     takers = [pool for pool in seen.takers.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    can = [pool for pool in takers if has_room(pool, taken) and not is_hindered(seen, pool, device)]
+    can = [pool for pool in takers if has_room(pool, taken[pool.name]) and not is_hindered(seen, pool, device)]
     for pool in can:
         yield PendingCard(
             pool=pool.name,
             inventory_id=inventory_id,
             auto_approved=is_automatic(pool, device, seen.settings),
             reason="AwaitingApproval",
-            annotation_hint=hint(pool.name),
+            annotation_hint=annotation_hint(pool.name),
         )
     # Pools that have all they may of this node, or cannot serve the card as it is divided, have nothing to decide, but
     # the card idles: whoever could change that or decline it is told, as of a card that is annotated for such a pool.
     for pool in () if can else takers:
-        yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason=UNDECIDED[claims.NODE_FULL])
+        yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason="OutOfSelector")
+
+
+def _undecided(reason: str) -> PendingReason:
+    """What somebody has to decide about a card whose annotation is not followed."""
+    return "NoPoolMatched" if reason in (POOL_UNKNOWN, POOL_DELETING) else "OutOfSelector"
 
 
 def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> Condition:
@@ -114,7 +108,7 @@ def undecided(seen: ObservedNode, unassigned: Condition) -> list[Note]:
         message = f"Node {seen.name} ({unassigned.reason}): {unassigned.message}"
         return [Note(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
     message = (
-        f"Node {seen.name} is ready and no GPUPool means its free cards. Create a pool, widen the selectors of one,"
+        f"Node {seen.name} is ready and no GPUPool matches its free cards. Create a pool, widen the selectors of one,"
         f" or decline the cards: kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
     )
     return [Note(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]

@@ -29,19 +29,18 @@ from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import spelled
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
+from controllers.domain.eligibility import HELD_ELSEWHERE, mode_obstacle, part_of, untold_state
+from controllers.domain.usage import foreign_users
 from controllers.gpupool import migmanager, operands
 from controllers.gpupool.again import is_of_another_boot
 from controllers.gpupool.approve import deserted
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
-from controllers.gpupool.claims import HELD_ELSEWHERE
-from controllers.gpupool.fence import nobody_else_bound
 from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, aside, away, stray
 from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
 from controllers.gpupool.migbuilder import progress
-from controllers.gpupool.migcards import hindrance, untold
-from controllers.gpupool.select import held_elsewhere
+from controllers.gpupool.quorum import nobody_else_bound
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
 from controllers.runtime.drift import is_as_built, is_as_written
@@ -354,7 +353,7 @@ def _strayed(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Findi
 
 def _taken(device: GPUDevice) -> Finding | None:
     """What Configured says of a card that others have by a resource that is not the module's; None where nobody has."""
-    if (what := held_elsewhere(device)) is None:
+    if (what := foreign_users(device)) is None:
         return None
     both = " Pods of this pool have it, too, and keep it: two tenants share its memory."
     own = both if device.status.allocations else ""
@@ -370,7 +369,7 @@ def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: flo
     why = f" ({told.reason})" if told is not None and told.reason else ""
     if told is not None and is_of_another_boot(told, seen.facts(node).node):
         why = " and has not looked again since the node was started anew"
-    missing = f" {unknown}." if (unknown := untold(device)) is not None else ""
+    missing = f" {unknown}." if (unknown := untold_state(device)) is not None else ""
     if not is_wanted(seen, device):
         if is_turned_back(seen, device):
             return None
@@ -383,8 +382,9 @@ def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: flo
 
 def _undivided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Finding | None:
     """What Configured says of a card that stands aside until a person does something; None where it is waited for."""
-    if (found := hindrance(standing.applied.mode, seen.facts(device.status.node_name), device)) is not None:
-        return Finding(False, found.reason, f"The card is not offered: {found.what}. {found.do}.")
+    part = part_of(seen.facts(device.status.node_name).layout, device)
+    if (found := mode_obstacle(standing.applied.mode, part, device)) is not None:
+        return Finding(False, found.reason, f"The card is not offered: {found.found}. {found.action}.")
     far = progress(seen, device, standing.applied, now)
     return aside(seen, device, far.failed, drifted=far.drifted) if far.failed is not None else None
 

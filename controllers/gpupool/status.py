@@ -11,13 +11,14 @@ from controllers.api.gpupool import Candidate, Capacity, GPUPoolStatus, PoolDevi
 from controllers.domain.approval import is_automatic
 from controllers.domain.capacity import capacity
 from controllers.domain.clock import seconds, stamp
+from controllers.domain.eligibility import unfit
 from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, account
 from controllers.domain.taints import keeps_off
+from controllers.domain.usage import foreign_users
 from controllers.gpupool.assignment import is_offered, is_wanted
 from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, away, findings
 from controllers.gpupool.maintenance import is_kept_by_strays, offers
-from controllers.gpupool.select import held_elsewhere, unfit
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -133,9 +134,9 @@ def _of_card(seen: ObservedPool, standing: Standing, device: GPUDevice, node: st
     if not is_wanted(seen, device):
         rest = f", and node {node} is not Ready" if away(seen.facts(node), node) else ""
         return f"{device.status.inventory_id} is leaving the pool{rest}"
-    if why := unfit(device, seen.facts(node)):
-        return f"{device.status.inventory_id}: {why}"
-    if what := held_elsewhere(device):
+    if (why := unfit(device, ready=seen.facts(node).ready)) is not None:
+        return f"{device.status.inventory_id}: {why.found}{why.detail}"
+    if what := foreign_users(device):
         return f"{device.status.inventory_id}: {what}"
     if is_kept_by_strays(seen, standing, device):
         return f"{device.status.inventory_id}: kubelet tells of a pod on it that the cluster does not have there"

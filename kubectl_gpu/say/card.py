@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING
 from controllers.api.conditions import find as condition
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import listed
-from kubectl_gpu.say.choice import assigned_to
 from kubectl_gpu.say.explanation import Explanation, Finding
 from kubectl_gpu.say.records import Unread
 from kubectl_gpu.say.words import card_name, since
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PENDING = {
     "AwaitingApproval": "it waits for somebody to confirm it",
     "NoPoolMatched": "no pool's selectors mean it",
-    "OutOfSelector": "the pool does not mean it, or has all it may of its node",
+    "OutOfSelector": "the pool does not match it, or has all it may of its node",
     "Declined": "it is marked to be ignored",
 }
 
@@ -59,7 +59,7 @@ def troubles(device: GPUDevice) -> Iterator[Finding]:
 
 def _verdict(seen: CardSeen) -> str:
     status, home = seen.device.status, seen.device.status.pool_ref
-    name, named = card_name(seen.device), assigned_to(seen.device)
+    name, named = card_name(seen.device), assigned_pool(seen.device)
     if status.foreign_allocations or any(True for _ in troubles(seen.device)):
         where = f"is in GPUPool {home.name}" if home else "is in no pool"
         return f"Card {name} {where} and cannot be issued now"
@@ -88,7 +88,7 @@ def _node(seen: CardSeen) -> Iterator[Finding]:
 def _place(seen: CardSeen) -> Iterator[Finding]:
     """What its annotation, its pool and its plugin say."""
     device, status = seen.device, seen.device.status
-    home, named = status.pool_ref, assigned_to(device)
+    home, named = status.pool_ref, assigned_pool(device)
     configured = condition(status.conditions, CONFIGURED)
     if configured is not None and configured.status != "True":
         yield Finding("warning", configured.message or f"Configured is {configured.status} ({configured.reason})")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.slots import blocked_by
+from controllers.domain.assignment import assigned_pool
+from controllers.domain.eligibility import blocked
 from controllers.domain.wording import listed
 from kubectl_gpu.say.faults import Mistake
 from kubectl_gpu.say.words import counted, meant
@@ -62,11 +63,6 @@ def find(given: str, devices: Collection[GPUDevice]) -> GPUDevice:
     raise Mistake(f"There is no card {given!r}.{meant(given, known)} kubectl gpu cards lists them.")
 
 
-def assigned_to(device: GPUDevice) -> str | None:
-    """The pool that the card's annotation names."""
-    return device.metadata.annotations.get(names.ASSIGNMENT) or None
-
-
 def changes(
     named: Sequence[GPUDevice], of_node: Sequence[GPUDevice], pool: str | None
 ) -> tuple[list[Change], list[str]]:
@@ -75,7 +71,7 @@ def changes(
     A card that is named goes to the pool; of a node, those that are in no pool and that nothing
     keeps from one, or for an unassignment all that are in one: nobody loses a card that was not named.
     """
-    made = {device.name: Change(device, assigned_to(device), pool) for device in named}
+    made = {device.name: Change(device, assigned_pool(device), pool) for device in named}
     left: dict[str, list[str]] = {}
     for device in of_node:
         if device.name in made:
@@ -84,20 +80,20 @@ def changes(
             why, what = unfit
             left.setdefault(why, []).append(f"{device.name} ({what})")
         else:
-            made[device.name] = Change(device, assigned_to(device), pool, named=False)
+            made[device.name] = Change(device, assigned_pool(device), pool, named=False)
     notes = [f"Left alone, since {why}: {listed(cards)}. {_CURES[why]}" for why, cards in left.items()]
     return [change for _, change in sorted(made.items())], notes
 
 
 def _unfit(device: GPUDevice, pool: str) -> tuple[str, str] | None:
-    """Why a node's card is not meant, and what of it says so."""
-    claim, home = assigned_to(device), device.status.pool_ref
+    """Why a node's card is left alone, and what of it says so."""
+    claim, home = assigned_pool(device), device.status.pool_ref
     if claim not in (None, pool):
         return _TAKEN, claim or ""
     if home is not None and home.name != pool:
         return _LEAVING, home.name
-    if (blocked := blocked_by(device)) is not None:
-        return _BLOCKED, f"{blocked.type}: {blocked.reason}"
+    if (found := blocked(device)) is not None:
+        return _BLOCKED, f"{found.reason}: {found.cause.reason}" if found.cause is not None else found.found
     return None
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api.conditions import CAPACITY_LOW, CONFIGURED, MAINTENANCE, MISCONFIGURED
 from controllers.api.conditions import find as condition
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.slots import blocked_by
 from controllers.domain.wording import listed
-from kubectl_gpu.say.choice import assigned_to
 from kubectl_gpu.say.explanation import Explanation, Finding
 from kubectl_gpu.say.lists import access
 from kubectl_gpu.say.records import Unread
@@ -103,7 +103,7 @@ def idle(cards: Iterable[GPUDevice], pool: str) -> Iterator[Finding]:
 def _why_idle(device: GPUDevice, pool: str) -> str | None:
     if (blocked := blocked_by(device)) is not None:
         return f"{blocked.type}: {blocked.reason}"
-    if assigned_to(device) != pool:
+    if assigned_pool(device) != pool:
         return "its annotation was taken off, it leaves"
     if device.status.published is None:
         configured = condition(device.status.conditions, CONFIGURED)

@@ -12,10 +12,10 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.gpupool import maintenance, select
+from controllers.domain.eligibility import SERVED_MODES, checks
+from controllers.domain.usage import pool_users
+from controllers.gpupool import maintenance
 from controllers.gpupool.building import Built
-from controllers.gpupool.fence import holders
-from controllers.gpupool.select import SERVED_MODES
 from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
@@ -150,7 +150,7 @@ def test_a_promise_that_is_over_holds_up_no_reconfiguration() -> None:
     def waits_for() -> tuple[str, ...]:
         seen = made.view().pool("a")
         assert seen is not None
-        return holders(seen, made.now)
+        return pool_users(seen.members, seen.pods, made.now)
 
     assert waits_for() == ("default/late",)
     made.now += 16.0
@@ -389,7 +389,7 @@ def test_an_offer_that_is_behind_gives_no_more_than_the_new_layout_has() -> None
 
 
 def test_a_mode_that_is_not_served_leaves_the_pool_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (select, maintenance):
+    for module in (checks, maintenance):
         monkeypatch.setattr(module, "SERVED_MODES", ("Exclusive", "TimeSlice"))
     made = pooled()
     allocate(made, CARDS[0], "u")

@@ -18,11 +18,11 @@ from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.clock import stamp_exact
+from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import NodeSlots, account
-from controllers.gpupool.fence import holders
+from controllers.domain.usage import pool_users
 from controllers.gpupool.maintenance import judge
-from controllers.gpupool.select import SERVED_MODES
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
 
@@ -217,7 +217,9 @@ class Maintenance(Controlled):
         maintenance = kinds.is_true(pool.status.conditions, kinds.MAINTENANCE)
         if pool.spec.allocation.mode in SERVED_MODES:
             assert maintenance == (applied(pool) != wanted(pool))
-            assert maintenance == bool(maintenance and (holders(seen, trial.now) or judge(seen, trial.now).offered))
+            assert maintenance == bool(
+                maintenance and (pool_users(seen.members, seen.pods, trial.now) or judge(seen, trial.now).offered)
+            )
         else:
             assert not maintenance
             assert kinds.is_true(pool.status.conditions, kinds.MISCONFIGURED)

@@ -13,12 +13,12 @@ import yaml
 
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
+from controllers.domain.assignment import assigned_pool
 from controllers.runtime.errors import Forbidden, NotFound, RuntimeFault
 from kubectl_gpu import assigning, listing
 from kubectl_gpu.cluster import Found
 from kubectl_gpu.output import structured
 from kubectl_gpu.parser import build
-from kubectl_gpu.say.choice import assigned_to
 from kubectl_gpu.say.faults import Mistake
 from kubectl_gpu.terminal import forgive, say
 from tests.kubectl_gpu.test_say import POOL, device, pool
@@ -147,7 +147,7 @@ class TestANode:
 
     async def test_unassign_warns_of_a_pool_that_takes_its_cards_back(self, capsys: pytest.CaptureFixture[str]) -> None:
         own = device(auto_attach=True)
-        assert assigned_to(own) == POOL
+        assert assigned_pool(own) == POOL
         api = Api(own)
         assert await command(api, f"unassign {own.name}") == 0
         said = capsys.readouterr()

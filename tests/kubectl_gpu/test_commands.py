@@ -120,7 +120,7 @@ async def test_what_the_webhook_refuses_is_a_sentence_and_nothing_is_done(people
     await people.pool(pool, deviceSelector={"include": {"products": ["NVIDIA H100 80GB HBM3"]}})
 
     said = kubectl.fails("assign", card, other, pool)
-    assert f"error: {card}: {names.DEVICE_NOT_IN_SELECTOR}: GPUPool {pool} does not mean card {card}" in said
+    assert f"error: {card}: {names.DEVICE_NOT_IN_SELECTOR}: GPUPool {pool} does not match card {card}" in said
     assert "1 card of 2 refused. Nothing was changed." in said
     assert kubectl.run("gpu", "assign", card, "-o", "name", other, pool).stdout == ""
     assert other not in kubectl.gpu("cards", "--pool", pool)

@@ -117,7 +117,7 @@ async def test_an_annotation_that_cannot_be_followed_is_answered_once(people: Pe
         return [c.pools[0].reason for c in (found.status.candidates if found else ()) if c.name == target]
 
     await people.view.until(lambda: listed() == ["OutOfSelector"], PATIENCE, lambda: f"the pool lists it as {listed()}")
-    why = f"the selectors of GPUPool {pool} do not mean this card"
+    why = f"GPUPool {pool} does not match card {target}: spec.nodeSelector.matchLabels expects"
     await people.told(names.EVENT_ANNOTATION_MISMATCH, why, about=target)
     said = await answers(people, target, pool)
     assert len([note for note, _ in said if why in note]) == 1

@@ -31,7 +31,7 @@ SOURCES = [
     # What makes conditions out of findings, and the findings of a report that is no condition.
     if "coverage" not in path.parts and path != ROOT / "controllers" / "api" / "conditions.py"
 ]
-REASON_AT = {"Finding": 1, "Obstacle": 0, "Hindrance": 0, "failed": 1, "unknown": 1, "condition": None, "replace": None}
+REASON_AT = {"Finding": 1, "Ineligible": 0, "failed": 1, "unknown": 1, "condition": None, "replace": None}
 """Calls that are given a reason, with its place; None where only by keyword."""
 NVML_CHOICE = (
     "next(((reason, do) for word, reason, do in _REASONS if word in text), "
@@ -41,7 +41,7 @@ COMPUTED = {
     ("controllers/bootstrap/troubles.py", "phase.word"): {phase.word for phase in PHASES},
     ("controllers/bootstrap/health/judge.py", "reason"): {*FAULTS, VALIDATION_FAILED},
     ("controllers/gpupool/pending.py", "min(reasons)"): set(get_args(PendingReason)) - {"Declined"},
-    ("controllers/gpupool/claims.py", "kind"): set(BLOCKING),
+    ("controllers/domain/eligibility/checks.py", "kind"): set(BLOCKING),
     ("nodeagent/validate/nvml.py", NVML_CHOICE): {*(reason for _, reason, _ in NVML_REASONS), "NVMLFailed"},
 }
 """Expressions that are no plain words, as they are written, and what they can be."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import names
-from controllers.api.resources import GPUPOOL
+from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUPOOL
+from controllers.domain import mig
 from controllers.domain.clock import stamp
+from tests.kit import objects
 from tests.kit.waiting import until
 from tests.webhook.fleet import Fleet, in_pool, node_of_cards, ready, serving
 from tests.webhook.plane import Api, Plane, Replica
@@ -103,6 +105,30 @@ async def test_a_card_that_cannot_be_pooled_now_is_not_assigned(fleet: Fleet) ->
     assert f"node {fleet.node} is not ReadyForPooling" in message
     await ready(fleet.api, fleet.node, "True")
     assert fleet.assign(card, pool).returncode == 0
+
+
+async def test_a_card_in_mig_mode_is_assigned_to_a_pool_of_whole_cards_only_if_the_module_turned_it_on(
+    fleet: Fleet,
+) -> None:
+    card, pool = fleet.cards[0], await fleet.pool("whole")
+    found = await fleet.api.get(GPUDEVICE.path(name=card))
+    hardware = found["status"]["hardware"] | {"mig": {"capable": True, "enabled": True}}
+    await fleet.status(card, hardware=hardware)
+    message = fleet.refused(card, pool, names.DEVICE_NOT_READY)
+    assert "the card is in MIG mode, which somebody else turned on" in message
+    assert "nvidia-smi -i" in message
+
+    # The layout of the node says that it was the module, which turns it off itself.
+    pci = hardware["pci"]
+    ours = mig.PlannedCard(pci["address"], pci["vendor"], pci["device"], None, None, mig.DISABLED, ours=True)
+    node = objects.node(fleet.node)
+    body = mig.configmap(node, mig.NodeLayout((ours,)))
+    assert body is not None
+    body["metadata"] = {"name": names.mig_layout(fleet.node), "labels": body["metadata"]["labels"]}
+    path = CONFIGMAP.path(names.NAMESPACE)
+    await fleet.api.create(path, body)
+    assert fleet.assign(card, pool).returncode == 0
+    await fleet.api.client.request("DELETE", CONFIGMAP.path(names.NAMESPACE, names.mig_layout(fleet.node)))
 
 
 async def test_other_marks_of_a_card_are_only_spoken_about(fleet: Fleet) -> None:

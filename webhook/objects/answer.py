@@ -1,8 +1,8 @@
 """One review of a card, pool, settings, workload or admitted pod from its bytes to its answer.
 
 Everything comes from the caches of this process but what would make a refusal wrong when it is old: before a refusal a
-pool is read anew, and whether a node is ReadyForPooling, which is in no cache here, is read from its inventory.
-Decisions are made by the modules beside this one.
+pool is read anew, and so is what no cache here has: whether a node is ReadyForPooling (its inventory), and whose MIG
+mode is on a card (the node's layout). Decisions are made by the modules beside this one.
 """
 
 from __future__ import annotations
@@ -10,23 +10,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
+from controllers.api.kube import ConfigMap
 from controllers.api.record import adapter
-from controllers.api.resources import GPUNODEINVENTORY, GPUPOOL
+from controllers.api.resources import CONFIGMAP, GPUNODEINVENTORY, GPUPOOL
 from controllers.api.settings import ModuleConfig
+from controllers.domain import mig
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.position import positions
+from controllers.domain.slots import reported
+from controllers.domain.usage import card_users
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import access, metrics, review
 from webhook.objects import device, pool, settings, workload
 from webhook.objects.admitted import AdmittedPods
-from webhook.objects.holders import holders
 from webhook.objects.judged import PASSED, READ_TIMEOUT, Judged, warned
 from webhook.objects.read import AdmittedPod, Binding, CronJob, ObjectReview, Workload, parse
 from webhook.verdict import FAULT, NOT_READY, Denied
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controllers.api.settings import Settings
+    from controllers.domain.mig import NodeLayout
     from controllers.runtime.client import Client
     from webhook.grants import Grants
     from webhook.snapshot import Stores
@@ -44,6 +51,15 @@ AT_ONCE = 4
 """Nodes whose cards are looked at before others have their turn: a millisecond."""
 EARLY: Final = Denied(NOT_READY, "the webhook has just started and does not know the pools yet. Try again.")
 LATE: Final = Denied(NOT_READY, "the webhook did not come to a decision in time; nothing was changed. Try again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What was read about a card's node; nothing where nobody assigns the card."""
+
+    ready: bool | None = None
+    layout: NodeLayout | None = None
+    knows_layout: bool = False
 
 
 class Objects:
@@ -100,17 +116,19 @@ class Objects:
     # --- cards --------------------------------------------------------------------------------
 
     async def _device(self, old: GPUDevice, new: GPUDevice) -> Judged:
-        named = device.assigned_to(new)
-        is_assigned = named is not None and named != device.assigned_to(old)
-        view = self._card(new, ready=await self._is_ready(new.status.node_name) if is_assigned else None)
-        judged = device.judge(old, new, view)
+        named = assigned_pool(new)
+        around = Around()
+        if named is not None and named != assigned_pool(old):
+            ready, layout = await asyncio.gather(self._is_ready(new.status.node_name), self._layout(new))
+            around = Around(ready, *layout)
+        judged = device.judge(old, new, self._card(new, around))
         if judged.denied is None or named is None:
             return judged
         # The cache may not have heard of a pool, or of a change of it, from a moment ago.
         await self._read_pool(named)
-        return device.judge(old, new, self._card(new, ready=view.ready))
+        return device.judge(old, new, self._card(new, around))
 
-    def _card(self, card: GPUDevice, *, ready: bool | None) -> device.CardView:
+    def _card(self, card: GPUDevice, around: Around) -> device.CardView:
         stores, node = self._stores, card.status.node_name or ""
         there = stores.devices.by("node", node)
         found = stores.nodes.get(node)
@@ -121,7 +139,9 @@ class Objects:
             pools={pool.name: pool for pool in stores.pools},
             labels=found.metadata.labels if found is not None else {},
             position=next((at for at, other in places if other.name == card.name), 0),
-            ready=ready,
+            ready=around.ready,
+            layout=around.layout,
+            knows_layout=around.knows_layout,
             holders=self._holders(node, home.name if home is not None else None, [card]),
             neighbours=Counter(homes),
             settings=self._settings(),
@@ -131,14 +151,10 @@ class Objects:
         """Pods that have one of these cards of a node and pool, or are about to get it."""
         pods, there = self._stores.pods, self._stores.devices.by("node", node)
         bound = pods.by("spot", f"{pool_name}/{node}") if pool_name is not None else []
-        told = Counter[str]()
-        for other in there:
-            for taken in other.status.allocations:
-                told[taken.pod_uid] += taken.slots
-        found: set[str] = set()
+        told, found = reported(there), set[str]()
         for card in cards:
             promised = [pod for promise in card.status.reservations for pod in pods.by("request", promise.request_id)]
-            found.update(holders(card, [*bound, *promised], told, time.time()))
+            found.update(card_users(card, [*bound, *promised], told, time.time()))
         return tuple(sorted(found))
 
     async def _is_ready(self, node: str | None) -> bool | None:
@@ -154,6 +170,22 @@ class Objects:
             log.warning("cannot read a node's inventory", node=node, error=str(error))
             return None
         return is_true(inventory.status.conditions, READY_FOR_POOLING)
+
+    async def _layout(self, card: GPUDevice) -> tuple[NodeLayout | None, bool]:
+        """The MIG layout of a card's node, None where there is none or it decides nothing, and whether that is so."""
+        hardware = card.status.hardware
+        if hardware is None or (hardware.mig is not None and not hardware.mig.enabled):
+            return None, True  # MIG mode is off, so nobody has to know whose it is
+        name = names.mig_layout(card.status.node_name or "unknown")
+        try:
+            body = await self._client.request("GET", CONFIGMAP.path(names.NAMESPACE, name), timeout=READ_TIMEOUT)
+            config: ConfigMap = adapter(ConfigMap).validate_json(body)
+        except NotFound:
+            return None, True
+        except (RuntimeFault, ValueError) as error:
+            log.warning("cannot read a node's MIG layout", node=card.status.node_name, error=str(error))
+            return None, False
+        return mig.read(config.data), True
 
     async def _read_pool(self, name: str) -> None:
         """Bring the cache up to date about a pool."""

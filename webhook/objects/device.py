@@ -1,23 +1,42 @@
 """What a person may do to a card with annotations and labels (design §4, §6). Pure.
 
-Refused is an assignment that would not be followed. A removal never is: the fence lets pods end first, so what a person
-should know about it is told as a warning. Putting a card back into the pool that it is still in is a removal undone.
+Refused is an assignment that would not be followed: the checks are the controller's own (`domain.eligibility`). What
+ends by itself, or with a change of the pool, is told as a warning, and the card waits. A removal is never refused: pods
+end first, so what a person should know about it is told. Putting a card back into the pool that it is still in is a
+removal undone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, IGNORED, MAINTENANCE, MISCONFIGURED, find, is_true
+from controllers.api.conditions import FAULTED, MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.approval import is_automatic
+from controllers.domain.assignment import assigned_pool
+from controllers.domain.eligibility import (
+    CARD_CHECKS,
+    HARDWARE_UNKNOWN,
+    MIG_ENABLED,
+    NODE_NOT_READY,
+    OUT_OF_SELECTOR,
+    PLACE_CHECKS,
+    POOL_CHECKS,
+    POOL_DELETING,
+    POOL_UNKNOWN,
+    CardContext,
+    failed_checks,
+    first_failed,
+    nobody_uses_it,
+    part_of,
+    pool_exists,
+    pool_stays,
+)
 from controllers.domain.slots import BLOCKING
 from controllers.domain.unmatched import why_not
-from controllers.domain.wording import listed
-from webhook.objects.holders import counted
+from controllers.domain.wording import counted_pods, listed
 from webhook.objects.judged import PASSED, Judged, warned
-from webhook.validate import short
 from webhook.verdict import Denied
 
 if TYPE_CHECKING:
@@ -26,9 +45,21 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.settings import Settings
+    from controllers.domain.eligibility import Check, Ineligible
+    from controllers.domain.mig import NodeLayout
 
 LOOKED_AT = 200
-"""Pools that are asked whether they would mean a card which another does not."""
+"""Pools that are asked whether they would match a card which another does not."""
+REFUSED: Final = {
+    POOL_UNKNOWN: names.UNKNOWN_POOL,
+    POOL_DELETING: names.UNKNOWN_POOL,
+    OUT_OF_SELECTOR: names.DEVICE_NOT_IN_SELECTOR,
+    **dict.fromkeys(BLOCKING, names.DEVICE_NOT_READY),
+    HARDWARE_UNKNOWN: names.DEVICE_NOT_READY,
+    NODE_NOT_READY: names.DEVICE_NOT_READY,
+    MIG_ENABLED: names.DEVICE_NOT_READY,
+}
+"""Words of refusals by the reason for which a card would stay out; every other reason is told as a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +76,18 @@ class CardView:
     """Whether the node is ReadyForPooling; None where that could not be read."""
     holders: tuple[str, ...]
     """Pods that have the card or are about to get it."""
+    layout: NodeLayout | None
+    """How the node's cards are to be divided by MIG; None where it has no layout, or it was not needed."""
+    knows_layout: bool
+    """Whether that is so; not where it could not be read."""
     neighbours: Mapping[str, int]
     """Cards of the same node that each pool has."""
     settings: Settings
 
 
-def assigned_to(device: GPUDevice) -> str | None:
-    """The pool that the card's annotation names."""
-    return device.metadata.annotations.get(names.ASSIGNMENT) or None
-
-
 def judge(old: GPUDevice, new: GPUDevice, view: CardView) -> Judged:
     """Judge a change of a card's annotations and labels."""
-    before, after = assigned_to(old), assigned_to(new)
+    before, after = assigned_pool(old), assigned_pool(new)
     if after is not None and after != before:
         return _assigned(new, after, view)
     return warned(
@@ -68,39 +98,68 @@ def judge(old: GPUDevice, new: GPUDevice, view: CardView) -> Judged:
 
 
 def _assigned(device: GPUDevice, named: str, view: CardView) -> Judged:
-    pool, home = view.pools.get(named), device.status.pool_ref
-    if pool is None or pool.metadata.deletion_timestamp is not None:
-        return Judged(_unknown(named, pool, view))
-    if home is not None and home.name == named:
+    context = _context(device, named, view)
+    home, exists = device.status.pool_ref, first_failed(context, (pool_exists, pool_stays)) is None
+    if exists and home is not None and home.name == named:
         return PASSED  # the removal is taken back
-    denied = _unselected(device, pool, view) or _busy(device, named, view) or _unready(device, view)
-    return Judged(denied) if denied is not None else warned(_full(pool, view), _is_closed(pool))
+    of_pool = failed_checks(context, POOL_CHECKS)
+    of_card = failed_checks(context, (*CARD_CHECKS, *_place_checks(device)))
+    refused = next((found for found in of_pool if found.reason in REFUSED), None)
+    denied = _refusal(device, refused, context.pool, view) if refused is not None else _busy(device, named, view)
+    if denied is None and (unready := next((found for found in of_card if found.reason in REFUSED), None)) is not None:
+        denied = _refusal(device, unready, context.pool, view)
+    if denied is not None:
+        return Judged(denied)
+    waits = (f"card {device.name} waits: {found.found}. {found.action}" for found in (*of_pool, *of_card))
+    return warned(*waits, _is_closed(context.pool) if context.pool is not None else None)
 
 
-def _unknown(named: str, pool: GPUPool | None, view: CardView) -> Denied:
+def _context(device: GPUDevice, named: str, view: CardView) -> CardContext:
+    pool = view.pools.get(named)
+    return CardContext(
+        device=device,
+        name=named,
+        pool=pool,
+        mismatch=why_not(pool, device, view.labels, view.position) if pool is not None else None,
+        ready=view.ready,
+        part=part_of(view.layout, device),
+        siblings=view.neighbours.get(named, 0),
+        held=bool(view.holders),
+        knows_layout=view.knows_layout,
+    )
+
+
+def _place_checks(device: GPUDevice) -> tuple[Check, ...]:
+    """What a card has to pass to come now; one that is in another pool is offered there until it leaves."""
+    moves = device.status.pool_ref is not None
+    return tuple(check for check in PLACE_CHECKS if not (moves and check is nobody_uses_it))
+
+
+def _refusal(device: GPUDevice, found: Ineligible, pool: GPUPool | None, view: CardView) -> Denied:
+    word = REFUSED[found.reason]
+    match word:
+        case names.UNKNOWN_POOL:
+            return Denied(word, f"{found.found}. {_pools_here(view)}")
+        case names.DEVICE_NOT_IN_SELECTOR:
+            return Denied(word, f"{found.found}. {_pools_that_match(device, pool, view)}")
+    what = f"{found.found}{found.detail}. {found.action}"
+    return Denied(word, f"card {device.name} cannot be pooled now: {what}; then assign it again.")
+
+
+def _pools_here(view: CardView) -> str:
     pools = listed(sorted(n for n, p in view.pools.items() if p.metadata.deletion_timestamp is None)) or "none yet"
-    found = f"there is no GPUPool {short(named)!r}" if pool is None else f"GPUPool {named} is being deleted"
-    return Denied(names.UNKNOWN_POOL, f"{found}. Pools here: {pools}. Name one of them, or create the pool first.")
+    return f"Pools here: {pools}. Name one of them, or create the pool first."
 
 
-def _unselected(device: GPUDevice, pool: GPUPool, view: CardView) -> Denied | None:
-    if device.status.hardware is None:
-        return None  # not ready says it better
-    mismatch = why_not(pool, device, view.labels, view.position)
-    if mismatch is None:
-        return None
+def _pools_that_match(device: GPUDevice, pool: GPUPool | None, view: CardView) -> str:
     some = list(view.pools.values())[:LOOKED_AT]
     others = sorted(
         other.name
         for other in some
         if other.metadata.deletion_timestamp is None and why_not(other, device, view.labels, view.position) is None
     )
-    meant = f"Pools that mean it: {listed(others)}." if others else "No pool means it."
-    return Denied(
-        names.DEVICE_NOT_IN_SELECTOR,
-        f"GPUPool {pool.name} does not mean card {device.name}: {mismatch}."
-        f" {meant} Name one that does, or change the selectors of {pool.name}.",
-    )
+    found = f"Pools that match it: {listed(others)}." if others else "No pool matches it."
+    return f"{found} Name one that does, or change the selectors of {pool.name if pool is not None else 'the pool'}."
 
 
 def _busy(device: GPUDevice, named: str, view: CardView) -> Denied | None:
@@ -112,41 +171,8 @@ def _busy(device: GPUDevice, named: str, view: CardView) -> Denied | None:
     step = f"kubectl annotate gpudevice {device.name} {names.ASSIGNMENT}-" if home is not None else "end the pods"
     return Denied(
         names.DEVICE_BUSY,
-        f"card {device.name} is {where} and held by, or promised to, {counted(view.holders)}."
+        f"card {device.name} is {where} and held by, or promised to, {counted_pods(view.holders)}."
         f" Take it out first ({step}), wait until it is Unassigned, then assign it to {named}.",
-    )
-
-
-def _unready(device: GPUDevice, view: CardView) -> Denied | None:
-    node = device.status.node_name
-    blocked = [c for c in device.status.conditions if c.status == "True" and c.type in BLOCKING and c.type != IGNORED]
-    if blocked:
-        first = min(blocked, key=lambda c: BLOCKING.index(c.type))
-        found = f"its condition {first.type} is True ({first.reason}): {first.message.rstrip('.')}"
-        do = f"kubectl describe gpudevice {device.name} says what to do"
-    elif _says(device, names.LABEL_IGNORE) == "true":
-        # Judged by the mark itself: the condition follows it a moment later, both ways.
-        found = f"{names.LABEL_IGNORE}=true keeps it out of every pool"
-        do = f"Remove that first: kubectl label gpudevice {device.name} {names.LABEL_IGNORE}-"
-    elif device.status.hardware is None:
-        found, do = "its hardware is not known yet", "Its node's agent has to report it first"
-    elif view.ready is False:
-        found = f"its node {node} is not ReadyForPooling"
-        do = f"kubectl describe gpunodeinventory {node} says why"
-    else:
-        return None
-    return Denied(
-        names.DEVICE_NOT_READY, f"card {device.name} cannot be pooled now: {found}. {do}; then assign it again."
-    )
-
-
-def _full(pool: GPUPool, view: CardView) -> str | None:
-    limit, there = pool.spec.allocation.max_devices_per_node, view.neighbours.get(pool.name, 0)
-    if limit is None or there < limit:
-        return None
-    return (
-        f"GPUPool {pool.name} has {there} cards of this node and its maxDevicesPerNode is {limit}:"
-        " the card waits until one leaves or the limit is raised"
     )
 
 
@@ -164,12 +190,12 @@ def _is_closed(pool: GPUPool) -> str | None:
 
 def _removed(old: GPUDevice, new: GPUDevice, view: CardView) -> str | None:
     home = old.status.pool_ref
-    pool = view.pools.get(home.name if home is not None else assigned_to(old) or "")
+    pool = view.pools.get(home.name if home is not None else assigned_pool(old) or "")
     told = []
     if home is not None and view.holders:
         told.append(
-            f"card {old.name} stays with {counted(view.holders)} until the end; it is given to no new pod, and leaves"
-            f" GPUPool {home.name} then"
+            f"card {old.name} stays with {counted_pods(view.holders)} until the end; it is given to no new pod, and"
+            f" leaves GPUPool {home.name} then"
         )
     if pool is not None and _says(new, names.LABEL_IGNORE) != "true" and is_automatic(pool, new, view.settings):
         told.append(
@@ -192,7 +218,7 @@ def _ignored(device: GPUDevice, view: CardView) -> str | None:
         return f"{names.LABEL_IGNORE} is obeyed as =true only"
     if not view.holders:
         return None
-    return f"card {device.name} stays with {counted(view.holders)} until the end; it is given to no new pod"
+    return f"card {device.name} stays with {counted_pods(view.holders)} until the end; it is given to no new pod"
 
 
 def _says(device: GPUDevice, key: str) -> str | None:

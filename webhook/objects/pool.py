@@ -19,9 +19,8 @@ from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.fits import REPELLING
 from controllers.domain.position import positions
 from controllers.domain.unmatched import Mismatch, of_node, why_not
-from controllers.domain.wording import listed
+from controllers.domain.wording import counted_pods, listed
 from webhook import affinity
-from webhook.objects.holders import counted
 from webhook.objects.judged import Judged, warned
 from webhook.verdict import Denied
 
@@ -48,7 +47,7 @@ class Search:
     undividable: list[str] = field(default_factory=list)
     """Why members cannot be divided as the pool asks."""
     strays: int = 0
-    """Members that the pool's selectors do not mean (any more)."""
+    """Members that the pool's selectors do not match (any more)."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Cards by the key that leaves them out."""
     first: dict[str, Mismatch] = field(default_factory=dict)
@@ -105,7 +104,7 @@ def judge_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> Judg
     if not holders:
         return warned(f"GPUPool {old.name} goes once its {_cards(members)} withdrawn, in a moment: nobody uses them")
     return warned(
-        f"GPUPool {old.name} gives no more cards from now on, and stays until the end of {counted(holders)};"
+        f"GPUPool {old.name} gives no more cards from now on, and stays until the end of {counted_pods(holders)};"
         " nothing is killed. This cannot be taken back. Cards that somebody confirmed keep their annotation: a new pool"
         " of this name takes them. Those that it took by itself are free for the next pool"
     )
@@ -179,14 +178,14 @@ def _nothing_meant(search: Search) -> str | None:
     if search.meant or not search.cards:
         return None
     told = "; ".join(f"{search.first[key]} ({count} in all)" for key, count in search.reasons.most_common(3))
-    return f"GPUPool {search.pool.name} means none of the {search.cards} cards that are known now: {told}"
+    return f"GPUPool {search.pool.name} matches none of the {search.cards} cards that are known now: {told}"
 
 
 def _strays(search: Search) -> str | None:
     if not search.strays:
         return None
     return (
-        f"{_cards(search.strays)} in GPUPool {search.pool.name} and not meant by its selectors any more; what is in it"
+        f"{_cards(search.strays)} in GPUPool {search.pool.name} and no longer matched by its selectors; what is in it"
         f" stays until its annotation {names.ASSIGNMENT} is removed"
     )
 
@@ -201,5 +200,5 @@ def _maintenance(old: GPUPool, new: GPUPool, holders: tuple[str, ...]) -> str | 
         return None
     return (
         f"GPUPool {new.name} goes into Maintenance: new pods are refused ({names.POOL_IN_MAINTENANCE}) until the end of"
-        f" {counted(holders)}, and nothing is killed. Set back to {spelled(now)} it serves at once"
+        f" {counted_pods(holders)}, and nothing is killed. Set back to {spelled(now)} it serves at once"
     )

@@ -1,0 +1,184 @@
+"""Whether a card may come into the pool that its annotation names: the checks, in the order in which they are told.
+
+gpupool-controller goes by them when it takes cards in, offers them and says what waits; the webhook when somebody
+assigns a card; kubectl when it assigns a node's cards. A check is a function of a CardContext that tells what is in the
+way, or None. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.conditions import IGNORED
+from controllers.domain.approval import is_ignored
+from controllers.domain.eligibility.mig import mode_obstacle
+from controllers.domain.eligibility.records import CardContext, Ineligible
+from controllers.domain.slots import blocked_by
+from controllers.domain.usage import foreign_users, in_use
+from controllers.domain.wording import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+
+SERVED_MODES: Final = ("Exclusive", "TimeSlice", "MIG")
+"""Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
+
+POOL_UNKNOWN: Final = "PoolUnknown"
+POOL_DELETING: Final = "PoolDeleting"
+POOL_NOT_SERVED: Final = "PoolNotServed"
+OUT_OF_SELECTOR: Final = "OutOfSelector"
+HARDWARE_UNKNOWN: Final = "HardwareUnknown"
+NODE_NOT_READY: Final = "NodeNotReady"
+NODE_FULL: Final = "NodeFull"
+STILL_IN_USE: Final = "StillInUse"
+HELD_ELSEWHERE: Final = "HeldElsewhere"
+
+Check = Callable[[CardContext], Ineligible | None]
+
+
+def pool_exists(seen: CardContext) -> Ineligible | None:
+    """There is such a pool."""
+    if seen.pool is not None:
+        return None
+    return Ineligible(
+        POOL_UNKNOWN, f"there is no GPUPool {short(seen.name)!r}", "Create the pool, name another", lasting=True
+    )
+
+
+def pool_stays(seen: CardContext) -> Ineligible | None:
+    """The pool is not being deleted."""
+    if seen.pool is None or seen.pool.metadata.deletion_timestamp is None:
+        return None
+    found = f"GPUPool {seen.name} is being deleted"
+    return Ineligible(POOL_DELETING, found, "Name another pool", lasting=True)
+
+
+def mode_is_served(seen: CardContext) -> Ineligible | None:
+    """The module, in this version, hands out cards in the pool's mode."""
+    if seen.pool is None or seen.pool.spec.allocation.mode in SERVED_MODES:
+        return None
+    found = f"GPUPool {seen.name} cannot be served as it is written"
+    return Ineligible(
+        POOL_NOT_SERVED,
+        found,
+        "Change its mode (its condition Misconfigured says to what), name another pool",
+        lasting=True,
+    )
+
+
+def selectors_match(seen: CardContext) -> Ineligible | None:
+    """The pool's selectors match the card and its node, and the card can be divided by the pool's profile."""
+    if seen.mismatch is None or seen.device.status.hardware is None:
+        return None  # of a card whose hardware nobody knows a selector says nothing
+    found = f"GPUPool {seen.name} does not match card {seen.device.name}: {seen.mismatch}"
+    do = "Change that of the pool, name another pool"
+    return Ineligible(OUT_OF_SELECTOR, found, do, lasting=True)
+
+
+def no_condition_blocks(seen: CardContext) -> Ineligible | None:
+    """No condition of the card, and no mark of a person, keeps it out of pools."""
+    return blocked(seen.device)
+
+
+def hardware_is_known(seen: CardContext) -> Ineligible | None:
+    """The node's agent has reported the card."""
+    if seen.device.status.hardware is not None:
+        return None
+    do = "The node's agent has to report it first"
+    return Ineligible(HARDWARE_UNKNOWN, "the card's hardware is not known yet", do)
+
+
+def node_is_ready(seen: CardContext) -> Ineligible | None:
+    """The card's node is ReadyForPooling, as far as that could be read."""
+    if seen.ready is not False:
+        return None
+    node = seen.device.status.node_name
+    do = f"kubectl describe gpunodeinventory {node} says why"
+    return Ineligible(NODE_NOT_READY, f"node {node} is not ReadyForPooling", do)
+
+
+def mode_fits(seen: CardContext) -> Ineligible | None:
+    """The card can be served in the pool's mode as MIG mode is on it now, as far as the layout could be read."""
+    if seen.pool is None or not seen.knows_layout:
+        return None
+    return mode_obstacle(seen.pool.spec.allocation.mode, seen.part, seen.device)
+
+
+def node_has_room(seen: CardContext) -> Ineligible | None:
+    """The pool may have another card of the node."""
+    if seen.pool is None or has_room(seen.pool, seen.siblings):
+        return None
+    limit, node = seen.pool.spec.allocation.max_devices_per_node, seen.device.status.node_name
+    found = f"GPUPool {seen.name} has as many cards of node {node} as its maxDevicesPerNode ({limit}) allows"
+    return Ineligible(NODE_FULL, found, "Raise maxDevicesPerNode, name another pool", lasting=True)
+
+
+def nobody_else_has_it(seen: CardContext) -> Ineligible | None:
+    """No container has the card by a resource that is not the module's."""
+    users = foreign_users(seen.device)
+    return Ineligible(HELD_ELSEWHERE, users, "They have to end first") if users else None
+
+
+def nobody_uses_it(seen: CardContext) -> Ineligible | None:
+    """No pool offers the card any more, and no pod has it."""
+    if not in_use(seen.device, held=seen.held):
+        return None
+    found = "the card still serves a pod, or is still offered"
+    return Ineligible(STILL_IN_USE, found, "That has to end first")
+
+
+POOL_CHECKS: Final[tuple[Check, ...]] = (pool_exists, pool_stays, mode_is_served, selectors_match)
+"""Whether the pool takes such cards."""
+CARD_CHECKS: Final[tuple[Check, ...]] = (no_condition_blocks, hardware_is_known, node_is_ready)
+"""Whether the card can be in any pool, and be offered there; these ask nothing about the pool."""
+PLACE_CHECKS: Final[tuple[Check, ...]] = (mode_fits, node_has_room, nobody_else_has_it, nobody_uses_it)
+"""Whether it can come now."""
+CHECKS: Final = (*POOL_CHECKS, *CARD_CHECKS, *PLACE_CHECKS)
+
+
+def failed_checks(seen: CardContext, checks: Iterable[Check] = CHECKS) -> list[Ineligible]:
+    """What all checks say that the card does not pass, in their order."""
+    return [found for check in checks if (found := check(seen)) is not None]
+
+
+def first_failed(seen: CardContext, checks: Iterable[Check] = CHECKS) -> Ineligible | None:
+    """What the first check says that the card does not pass; None where it passes all."""
+    return next((found for check in checks if (found := check(seen)) is not None), None)
+
+
+def blocked(device: GPUDevice) -> Ineligible | None:
+    """What of the card itself keeps it out of every pool, a condition or a person's mark; None where nothing does.
+
+    The mark counts at once; the condition Ignored comes and goes after it, and does neither while inventory is away.
+    Both say the same, so that nothing is told twice.
+    """
+    condition = blocked_by(device)
+    kind = condition.type if condition is not None else IGNORED if is_ignored(device.metadata) else None
+    if kind == IGNORED:
+        do = f"Remove {names.LABEL_IGNORE} (kubectl label gpudevice {device.name} {names.LABEL_IGNORE}-)"
+        return Ineligible(IGNORED, f"{names.LABEL_IGNORE}=true keeps the card out of every pool", do)
+    if kind is None:
+        return None
+    do = f"kubectl describe gpudevice {device.name} says what to do"
+    return Ineligible(kind, f"the card's condition {kind} is True", do, cause=condition)
+
+
+def unfit(device: GPUDevice, *, ready: bool) -> Ineligible | None:
+    """Why the card cannot be in any pool now, nor be offered. `ready`: its node is ReadyForPooling."""
+    return first_failed(CardContext(device, "", None, None, ready, None, 0, held=False), CARD_CHECKS)
+
+
+def has_room(pool: GPUPool, siblings: int) -> bool:
+    """Whether the pool may have another card of a node of which it has so many."""
+    limit = pool.spec.allocation.max_devices_per_node
+    return limit is None or siblings < limit
+
+
+def serves(pool: GPUPool) -> bool:
+    """Whether the pool takes cards at all."""
+    return pool.metadata.deletion_timestamp is None and pool.spec.allocation.mode in SERVED_MODES
