@@ -25,7 +25,7 @@ from controllers.domain.position import is_lost
 from controllers.domain.request import pools_of
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
-from controllers.gpupool.observe import BY_NODE, BY_POOL, BY_REQUEST, FREE, World
+from controllers.gpupool.observe import BY_MEMORY, BY_NODE, BY_POOL, BY_REQUEST, FREE, World
 from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN, SHARD_CARDS
 from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
@@ -143,7 +143,8 @@ class Reconciler:
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self._wake(pool.name for pool in self._world.pools)
-        self.pools.add_all(name for name in self._world.devices.index_values(BY_POOL) if name != FREE)
+        for index in (BY_POOL, BY_MEMORY):
+            self.pools.add_all(name for name in self._world.devices.index_values(index) if name != FREE)
         self.nodes.everything()
         self.cards.add_all(device.name for device in self._world.devices)
         self.queues.everything()

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
 BY_CLAIM = "claim"
 """Cards in no pool by the pool that their annotation names."""
+BY_MEMORY = "memory"
+"""Cards whose Node was deleted, and that are not recognised yet, by the pool that their annotation names."""
 UNBOUND = "unbound"
 """Pods by the pool that admitted them that are on no node and have not ended."""
 UNLABELLED = "unlabelled"
@@ -88,6 +90,8 @@ class ObservedPool:
     """Pods that hold cards of the pool, or may yet."""
     unlabelled: tuple[Pod, ...] = ()
     """Those of them that are on no node and do not carry the pool's label: no list by label shows them."""
+    remembered: tuple[GPUDevice, ...] = ()
+    """Cards that are to no pool there, since their Node is gone, and whose annotation names this one."""
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
     mig_manager: DaemonSet | None = None
@@ -217,6 +221,7 @@ class World:
         """Index what the views ask for."""
         self.pools.subscribe(self._pools_changed)
         self.devices.index(BY_CLAIM, _claims)
+        self.devices.index(BY_MEMORY, lambda d: [named for named in (claim(d),) if named and d.is_remembered])
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, _homes)
@@ -305,6 +310,7 @@ class World:
             positions=places,
             pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
+            remembered=tuple(self.devices.by(BY_MEMORY, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
@@ -335,6 +341,7 @@ class World:
             positions={},
             pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
+            remembered=tuple(self.devices.by(BY_MEMORY, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),

@@ -40,6 +40,7 @@ from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
 from controllers.gpupool.migbuilder import progress
+from controllers.gpupool.outlived import outlived
 from controllers.gpupool.quorum import nobody_else_bound
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
@@ -101,6 +102,7 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
         draft.add(*_apply(seen, standing, now))
     else:
         draft.add(*release(seen, now))  # after the lists, which are not written while it is being applied
+    draft.add(*outlived(seen))
     draft.add(*deserted(seen, seen.claimants))  # of those that have left: the last of the others may stay for long
     draft.add(*assign(seen, now))  # last: many writes, of which one may be refused, and no withdrawal waits for that
     if (overdue := look_again(seen, standing, now)) is not None:
@@ -150,7 +152,7 @@ def writes_status(made: Plan) -> bool:
 def orphans(seen: ObservedPool, now: float) -> Plan:
     """Let go of the cards of a pool that is gone without having done so, once a quorum read confirms that."""
     draft = Draft()
-    if leaving := [*release(seen, now), *abandon(seen, now)]:
+    if leaving := [*release(seen, now), *abandon(seen, now), *outlived(seen)]:
         draft.add(Expect(GPUPOOL, frozenset(), fields=f"metadata.name={seen.pool.name}"), *leaving)
     return draft.done()
 
@@ -414,7 +416,7 @@ def _remove(seen: ObservedPool) -> list[Action]:
     """Everything of a pool on the nodes, and the finalizer: it has let go of its last card, or the module is off."""
     daemonsets = [each for each in (seen.daemonset, seen.mig_manager) if each is not None]
     marks = deserted(seen, (*seen.members, *seen.claimants))
-    return [*marks, *dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
+    return [*outlived(seen), *marks, *dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
 
 
 def _switched_off(seen: ObservedPool, now: float) -> Plan:

@@ -9,8 +9,11 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
+from controllers.gpupool.plan import orphans
+from controllers.gpupool.select import claim
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import conditions, objects
+from tests.kit.cluster import ConflictError
 from tests.kit.objects import condition
 
 GONE, OTHER = "n1-0000-00-00-0", "n2-0000-00-00-0"
@@ -98,8 +101,7 @@ def test_no_pool_takes_it_by_itself_while_it_is_not_recognised(cluster: Cluster)
     node_is_back(cluster, recognised=False)
     cluster.settle()
 
-    (device,) = (d for d in cluster.all(resources.GPUDEVICE, GPUDevice) if d.name == GONE)
-    assert device.metadata.annotations == {}
+    assert device(cluster).metadata.annotations == {}
 
 
 def test_a_pool_that_is_deleted_does_not_wait_for_it(cluster: Cluster) -> None:
@@ -110,3 +112,72 @@ def test_a_pool_that_is_deleted_does_not_wait_for_it(cluster: Cluster) -> None:
     assert cluster.all(resources.GPUPOOL, GPUPool) == []
     assert [node.name for node in cluster.all(resources.NODE, Node)] == ["n2"]
     assert [one.name for one in cluster.all(resources.GPUNODEINVENTORY, GPUNodeInventory)] == ["n2"]
+
+
+def made_anew(cluster: Cluster) -> None:
+    """Somebody makes a pool of the name that another pool had; a time later than all that happened before."""
+    cluster.pool("a", meta={"creation_timestamp": "2026-01-01T12:00:00Z"})
+
+
+@pytest.mark.parametrize("how", ["deleted", "gone without a word", "made anew while nobody looked"])
+def test_a_pool_that_is_made_anew_under_the_name_of_its_pool_does_not_get_it(cluster: Cluster, how: str) -> None:
+    """A card was confirmed for a pool, and not for whatever is called so by the time that the card is back."""
+    node_goes(cluster)
+    cluster.drop(resources.POD, "default/p")
+    if how == "deleted":
+        cluster.delete_pool("a")
+        cluster.settle()
+    else:  # the module was disabled, or its finalizer taken off by hand
+        cluster.drop(resources.GPUPOOL, "a")
+    if how == "gone without a word":
+        cluster.execute(orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
+    made_anew(cluster)
+    cluster.settle()
+    node_is_back(cluster)
+    cluster.settle()
+    with cluster.edit("GPUDevice", GONE) as card:
+        card["status"].pop("allocations", None)  # its plugin has looked
+    cluster.settle()
+
+    found = device(cluster)
+    assert (claim(found), found.status.pool_ref, found.status.published) == (None, None, None)
+
+
+def test_the_pool_that_it_was_confirmed_for_keeps_it(cluster: Cluster) -> None:
+    node_goes(cluster)
+    cluster.settle()
+
+    assert claim(device(cluster)) == "a"
+
+
+def test_what_a_person_says_of_it_meanwhile_for_a_new_pool_holds(cluster: Cluster) -> None:
+    """As a backup that is applied does: the pool is younger than the deletion of the Node, and so is the word."""
+    node_goes(cluster)
+    cluster.drop(resources.POD, "default/p")
+    cluster.pool("b", meta={"creation_timestamp": "2026-01-01T12:00:00Z"})
+    cluster.annotate(GONE, "b")
+    cluster.settle()
+    node_is_back(cluster)
+    with cluster.edit("GPUDevice", GONE) as card:
+        card["status"].pop("allocations", None)
+    cluster.settle()
+
+    assert device(cluster).home == "b"
+
+
+def test_that_its_pool_is_gone_is_asked_of_the_quorum(cluster: Cluster) -> None:
+    node_goes(cluster)
+    pool = cluster.objects["GPUPool", "a"]
+    cluster.drop(resources.GPUPOOL, "a")
+    made = orphans(cluster.view().without_pool("a"), cluster.now)
+    assert made.writes
+
+    cluster.objects["GPUPool", "a"] = pool  # the cache was behind
+    with pytest.raises(ConflictError):
+        cluster.execute(made.actions, names.MANAGER_POOL)
+    assert claim(device(cluster)) == "a"
+
+
+def device(cluster: Cluster) -> GPUDevice:
+    (found,) = (one for one in cluster.all(resources.GPUDEVICE, GPUDevice) if one.name == GONE)
+    return found
