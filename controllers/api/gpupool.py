@@ -251,6 +251,8 @@ class PoolNode:
     """Whether the node's plugin offers what the pool wants, and the pool's pods can come there."""
     last_event: str | None = None
     """The last thing that went wrong."""
+    not_shown_since: Timestamp | None = None
+    """Since when kubelet has not shown all free slots that the plugin offers: nobody is promised what it hides."""
 
 
 @record

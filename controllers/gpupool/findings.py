@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NOT_OFFERED: Final = "CardsNotOffered"
 """CapacityLow is not judged, since the pool offers nothing, or its plugins have yet to offer what it has."""
+SLOTS_NOT_SHOWN: Final = "SlotsNotShown"
+"""Available of a pool whose plugins offer what kubelet does not show."""
 AWAITING_PLUGIN: Final = "AwaitingPlugin"
 AWAITING_LAYOUT: Final = "AwaitingLayout"
 LAYOUT_DRIFTED: Final = "LayoutDrifted"
@@ -36,22 +38,31 @@ _DISABLED = (
 
 
 def findings(
-    seen: ObservedPool, standing: Standing, total: Capacity, *, offered: int, coming: int
+    seen: ObservedPool, standing: Standing, total: Capacity, *, offered: int, coming: int, unshown: int
 ) -> dict[str, Finding]:
     """Every condition of a pool by its type.
 
     `offered`: its cards that plugins offer as they should. `coming`: slots of those that are about to be offered.
+    `unshown`: free slots that plugins offer, and that kubelet should have shown by now.
     """
     return {
-        AVAILABLE: _available(seen, standing, offered),
+        AVAILABLE: _available(seen, standing, total, offered, unshown),
         MAINTENANCE: _maintenance(seen, standing),
         MISCONFIGURED: _misconfigured(seen, standing),
         CAPACITY_LOW: _capacity_low(seen, standing, total, coming),
     }
 
 
-def _available(seen: ObservedPool, standing: Standing, offered: int) -> Finding:
+def _available(seen: ObservedPool, standing: Standing, total: Capacity, offered: int, unshown: int) -> Finding:
     members = len(seen.members)
+    if offered and unshown:
+        patience = seen.settings.pools.plugin_patience
+        message = (
+            f"{offered} of {members} cards are offered, but kubelet has not shown {unshown} free slots of them"
+            f" (status.allocatable of the Nodes) within pools.pluginPatience ({patience:g} s): nobody is promised"
+            " these. status.nodes says where, and what to do."
+        )
+        return Finding(total.available + total.used + total.reserved > 0, SLOTS_NOT_SHOWN, message)
     if offered:
         return Finding(True, "CardsOffered", f"{offered} of {members} cards are offered.")
     if members and standing.maintenance:
@@ -162,12 +173,16 @@ def away(facts: NodeFacts, name: str) -> str:
     """
     node = facts.node
     if node is None:
-        return f"Node {name} is gone from the cluster, and the card's object goes with it."
+        return (
+            f"Node {name} is gone from the cluster, and the card leaves the pool with it. If a person confirmed it,"
+            " that is remembered for inventory.rememberFor: it is in the pool again once a Node of that name has it."
+        )
     if node.ready:
         return ""
     since = next((c.last_transition_time for c in node.status.conditions if c.type == "Ready"), None)
     found = f"Node {name} is not Ready{f' since {since}' if since else ''}: nothing there answers, and pods may run on."
     return (
-        f"{found} The card stays in the pool until the node is back. If that machine is off for good, say so:"
-        f" kubectl delete node {name}; its cards go with it."
+        f"{found} The card stays as it is until the node is back. If that machine is off for good, say so:"
+        f" kubectl delete node {name}; its cards leave their pools with it, and what a person said of them is"
+        " remembered for inventory.rememberFor."
     )

@@ -31,7 +31,7 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.domain.eligibility import HELD_ELSEWHERE, mode_obstacle, part_of, untold_state
 from controllers.domain.usage import foreign_users
-from controllers.gpupool import migmanager, operands
+from controllers.gpupool import migmanager, operands, unshown
 from controllers.gpupool.again import is_of_another_boot
 from controllers.gpupool.approve import deserted
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
@@ -132,6 +132,8 @@ def say_pool(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
         if status != seen.pool.status:
             draft.add(_status(seen, status), *_runs_low(seen, status))
         low = find(status.conditions, CAPACITY_LOW)
+        if (left := unshown.next_in(seen, status, now)) is not None:
+            draft.look_again(left)  # nor does a kubelet that does not show what its plugin offers
         if standing.offers and low is not None and low.reason == NOT_OFFERED:
             draft.look_again(seen.settings.pools.plugin_patience)  # a plugin that does not answer changes nothing
     if (overdue := look_again(seen, standing, now)) is not None:

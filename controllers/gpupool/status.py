@@ -16,6 +16,7 @@ from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, account
 from controllers.domain.taints import keeps_off
 from controllers.domain.usage import foreign_users
+from controllers.gpupool import unshown
 from controllers.gpupool.assignment import is_offered, is_wanted
 from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, away, findings
 from controllers.gpupool.maintenance import is_kept_by_strays, offers
@@ -33,7 +34,7 @@ def pool_status(seen: ObservedPool, standing: Standing, now: float) -> GPUPoolSt
     slots = node_slots(seen, standing, now)
     total = capacity(slots, standing.applied)
     devices = [_device(seen, device, now) for device in seen.members[: names.LIST_MAX]]
-    nodes, (candidates, more) = _nodes(seen, standing, slots), _candidates(seen)
+    nodes, (candidates, more) = _nodes(seen, standing, slots, now), _candidates(seen)
     return GPUPoolStatus(
         capacity=total,
         applied_allocation=standing.applied if standing.known else None,
@@ -42,7 +43,7 @@ def pool_status(seen: ObservedPool, standing: Standing, now: float) -> GPUPoolSt
         candidates=tuple(candidates[: names.LIST_MAX]),
         truncated=max(len(nodes), len(seen.members)) > names.LIST_MAX or more or None,
         last_reconfigured=seen.pool.status.last_reconfigured,
-        conditions=_conditions(seen, standing, slots, total, now),
+        conditions=_conditions(seen, standing, slots, nodes[: names.LIST_MAX], total, now=now),
     )
 
 
@@ -84,11 +85,13 @@ def _device(seen: ObservedPool, device: GPUDevice, now: float) -> PoolDevice:
     )
 
 
-def _nodes(seen: ObservedPool, standing: Standing, slots: list[NodeSlots]) -> list[PoolNode]:
+def _nodes(seen: ObservedPool, standing: Standing, slots: list[NodeSlots], now: float) -> list[PoolNode]:
+    said = {node.name: node.not_shown_since for node in seen.pool.status.nodes}
     made = []
     for node in slots:
         failed = standing.built.failed.get(node.node)
-        problem = failed or _problem(seen, standing, node)
+        since = unshown.since(said.get(node.node), now) if node.hidden else None
+        problem = failed or _problem(seen, standing, node, since, now)
         made.append(
             PoolNode(
                 name=node.node,
@@ -98,6 +101,7 @@ def _nodes(seen: ObservedPool, standing: Standing, slots: list[NodeSlots]) -> li
                 used=sum(card.used for card in node.cards) + node.overflow,
                 health="Misconfigured" if failed else "Healthy" if problem is None else "Degraded",
                 last_event=problem,
+                not_shown_since=since,
             )
         )
     return made
@@ -111,7 +115,9 @@ def _candidates(seen: ObservedPool) -> tuple[tuple[Candidate, ...], bool]:
     return seen.candidates, len(seen.candidates) > names.LIST_MAX
 
 
-def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | None:
+def _problem(
+    seen: ObservedPool, standing: Standing, node: NodeSlots, hidden_since: str | None, now: float
+) -> str | None:
     """The first thing that keeps a card of the node from being offered, or pods from coming to it."""
     if standing.maintenance:
         return "the pool is in Maintenance and offers no card"
@@ -124,9 +130,7 @@ def _problem(seen: ObservedPool, standing: Standing, node: NodeSlots) -> str | N
     of_cards = (_of_card(seen, standing, card.device, node.node) for card in node.cards)
     if (why := next(filter(None, of_cards), None)) is not None:
         return why
-    if node.hidden:
-        return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
-    return None
+    return unshown.problem(seen, node, hidden_since, now) if hidden_since is not None else None
 
 
 def _of_card(seen: ObservedPool, standing: Standing, device: GPUDevice, node: str) -> str | None:
@@ -146,12 +150,20 @@ def _of_card(seen: ObservedPool, standing: Standing, device: GPUDevice, node: st
 
 
 def _conditions(
-    seen: ObservedPool, standing: Standing, slots: list[NodeSlots], total: Capacity, now: float
+    seen: ObservedPool,
+    standing: Standing,
+    slots: list[NodeSlots],
+    nodes: list[PoolNode],
+    total: Capacity,
+    *,
+    now: float,
 ) -> tuple[Condition, ...]:
     offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
     coming = sum(card.slots for node in slots for card in node.cards if _is_coming(seen, standing, card.device, now))
-    coming += sum(node.hidden for node in slots)
-    found = findings(seen, standing, total, offered=offered, coming=coming)
+    awaited = {node.name for node in nodes if unshown.left(seen, node, now) > 0}
+    lasting = sum(node.hidden for node in slots if node.node not in awaited)
+    coming += sum(node.hidden for node in slots) - lasting
+    found = findings(seen, standing, total, offered=offered, coming=coming, unshown=lasting)
     return tuple(
         kinds.said(seen.pool.status.conditions, kind, finding, now=stamp(now), generation=seen.pool.metadata.generation)
         for kind, finding in found.items()
