@@ -9,6 +9,8 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
+from controllers.gpupool.findings import away
+from controllers.gpupool.observe import NodeFacts
 from controllers.gpupool.plan import orphans
 from controllers.gpupool.select import claim
 from tests.gpupool.world import AUTOMATIC, Cluster
@@ -112,6 +114,17 @@ def test_a_pool_that_is_deleted_does_not_wait_for_it(cluster: Cluster) -> None:
     assert cluster.all(resources.GPUPOOL, GPUPool) == []
     assert [node.name for node in cluster.all(resources.NODE, Node)] == ["n2"]
     assert [one.name for one in cluster.all(resources.GPUNODEINVENTORY, GPUNodeInventory)] == ["n2"]
+
+
+@pytest.mark.parametrize("node", [None, objects.node("n1", ready=False)], ids=["gone", "not ready"])
+def test_a_card_whose_node_is_away_says_what_becomes_of_its_assignment(node: Node | None) -> None:
+    """Its record outlives the Node where a person confirmed it: nobody is told that it goes."""
+    said = away(NodeFacts(node, None), "n1")
+
+    assert "leave" in said
+    assert "inventory.rememberFor" in said
+    assert "goes with it" not in said
+    assert "go with it" not in said
 
 
 def made_anew(cluster: Cluster) -> None:
