@@ -50,7 +50,7 @@ class ControllersInstallation:
     scraped_from: Annotated[list[Annotated[str, Field(min_length=1, max_length=63)]], Atomic] = Field(
         default_factory=list
     )
-    """Namespaces whose pods may read metrics; empty: all. With plain Helm: a value of the chart."""
+    """Namespaces whose pods may reach the port of metrics; empty: all. With plain Helm: a value of the chart."""
 
 
 @record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.api import names
+from controllers.api import installation, names
 from tests.templates.containers import the_container
 from tests.templates.test_deployments import deployments
 from webhook import __main__, metrics
@@ -40,10 +40,21 @@ def test_the_webhook_is_told_of_each_and_no_other(sets: tuple[str, ...], open_: 
     assert told(*sets) == open_
 
 
+def the_part() -> str:
+    """What the page says of such settings."""
+    return PAGE.partition("### Settings that leave something open")[2].partition("\n## ")[0]
+
+
 def test_the_page_has_a_row_for_each() -> None:
-    part = PAGE.partition("### Settings that leave something open")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([\w.]+)` \|", part, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.]+)` \|", the_part(), re.MULTILINE)
     assert sorted(rows) == sorted(told(HOST, WRITERS))
+
+
+def test_of_a_setting_that_is_empty_and_opens_nothing_the_page_says_why() -> None:
+    """Whoever reaches the metrics' port reads nothing there without the right to, wherever they come from."""
+    assert installation.ControllersInstallation().scraped_from == []
+    assert "controllers.scrapedFrom" not in told()
+    assert "`controllers.scrapedFrom` is no such setting" in the_part()
 
 
 def test_it_says_so_as_a_metric() -> None:
