@@ -112,20 +112,25 @@ def waits_from(pod: Waiting, reservations: Iterable[Reservation], now: float, un
 class Rooms:
     """What is free on a pool's nodes, less what pods that wait take of it one after another."""
 
-    def __init__(self, rooms: Iterable[Room], work: float = inf) -> None:
+    def __init__(self, rooms: Iterable[Room], work: float = inf, *, share: float = 0.1) -> None:
         """Sort the nodes: the emptiest first.
 
-        `work`: how much of what pods want is held against nodes, at most; no pod has more than a tenth of it, or a few
+        `work`: how much of what pods want is held against nodes, at most; no pod has more than `share` of it, or a few
         that fit nowhere would leave nothing for those behind them.
         """
         self._rooms = {room.node.name: room for room in rooms if room.free > 0}
         self._order = sorted((-room.free, name) for name, room in self._rooms.items())
         self._hopeless = set[tuple[int, Wants]]()
-        self._work, self._each = work, work / 10
+        self._work, self._each = work, work * share
 
     def __bool__(self) -> bool:
         """Whether anything is left, of rooms and of work."""
         return bool(self._order) and self._work > 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether no work is left, in the midst of a pod: it was not held against all nodes."""
+        return self._work < 0
 
     def take(self, pod: Waiting) -> Room | None:
         """The node on which the pod's demand counts, as it was before; None where the pod can go to none.

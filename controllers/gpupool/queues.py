@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 DELAY = 0.1
 """Seconds in which changes are collected, so that what ended is taken off the cards first."""
+THREAD_SIZE = 500
+"""A queue of more pods and cards is planned beside the event loop: its plan takes longer than the loop may stand."""
+RESTS = 3.0
+"""A queue rests for so many times as long as it was last looked at: a long one changes all the time."""
 
 
 class Queues:
@@ -29,19 +34,30 @@ class Queues:
         """Make the loop; `watch` connects it to the caches."""
         self._execute, self._world = process.executor.execute, world
         self._turns: dict[str, dict[str, waiting.Turn]] = {}
+        self._unreached: dict[str, tuple[str, ...]] = {}
+        self._rests: dict[str, float] = {}  # until when, in monotonic seconds
         self.controller = Controller("queues", self._reconcile, workers=4)
 
     async def _reconcile(self, pool: str) -> float | None:
-        seen = waiting.observe(self._world, pool, self._turns.get(pool, {}))
+        began = time.monotonic()
+        seen = waiting.observe(self._world, pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
         if seen is None:
-            self._turns.pop(pool, None)
+            for kept in (self._turns, self._unreached, self._rests):
+                kept.pop(pool, None)
             return None
         now = time.time()
-        made = waiting.plan(seen, now)
+        made = await _planned(seen, now)
+        ended = time.monotonic()
+        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), made.unreached
         self._turns[pool] = turns = dict(made.seen)  # also where a write below meets another's
         await self._execute(made.plan.actions)
         turns |= {request: replace(turns.get(request, waiting.Turn(now)), began=now) for request in made.served}
-        return made.plan.requeue_after
+        again = made.plan.requeue_after
+        return None if again is None else max(again, self._rests[pool] - time.monotonic())
+
+    def _wake(self, pool: str) -> None:
+        """Look at a queue in a while: once it has rested."""
+        self.controller.add_after(pool, max(DELAY, self._rests.get(pool, 0.0) - time.monotonic()))
 
     def watch(self) -> None:
         """Wake queues by changes."""
@@ -60,20 +76,26 @@ class Queues:
         pod = new or old
         if pod is not None:
             for pool in pools_of(pod):
-                self.controller.add_after(pool, DELAY)
+                self._wake(pool)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         for device in (old, new):
             if device is not None and device.status.pool_ref is not None:
-                self.controller.add_after(device.status.pool_ref.name, DELAY)
+                self._wake(device.status.pool_ref.name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         for device in self._world.devices.by(BY_NODE, node.name) if node else ():
             if device.status.pool_ref is not None:
-                self.controller.add_after(device.status.pool_ref.name, DELAY)
+                self._wake(device.status.pool_ref.name)
 
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
         pool = new or old
         if pool is not None:
-            self.controller.add_after(pool.name, DELAY)
+            self._wake(pool.name)
+
+
+async def _planned(seen: waiting.ObservedQueue, now: float) -> waiting.Turns:
+    if len(seen.unbound) + len(seen.members) > THREAD_SIZE:
+        return await asyncio.to_thread(waiting.plan, seen, now)  # a pure function of frozen values
+    return waiting.plan(seen, now)

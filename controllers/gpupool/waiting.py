@@ -10,6 +10,9 @@ such a pod holds cards for ever shorter shares of the time. Turns are what is se
 reservations, and live in the process: after a restart a pod that is not in that list has one
 turn more.
 
+Where more pods wait than one plan can hold against the nodes (`WORK`), the rest comes first in
+the next one, so that each is looked at in the end.
+
 A pod of several cards is reserved for card by card; where that ends half-way, the next plan
 takes back what is there and begins again.
 """
@@ -51,6 +54,8 @@ GRACE = 0.05
 """Seconds added to a deadline, so that it has passed when the key comes back."""
 PASSED_AFTER: Final = 2
 """Turns that ran out."""
+WORK: Final = 1_000_000
+"""How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
 DOUBLED_MAX: Final = 10
 """Times that the time for which others come first is doubled: with a TTL of two minutes to a day and a half."""
 
@@ -82,11 +87,13 @@ class ObservedQueue:
     """What the pool's pods tolerate."""
     turns: Mapping[str, Turn] = field(default_factory=dict)
     """By request."""
+    unreached: frozenset[str] = frozenset()
+    """Requests that the last plan did not come to."""
     reservation_ttl: float = 120.0
     unseen_ttl: float = 15.0
 
 
-def observe(world: World, name: str, turns: Mapping[str, Turn]) -> ObservedQueue | None:
+def observe(world: World, name: str, turns: Mapping[str, Turn], unreached: Iterable[str] = ()) -> ObservedQueue | None:
     """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
     pool, unbound = world.pools.get(name), world.pods.by(UNBOUND, name)
     if pool is None or not (unbound or pool.status.passed_over):
@@ -101,6 +108,7 @@ def observe(world: World, name: str, turns: Mapping[str, Turn]) -> ObservedQueue
         bound=tuple(pod for pod in world.pods_of(name) if pod.node is not None),
         tolerated=world.tolerated(pool),
         turns=turns,
+        unreached=frozenset(unreached),
         reservation_ttl=world.settings.admission.reservation_ttl,
         unseen_ttl=world.settings.admission.unseen_ttl,
     )
@@ -115,6 +123,8 @@ class Turns:
     """By request: what was seen of turns, whatever becomes of the plan."""
     served: tuple[str, ...] = ()
     """Requests that are reserved for, once the plan is done."""
+    unreached: tuple[str, ...] = ()
+    """Requests that there was no work left for."""
 
 
 def plan(seen: ObservedQueue, now: float) -> Turns:
@@ -134,9 +144,9 @@ def plan(seen: ObservedQueue, now: float) -> Turns:
         return Turns(draft.done(), turns)
     if remains := _remains(seen, queue, now):
         draft.add(*remains)
-        return Turns(draft.done(), turns)
-    served = _reserve(seen, queue, draft, now)
-    return Turns(draft.done(), turns, tuple(served))
+        return Turns(draft.done(), turns, unreached=tuple(seen.unreached))
+    served, unreached = _reserve(seen, queue, draft, now)
+    return Turns(draft.done(), turns, tuple(served), tuple(unreached))
 
 
 def _held(seen: ObservedQueue) -> Held:
@@ -231,7 +241,7 @@ def _queue(
         else:
             draft.look_again(since - now + GRACE)
     before = last | {request: turn.began for request, turn in turns.items()}
-    return sorted(queue, key=lambda pod: (before.get(pod.request_id, 0.0), pod.age))
+    return sorted(queue, key=lambda p: (p.request_id not in seen.unreached, before.get(p.request_id, 0.0), p.age))
 
 
 def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:
@@ -244,14 +254,18 @@ def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merg
     ]
 
 
-def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> list[str]:
-    """Reserve for whom there is room; returns their requests."""
+def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> tuple[list[str], list[str]]:
+    """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
     nodes = _slots(seen, now)
-    rooms = Rooms(Room(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
+    there = (Room(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
+    rooms = Rooms(there, WORK, share=1.0)
     written: set[str] = set()
     served: list[str] = []
-    for pod in queue:
+    for at, pod in enumerate(queue):
         room = rooms.take(pod)
+        if rooms.spent:
+            # One that had all of the work for itself, and not enough, had its look.
+            return served, _left(seen, queue[max(1, at) :], draft)
         if room is None or room.free < pod.units:
             continue
         # A card is written once in a plan: its next version is known only afterwards.
@@ -263,7 +277,15 @@ def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float
             draft.add(_give(device, entry, now))
             written.add(device.name)
         served.append(pod.request_id)
-    return served
+    return served, []
+
+
+def _left(seen: ObservedQueue, rest: list[Waiting], draft: Draft) -> list[str]:
+    """Whom the next plan begins with: who has not been looked at since all were."""
+    left = [pod.request_id for pod in rest if not seen.unreached or pod.request_id in seen.unreached]
+    # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
+    draft.look_again(GRACE if left else seen.unseen_ttl)
+    return left
 
 
 def _slots(seen: ObservedQueue, now: float) -> dict[str, NodeSlots]:

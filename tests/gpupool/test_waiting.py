@@ -34,7 +34,7 @@ class Pool(Cluster):
 
     def __init__(self, nodes: dict[str, int], slots: int = 1, **spec: Any) -> None:
         super().__init__()
-        self.turns, self.slots = dict[str, waiting.Turn](), slots
+        self.turns, self.unreached, self.slots = dict[str, waiting.Turn](), tuple[str, ...](), slots
         self.pool("a", **spec)
         for name, cards in nodes.items():
             self.add(objects.node(name, labels={names.pool_node_label("a"): "true"}))
@@ -49,11 +49,11 @@ class Pool(Cluster):
 
     def step(self, stop_after: int | None = None) -> int:
         """One reconciliation, or its beginning; returns the writes that it wanted."""
-        seen = waiting.observe(self.view(), "a", self.turns)
+        seen = waiting.observe(self.view(), "a", self.turns, self.unreached)
         if seen is None:
             return 0
         made = waiting.plan(seen, self.now)
-        self.turns = dict(made.seen)
+        self.turns, self.unreached = dict(made.seen), made.unreached
         self.execute(made.plan.actions, names.MANAGER_POOL, stop_after)
         if stop_after is None:
             for request in made.served:

@@ -1,0 +1,118 @@
+"""Thousands of pods that wait: one look at them is bounded, stands in nobody's way, and comes to each in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controllers.domain import waiting as domain
+from controllers.gpupool import queues, waiting
+from controllers.gpupool.queues import Queues
+from controllers.runtime.plan import Plan
+from tests.gpupool.test_waiting import Pool
+from tests.kit.clock import Clock
+from tests.kit.waiting import PATIENCE
+
+NODES = 10
+
+
+def only_on(node: str) -> dict[str, Any]:
+    """Of the spec of a pod that names its node by affinity: of many such pods no two want the same."""
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": [node]}]}
+    required = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+@pytest.fixture
+def pool() -> Pool:
+    """Thirty pods that can go nowhere, each for a reason of its own, and the youngest, which can."""
+    made = Pool({f"n{number}": 1 for number in range(NODES)})
+    for number in range(30):
+        made.waits(f"p{number}", age=400.0 - number, **only_on(f"nowhere-{number}"))
+    made.waits("young", age=200.0)
+    return made
+
+
+def test_one_look_is_bounded_and_goes_on_where_the_last_one_ended(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def fits(wants: Any, node: Any) -> bool:
+        looks.append(node.name)
+        return domain_fits(wants, node)
+
+    domain_fits = domain.fits
+    monkeypatch.setattr(domain, "fits", fits)
+    monkeypatch.setattr(waiting, "WORK", 200)
+    rounds = []
+    while "young" not in pool.reservations():
+        assert len(rounds) < 40, "it is never looked at"
+        looks.clear()
+        pool.step()
+        rounds.append(len(looks))
+    assert max(rounds) <= 200 / 2  # a look at one node is two parts of work at least
+    assert len(rounds) > 1
+
+
+def test_one_pod_that_takes_all_the_work_keeps_nobody_from_being_looked_at(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "WORK", 20)  # no pod of the thirty can be held against all nodes
+    for _ in range(40):
+        pool.step()
+    assert "young" in pool.reservations()
+
+
+def test_a_short_queue_is_looked_at_as_a_whole_and_asks_for_no_other_look(pool: Pool) -> None:
+    seen = waiting.observe(pool.view(), "a", {})
+    assert seen is not None
+    made = waiting.plan(seen, pool.now)
+    assert (made.served, made.unreached) == (("r-young",), ())
+
+
+class Process:
+    """The loop over queues, over the caches of a cluster in memory."""
+
+    def __init__(self, pool: Pool) -> None:
+        process: Any = SimpleNamespace(executor=SimpleNamespace(execute=self._execute))
+        self.queues = Queues(process, pool.view())
+
+    async def _execute(self, actions: Any) -> None:
+        """Nothing is written."""
+
+
+async def test_a_long_queue_is_looked_at_beside_the_event_loop(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop_lives, looked = threading.Event(), []
+
+    def plan(seen: Any, now: float) -> waiting.Turns:
+        looked.append(loop_lives.wait(PATIENCE))
+        return waiting.Turns(Plan(), {})
+
+    monkeypatch.setattr(queues.waiting, "plan", plan)
+    monkeypatch.setattr(queues, "THREAD_SIZE", 10)
+    look = asyncio.create_task(Process(pool).queues._reconcile("a"))
+    await asyncio.sleep(0)
+    loop_lives.set()  # which comes to be while it is looked at
+    await look
+    assert looked == [True]
+
+
+async def test_after_a_long_look_the_queue_rests_whatever_changes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, queues)
+
+    def plan(seen: Any, now: float) -> waiting.Turns:
+        clock.now += 2.0
+        return waiting.Turns(Plan(requeue_after=0.0), {})
+
+    monkeypatch.setattr(queues.waiting, "plan", plan)
+    loop = Process(pool).queues
+    woken: list[float] = []
+    monkeypatch.setattr(loop.controller, "add_after", lambda _pool, seconds: woken.append(seconds))
+    assert await loop._reconcile("a") == 2.0 * queues.RESTS
+    loop._wake("a")
+    clock.now += 2.0 * queues.RESTS
+    loop._wake("a")
+    assert woken == [2.0 * queues.RESTS, queues.DELAY]
