@@ -21,8 +21,8 @@ PAGES = sorted(
     ]
 )
 IDS = [str(path.relative_to(ROOT)) for path in PAGES]
-MODULE = ("README", "CONFIGURATION", "CR", "EXAMPLES", "ADVANCED_USAGE", "FAQ")
-"""The pages that Deckhouse's site has of a module; each has a Russian one."""
+MODULE = ("README", "CONFIGURATION", "CR", "EXAMPLES", "ADVANCED_USAGE", "FAQ", "alerts")
+"""The pages that Deckhouse's site has of the module; each has a Russian one. Alerts link to the last."""
 CYRILLIC = re.compile(r"[А-Яа-яЁё]")
 _FRONT = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)

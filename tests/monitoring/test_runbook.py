@@ -9,10 +9,12 @@ import pytest
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from tests.docs.site import MODULE, anchors, front_matter
 from tests.monitoring.rules import ROOT, alerts, metrics_in
 from tests.test_docs_conditions import rows as conditions_page
 
 PAGE = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
+PAGE_ON_SITE = "alerts"
 EVENTS = {value for name, value in vars(names).items() if name.startswith("EVENT_")}
 KINDS = {value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str)}
 
@@ -30,6 +32,20 @@ def sections() -> dict[str, str]:
     """The text of each section."""
     parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("name", ["alerts.md", "alerts.ru.md"])
+def test_every_runbook_url_leads_to_a_section_of_a_page_that_the_site_has(name: str) -> None:
+    """The chart makes `/modules/gpu-control-plane/alerts.html` of it, whose sections are the same in both languages."""
+    page = ROOT / "docs" / name
+    links = {alert.annotations["runbook_url"] for alert in alerts()}
+
+    assert {link.partition("#")[0] for link in links} == {"docs/alerts.md"}
+    assert {link.partition("#")[2] for link in links} <= anchors(page)
+    assert {"title", "description", "weight"} <= front_matter(page).keys()
+    assert PAGE_ON_SITE in MODULE
+    template = (ROOT / "templates" / "monitoring.yaml").read_text(encoding="utf-8")
+    assert f'"/modules/{names.MODULE}/{PAGE_ON_SITE}.html"' in template
 
 
 def words(cell: str) -> set[str]:
