@@ -56,6 +56,38 @@ async def test_cards_of_a_node_that_is_registered_again_stay_in_their_pool_with_
     await people.retire(pool)
 
 
+async def test_a_pool_that_is_made_anew_while_the_node_is_away_does_not_get_its_cards(people: People) -> None:
+    """They were confirmed for another pool, which only had the same name."""
+    pool, node = "renewed", "renewed-1"
+    await joins(people, node)
+    card = cards(people, node)[0]
+    await people.filled(pool, [card])
+    await people.remove(resources.NODE, node)
+    await people.view.until(
+        lambda: reason(people, card) == names.REASON_NODE_GONE, PATIENCE, lambda: f"{card}: {reason(people, card)}"
+    )
+
+    await people.remove(resources.GPUPOOL, pool)
+    await people.view.until(lambda: people.view.pools.get(pool) is None, PATIENCE, lambda: "the pool does not go")
+    await people.pool(pool)
+    await people.told(names.EVENT_ANNOTATION_REMOVED, f"GPUPool {pool}", about=card)
+    await joins(people, node)
+    await people.view.until(lambda: is_new(people, card), PATIENCE, lambda: str(people.view.devices.get(card)))
+    await people.settled(pool, (0, 0, 0, 0))
+
+    await people.retire(pool)
+    await remove_node(people.client, node)
+    await people.view.until(lambda: not cards(people, node), PATIENCE, lambda: f"{cards(people, node)} stay")
+
+
+def is_new(people: People, card: str) -> bool:
+    """Whether a card of a node that is there is in no pool, and is to come into none."""
+    found = people.view.devices.get(card)
+    if found is None or found.is_remembered:
+        return False
+    return found.status.pool_ref is None and names.ASSIGNMENT not in found.metadata.annotations
+
+
 def reason(people: People, card: str) -> str:
     """What a card's InventoryIncomplete says."""
     device = people.view.devices.get(card)
