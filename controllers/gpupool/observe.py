@@ -221,7 +221,7 @@ class World:
         """Index what the views ask for."""
         self.pools.subscribe(self._pools_changed)
         self.devices.index(BY_CLAIM, _claims)
-        self.devices.index(BY_MEMORY, lambda d: [named for named in (claim(d),) if named and d.is_remembered])
+        self.devices.index(BY_MEMORY, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered])
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, _homes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from controllers.gpupool.select import claim
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
@@ -12,7 +13,6 @@ from controllers.api.kube import Node
 from controllers.gpupool.findings import away
 from controllers.gpupool.observe import NodeFacts
 from controllers.gpupool.plan import orphans
-from controllers.gpupool.select import claim
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError
