@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
-from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING, find, is_true
+from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
@@ -31,7 +31,6 @@ from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
 from controllers.gpupool.sayings import Sayings, planned
 from controllers.gpupool.tainting import Tainting
-from controllers.runtime import resting
 from controllers.runtime.controller import Controller
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
@@ -128,6 +127,7 @@ class Reconciler:
     def watch(self) -> None:
         """Wake keys by changes."""
         world = self._world
+        world.follow()
         world.pools.subscribe(self._pool_changed)
         world.devices.subscribe(self._device_changed)
         world.nodes.subscribe(self._node_changed)
@@ -186,15 +186,7 @@ class Reconciler:
             self._place_changed(old.status.node_name or "", pools=True)  # the others' positions are other ones now
         if new is not None:
             self.cards.add(new.name)
-        self._joins(old, new)
         metrics.count_promises(old, new, self._world.pods)
-
-    def _joins(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
-        """Note when a card came into its pool, until something has been said of its plugin."""
-        if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
-            self._world.joined.pop((new or old or GPUDevice()).name, None)
-        elif old is None or old.status.pool_ref is None:
-            self._world.joined[new.name] = time.time()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is None or new is None or _matters(old) != _matters(new):
@@ -232,7 +224,6 @@ class Reconciler:
 
     def _operand_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.pools.add((new or old or Node()).metadata.labels.get(names.LABEL_POOL, ""))
-        resting.follow(self._world.freed, old, new, time.time())
         if new is None and not self._world.enabled:
             self.nodes.everything()  # the pool's label of its nodes goes after its programs
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api.conditions import CONFIGURED, READY_FOR_POOLING, find, is_true
+from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
@@ -21,11 +23,11 @@ from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
 from controllers.gpupool.operands import cards_in
 from controllers.gpupool.selection import Selection
+from controllers.runtime import resting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import Candidate, Toleration
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
@@ -206,10 +208,12 @@ class World:
     agent_env: Variables = ()
     """Variables by which agents find the API server."""
     candidates: Candidates = field(default_factory=Candidates, init=False)
+    clock: Callable[[], float] = time.time
+    """Tells epoch seconds."""
     joined: dict[str, float] = field(default_factory=dict, init=False)
-    """When cards came into their pools, while nothing has been said of their plugins."""
+    """When cards (by name) came into their pools, while nothing has been said of their plugins; see `follow`."""
     freed: dict[str, float] = field(default_factory=dict, init=False)
-    """When DaemonSets (by name) were seen to go, of late."""
+    """When DaemonSets (by name) were seen to go, of late; see `follow`."""
     _known: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
     """The facts of nodes, and the layout that they were read from."""
     _selection: Selection | None = field(default=None, init=False)
@@ -233,6 +237,17 @@ class World:
         self.pods.index(BY_NAMESPACE, lambda p: [p.metadata.namespace or ""])
         self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
+
+    def follow(self) -> None:
+        """From now on, note when cards come into pools and DaemonSets go: no object tells that."""
+        self.devices.subscribe(self._note_joined)
+        self.daemonsets.subscribe(lambda old, new: resting.follow(self.freed, old, new, self.clock()))
+
+    def _note_joined(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
+            self.joined.pop((new or old or GPUDevice()).name, None)
+        elif old is None or old.status.pool_ref is None:
+            self.joined[new.name] = self.clock()
 
     def _facts(self, name: str) -> NodeFacts:
         """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""

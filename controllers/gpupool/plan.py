@@ -65,19 +65,6 @@ SAID_AT_ONCE = 200
 """Cards of which one plan writes what they say: the pool's status does not wait for thousands of those."""
 
 
-def plan(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
-    """All of it: what is acted on, what the cards say, what the pool says. `status_in`: see `say_pool`.
-
-    The process carries the three out in loops of their own, so that nobody waits for what is only said.
-    """
-    draft = Draft()
-    for part in (act(seen, now), say_cards(seen, now), say_pool(seen, now, status_in=status_in)):
-        draft.add(*part.actions)
-        if part.requeue_after is not None:
-            draft.look_again(part.requeue_after)
-    return draft.done()
-
-
 def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     """What somebody waits for: cards in and out, lists, operands; the status where it closes or opens the pool.
 

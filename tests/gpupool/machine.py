@@ -66,6 +66,11 @@ class Controlled(RuleBasedStateMachine):
             self.cluster.execute(unsaid, names.MANAGER_POOL)
 
     @rule()
+    def restart(self) -> None:
+        """A process that starts reads everything anew, and has forgotten what it only remembered."""
+        self.cluster.restart()
+
+    @rule()
     def settle(self) -> None:
         self.cluster.settle()
 

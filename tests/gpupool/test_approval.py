@@ -16,7 +16,7 @@ from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds, stamp
 from controllers.gpupool import assignment, nodes, plan
 from controllers.runtime.plan import Expect, Merge, Note, Plan
-from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError
 
@@ -730,7 +730,7 @@ def test_a_pool_says_nothing_of_candidates_before_every_node_has_been_looked_at(
 
     assert seen is not None
     assert seen.candidates is None
-    assert plan.plan(seen, made.now).writes == ()
+    assert whole(seen, made.now).writes == ()
 
 
 def test_long_lists_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -788,6 +788,7 @@ def test_the_quorum_is_asked_for_pods_where_the_card_may_have_been_another_objec
     made.settle()
     made.objects["GPUDevice", CARD]["metadata"]["creationTimestamp"] = card_made
     made.objects["GPUNodeInventory", "n1"]["metadata"]["creationTimestamp"] = node_made
+    made.touch(("GPUNodeInventory", "n1"))
     made.annotate(CARD, "a")
     made.now = seconds("2026-01-02T00:00:00Z" if card_made else node_made) + age
 

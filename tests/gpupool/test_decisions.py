@@ -14,7 +14,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.gpupool import operands, plan, reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
-from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
 from tests.kit.objects import reservation
@@ -301,12 +301,12 @@ def test_the_status_is_written_at_most_once_in_a_while() -> None:
     assert view is not None
 
     def writes_status(wait: float) -> bool:
-        found = [a for a in plan.plan(view, made.now, status_in=wait).actions if isinstance(a, Apply)]
+        found = [a for a in whole(view, made.now, status_in=wait).actions if isinstance(a, Apply)]
         return any(a.ref.resource is resources.GPUPOOL and a.subresource for a in found)
 
     assert writes_status(0.0)
     assert not writes_status(0.4)
-    assert plan.plan(view, made.now, status_in=0.4).requeue_after == pytest.approx(0.4)
+    assert whole(view, made.now, status_in=0.4).requeue_after == pytest.approx(0.4)
 
 
 def test_a_vanished_pod_ends_its_reservation_only_if_the_quorum_agrees() -> None:

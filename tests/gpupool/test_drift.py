@@ -20,7 +20,7 @@ from controllers.runtime.plan import Apply, Delete
 from controllers.runtime.resting import NAME_RESTS
 from nodeagent.deviceplugin.__main__ import CDI_DIRS
 from nodeagent.host.runtimes import CONTAINERD
-from tests.gpupool.world import Cluster
+from tests.gpupool.world import Cluster, whole
 
 NAME = names.plugin_object("a")
 DAEMONSET = ("DaemonSet", f"{names.NAMESPACE}/{NAME}")
@@ -138,7 +138,7 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while() -> No
     assert seen is not None
     just = replace(seen, freed={NAME: made.now - NAME_RESTS / 4})
 
-    waits, comes = plan.plan(just, made.now), plan.plan(just, made.now + NAME_RESTS)
+    waits, comes = whole(just, made.now), whole(just, made.now + NAME_RESTS)
 
     assert not waits.writes
     assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
@@ -152,7 +152,7 @@ def test_a_daemonset_that_is_there_is_put_right_at_once_whatever_went_before() -
     seen = made.view().pool("a")
     assert seen is not None
 
-    writes = plan.plan(replace(seen, freed={NAME: made.now}), made.now).writes
+    writes = whole(replace(seen, freed={NAME: made.now}), made.now).writes
 
     assert [a.ref.name for a in writes if isinstance(a, Apply)] == [NAME]
 

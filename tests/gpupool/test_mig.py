@@ -14,7 +14,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.meta import Condition
 from controllers.api.settings import parse_settings
 from controllers.domain import agents, mig
-from controllers.gpupool import migmanager, plan
+from controllers.gpupool import migmanager
 from controllers.runtime.plan import Apply, Expect
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.test_maintenance import (
@@ -30,7 +30,7 @@ from tests.gpupool.test_maintenance import (
     status,
     told,
 )
-from tests.gpupool.world import AUTOMATIC, Cluster
+from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError
 
@@ -341,7 +341,7 @@ def test_a_pool_whose_profile_none_of_its_cards_holds_is_misconfigured_until_one
     view.candidates.complete = False  # a controller that has just started
     seen = view.pool("a")
     assert seen is not None
-    assert not plan.plan(seen, made.now).writes
+    assert not whole(seen, made.now).writes
 
     ask(made, SMALL)
     made.settle()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from controllers.gpupool.select import claim
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
+from controllers.domain.assignment import assigned_pool
 from controllers.gpupool.findings import away
 from controllers.gpupool.observe import NodeFacts
 from controllers.gpupool.plan import orphans
@@ -153,14 +153,14 @@ def test_a_pool_that_is_made_anew_under_the_name_of_its_pool_does_not_get_it(clu
     cluster.settle()
 
     found = device(cluster)
-    assert (claim(found), found.status.pool_ref, found.status.published) == (None, None, None)
+    assert (assigned_pool(found), found.status.pool_ref, found.status.published) == (None, None, None)
 
 
 def test_the_pool_that_it_was_confirmed_for_keeps_it(cluster: Cluster) -> None:
     node_goes(cluster)
     cluster.settle()
 
-    assert claim(device(cluster)) == "a"
+    assert assigned_pool(device(cluster)) == "a"
 
 
 def test_what_a_person_says_of_it_meanwhile_for_a_new_pool_holds(cluster: Cluster) -> None:
@@ -188,7 +188,7 @@ def test_that_its_pool_is_gone_is_asked_of_the_quorum(cluster: Cluster) -> None:
     cluster.objects["GPUPool", "a"] = pool  # the cache was behind
     with pytest.raises(ConflictError):
         cluster.execute(made.actions, names.MANAGER_POOL)
-    assert claim(device(cluster)) == "a"
+    assert assigned_pool(device(cluster)) == "a"
 
 
 def device(cluster: Cluster) -> GPUDevice:

@@ -198,8 +198,10 @@ def test_no_card_is_divided_under_it(lags: bool) -> None:
     made.touch(("GPUPool", "a"))
     for device in made.all(resources.GPUDEVICE, GPUDevice):
         made.objects["GPUDevice", device.name]["status"].pop("published", None)
+        made.touch(("GPUDevice", device.name))
     for config in [key for key in made.objects if key[0] == "ConfigMap" and key != layout]:
         made.objects[config]["data"] = {}
+        made.touch(config)
     actions = made.planned("GPUNodeInventory", "n1").actions
     if lags:
         with pytest.raises(ConflictError):

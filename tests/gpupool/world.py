@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +20,16 @@ from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
 from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.__main__ import UNADMITTED
-from controllers.gpupool.observe import World
-from controllers.runtime.plan import Action, Apply, Merge, Plan
+from controllers.gpupool.observe import ObservedPool, World
+from controllers.runtime import resting
+from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan
+from controllers.runtime.store import Store
 from tests.kit import cluster, conditions, objects
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
 from tests.kit.objects import condition
 from tests.kit.pods import asking
-from tests.kit.storage import Json, cache
+from tests.kit.storage import Json, Key, cache
 
 KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "pools": (resources.GPUPOOL, GPUPool),
@@ -37,8 +41,32 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "configs": (resources.CONFIGMAP, ConfigMap),
     "daemonsets": (resources.DAEMONSET, DaemonSet),
 }
+Told = dict[Key, tuple[str, bool, bool]]
+"""By object, its version that the watches told of, and whether they kept it, or that it is on a node, to themselves."""
+STORES: dict[str, list[tuple[str, type[Any]]]] = defaultdict(list)
+"""By kind, the caches of the process, and as which record."""
+for _name, (_kind, _record) in KINDS.items():
+    STORES[_kind.kind].append((_name, _record))
 AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
 """Of the spec of a pool that takes cards by itself."""
+
+
+POOL_LOOPS: dict[str, Callable[[ObservedPool, float], Plan]] = {
+    "Pool": plan.act,
+    "PoolCards": plan.say_cards,
+    "PoolStatus": plan.say_pool,
+}
+"""The planners that the process runs for a pool, each in a loop of its own."""
+
+
+def whole(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
+    """What all planners of a pool want, together."""
+    draft = Draft()
+    for part in (plan.act(seen, now), plan.say_cards(seen, now), plan.say_pool(seen, now, status_in=status_in)):
+        draft.add(*part.actions)
+        if part.requeue_after is not None:
+            draft.look_again(part.requeue_after)
+    return draft.done()
 
 
 class Cluster(cluster.Cluster):
@@ -51,10 +79,12 @@ class Cluster(cluster.Cluster):
     slow: set[str]
     """Cards (by name) that a MIG manager is never done with."""
     hidden: frozenset[str] = frozenset()
-    """Keys of pods that the caches do not know yet, although the server has them."""
+    """Keys of objects that the caches do not know yet, although the server has them."""
     behind: frozenset[str] = frozenset()
     """Keys of pods of which the caches do not know yet that they are on a node."""
 
+    _process: tuple[World, Told] | None = None
+    """The process that runs, and what it was told last of each object; None before it has started."""
     elsewhere: frozenset[str] | set[str] = frozenset()
     """Cards (by name) that the plugins do not offer, since others have them."""
 
@@ -96,25 +126,70 @@ class Cluster(cluster.Cluster):
         assert now & (before | steps), f"{action.ref.name} went from {before} to {now}: no step of the table"
 
     def view(self) -> World:
-        stores = self.stores(KINDS)
-        for name, store in stores.items():
-            found = [obj for obj in store if obj.key not in self.hidden]
-            stores[name] = cache(store.kind, self._followed(name, found) if store.kind == "Pod" else found)
-        world = World(**stores, settings=self.settings, enabled=self.enabled)
+        """The caches of a process that has just started and knows everything."""
+        world, _ = self._started()
+        return self._looked_at(world)
+
+    def process(self) -> World:
+        """The caches of the process that runs, which has lived since its last start, with all that it saw since."""
+        if self._process is None:
+            self._process = self._started()
+            self._process[0].follow()
+        self._tell_news(*self._process)
+        return self._looked_at(self._process[0])
+
+    def _started(self) -> tuple[World, Told]:
+        caches: dict[str, Any] = {name: cache(kind.kind) for name, (kind, _) in KINDS.items()}
+        world, told = World(**caches, clock=lambda: self.now), Told()
+        self._tell_news(world, told)
+        return world, told
+
+    def _looked_at(self, world: World) -> World:
+        world.settings, world.enabled = self.settings, self.enabled
         for node in world.inventories:
             world.look(world.node(node.name))
         world.candidates.complete = True
         return world
 
-    def _followed(self, name: str, pods: list[Any]) -> list[Any]:
-        """Those that the process follows in one of its stores, as it knows them."""
+    def restart(self) -> None:
+        """The process dies, and a new one reads everything anew."""
+        self._process = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of the cluster has a process of its own."""
+        return self.__dict__ | {"_process": None}
+
+    def _tell_news(self, world: World, told: Told) -> None:
+        """What the watches tell of the objects that have changed; `told` is what they have told before."""
+        found = {(kind, key): self._known_as(kind, key, obj) for (kind, key), obj in self.objects.items()}
+        for kind, key in [*(told.keys() - found.keys()), *(at for at, known in found.items() if told.get(at) != known)]:
+            for name, record in STORES.get(kind, ()):
+                self._show(getattr(world, name), name, record, key, self.objects.get((kind, key)))
+        told.clear()
+        told.update(found)
+
+    def _known_as(self, kind: str, key: str, obj: Json) -> tuple[str, bool, bool]:
+        return obj["metadata"]["resourceVersion"], key in self.hidden, kind == "Pod" and key in self.behind
+
+    def _show(self, store: Store[Any], name: str, record: type[Any], key: str, obj: Json | None) -> None:
+        """One watch tells of an object, or that it is gone."""
+        made = adapter(record).validate_python(obj) if obj is not None and key not in self.hidden else None
+        if made is not None and name in ("pods", "unadmitted") and not self._follows(name, made):
+            made = None
+        if made is not None and key in self.behind and store.kind == "Pod":
+            made = replace(made, spec=replace(made.spec, node_name=None))
+        if made is not None:
+            store.saw(made)
+        elif (gone := store.get(key)) is not None:
+            store.saw(gone, deleted=True)
+
+    def _follows(self, name: str, pod: Pod) -> bool:
+        """Whether the process follows a pod in one of its stores."""
         assert UNADMITTED.only is not None
-        there = [pod for pod in pods if pod.metadata.namespace != names.NAMESPACE]
-        if name == "pods":
-            there = [pod for pod in there if names.LABEL_POOL in pod.metadata.labels]
-        else:
-            there = [p for p in there if names.LABEL_POOL not in p.metadata.labels and UNADMITTED.only(p)]
-        return [replace(p, spec=replace(p.spec, node_name=None)) if p.key in self.behind else p for p in there]
+        if pod.metadata.namespace == names.NAMESPACE:
+            return False
+        admitted = names.LABEL_POOL in pod.metadata.labels
+        return admitted if name == "pods" else not admitted and bool(UNADMITTED.only(pod))
 
     def node(self, name: str, cards: int = 2, *, ready: bool = True) -> None:
         self.add(
@@ -290,7 +365,7 @@ class Cluster(cluster.Cluster):
         made: list[Plan] = []
         for pool in self.all(resources.GPUPOOL, GPUPool):
             if (seen := self.view().pool(pool.name)) is not None:
-                made.append(plan.plan(seen, self.now))
+                made.append(whole(seen, self.now))
         made += [
             nodes.plan(self.view().node(n.name), self.now)
             for n in self.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
@@ -316,21 +391,26 @@ class Cluster(cluster.Cluster):
             self.plugin()
             self.mig_manager()
             self._collect()
-            if self.writes == writes and not any(made.writes for made in self.plans()):
-                return
+            if self.writes == writes:
+                if not any(made.writes for made in self.plans()):
+                    return
+                self.now += resting.NAME_RESTS  # the process waits for something that one which starts does not know of
         left = [action for made in self.plans() for action in made.writes]
         raise AssertionError(f"it does not settle; still wanted: {left}")
 
     def all_keys(self) -> list[tuple[str, str]]:
-        kinds = ("GPUPool", "GPUNodeInventory", "GPUDevice", "Node")
-        queues = [("Queue", name) for kind, name in self.objects if kind == "GPUPool"]
-        return sorted([*queues, *(key for key in self.objects if key[0] in kinds)])
+        """The keys of all loops, as the process has them: of a pool each by itself."""
+        kinds = ("GPUNodeInventory", "GPUDevice", "Node")
+        of_pools = [(loop, name) for kind, name in self.objects if kind == "GPUPool" for loop in (*POOL_LOOPS, "Queue")]
+        return sorted([*of_pools, *(key for key in self.objects if key[0] in kinds)])
 
     def planned(self, kind: str, name: str) -> Plan:
-        world = self.view()
-        if kind == "GPUPool":
+        """What a loop wants of a key now; of a pool, kind `GPUPool` is all of its loops together."""
+        world = self.process()
+        if kind == "GPUPool" or kind in POOL_LOOPS:
             seen = world.pool(name)
-            return plan.plan(seen, self.now) if seen else Plan()
+            planner = POOL_LOOPS.get(kind, whole)
+            return planner(seen, self.now) if seen else Plan()
         if kind == "GPUNodeInventory":
             return nodes.plan(world.node(name), self.now)
         if kind == "Queue":
