@@ -49,14 +49,16 @@ def is_whole(facts: NodeFacts, device: GPUDevice) -> bool:
 
 
 def ask_again(seen: ObservedPool, cards: dict[str, list[str]], now: float) -> tuple[Apply, ...]:
-    """Writes that make MIG managers try cards again. `cards`: PCI addresses by node."""
+    """Writes that make MIG managers try cards again, for a person who asks. `cards`: PCI addresses by node."""
     writes = []
     for name, addresses in sorted(cards.items()):
         facts = seen.facts(name)
         if facts.node is None or facts.layout is None or facts.written is None:
             continue
+        # A person's word begins the count of `again` anew.
         asked = tuple(
-            replace(card, asked=stamp_exact(now)) if card.address in addresses else card for card in facts.layout.cards
+            replace(card, asked=stamp_exact(now), boot="", again=0, held=False) if card.address in addresses else card
+            for card in facts.layout.cards
         )
         if (body := configmap(facts.node, NodeLayout(asked))) is not None:
             writes.append(rewrite(facts.written, body))

@@ -612,6 +612,13 @@ def test_a_card_that_its_driver_loses_is_divided_by_itself_twice_a_boot_and_then
 
     resume(made)
     assert published(made) == [7, 7]
+    for times in (1, 2):  # a person has said that it can be tried: it counts anew, in the same boot
+        lose(made)
+        assert (published(made), layout(made).cards[0].again) == ([7, 7], times)
+    lose(made)
+    assert published(made) == [None, 7]
+
+    resume(made)
     made.reboot("n1")
     made.settle()
     assert (published(made), layout(made).cards[0].again) == ([7, 7], 1)
