@@ -27,6 +27,7 @@ def checks(facts: Facts) -> tuple[Check, ...]:
         library(facts, "in the container", hint),
         answers(facts),
         fabric.ready(facts),
+        *cuda.unsure(facts),
         cuda.works(facts),
         devices.specification(facts),
     )

@@ -1,11 +1,13 @@
 """Whether CUDA works on the cards: what came of a context and a copy on each of them. Pure.
 
 What it says of every card that was tried is the node's; of some of them, theirs. A card that is in use, or is divided
-by MIG and has no instance, cannot be tried and fails nothing.
+by MIG and has no instance, cannot be tried and fails nothing. One of which a try tells nothing hides no failure of
+another: that is a check beside.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from nodeagent.validate.check import failed, ok, several, unknown
@@ -32,18 +34,38 @@ def works(facts: Facts) -> Check:
         return unknown(NAME, "AwaitingAnswer", "CUDA is tried on the cards for which NVML answers", needed=False)
     if facts.cuda is None:
         return unknown(NAME, "CudaNotTried", "CUDA is not tried: the validator runs with --no-cuda", needed=False)
-    held = [address for address in facts.held if address in driver.cards]
-    bad = {address: answer for address in held if (answer := facts.cuda.get(address)) is not None and _is_bad(answer)}
-    awaited = any(address not in facts.cuda for address in facts.tried)
-    if bad:
-        return _failed(facts, bad, whole=len(bad) == len(facts.tried))
-    if awaited:  # the sentence stays the same until all have answered: each other one would be a write
+    failing, silent = _bad(facts)
+    if failing:
+        return _failed(facts, failing, whole=len(failing) == len(facts.tried))
+    if silent:
+        return _nothing_known(facts, silent)
+    if any(address not in facts.cuda for address in facts.tried):
+        # The sentence stays the same until all have answered: each other one would be a write.
         return unknown(NAME, "AwaitingCuda", f"CUDA is being tried on {len(facts.tried)} cards, one after the other")
-    return ok(NAME, _passed(facts, held))
+    return ok(NAME, _passed(facts, [address for address in facts.held if address in driver.cards]))
 
 
-def _is_bad(answer: CudaAnswer) -> bool:
-    return not (answer.works or answer.in_use)
+def unsure(facts: Facts) -> tuple[Check, ...]:
+    """The cards of which a try tells nothing, where others fail; the others are named beside, as they come first."""
+    failing, silent = _bad(facts)
+    if not (failing and silent):
+        return ()
+    check = _nothing_known(facts, silent)
+    return (replace(check, message=f"{works(facts).message}. Beside that {check.message}"),)
+
+
+def _bad(facts: Facts) -> tuple[dict[str, CudaAnswer], dict[str, CudaAnswer]]:
+    """The answers of the cards that fail, and of those of which nothing is known, by address."""
+    told, there = facts.cuda or {}, facts.driver.cards if facts.driver is not None else {}
+    bad = {address: told[address] for address in facts.held if address in there and address in told}
+    bad = {address: answer for address, answer in bad.items() if not (answer.works or answer.in_use)}
+    silent = {address: answer for address, answer in bad.items() if _tells_nothing(facts, answer)}
+    return {address: answer for address, answer in bad.items() if address not in silent}, silent
+
+
+def _tells_nothing(facts: Facts, answer: CudaAnswer) -> bool:
+    """Whether the try could not be made, or was made while the fabric may still be coming up."""
+    return any(word in answer.silence for word in KILLED) or (answer.code == NOT_READY and not facts.fabric_due)
 
 
 def _passed(facts: Facts, held: list[str]) -> str:
@@ -60,21 +82,36 @@ def _passed(facts: Facts, held: list[str]) -> str:
 def _failed(facts: Facts, bad: dict[str, CudaAnswer], *, whole: bool) -> Check:
     """The first trouble by weight, with the cards of all; `whole`: whether it is on every card that was tried."""
     answer = min(bad.values(), key=_weight)
-    said = f"CUDA does not work on {'any card' if whole and len(bad) > 1 else several(list(bad))}: {_said(answer)}"
+    said = _sentence(bad, answer, whole=whole)
     cards = () if whole else tuple(bad)
     if answer.silence:
         return _silent(answer, said, cards)
     if answer.code == NOT_READY:
-        said += f": the fabric of the NVSwitches is not ready for driver {facts.version}; {MANAGER}"
-        if not facts.fabric_due:
-            return unknown(NAME, "AwaitingFabric", f"{said}. It may still be starting")
-        return failed(NAME, "CudaError802", said, *cards)
+        return failed(NAME, "CudaError802", f"{said}{_no_fabric(facts)}", *cards)
     if answer.code == DRIVER_MISMATCH:
         do = "restart this pod where the driver was changed under it, else reboot the node"
         said += f": libcuda.so.1 is not of the loaded module's version {facts.version}; {do}"
         return failed(NAME, "CudaError803", said, *cards)
     missing = [address for address, one in bad.items() if one.code == NO_DEVICE]
     return _refused(answer, said, cards, () if whole else missing, len(facts.tried))
+
+
+def _nothing_known(facts: Facts, silent: dict[str, CudaAnswer]) -> Check:
+    """The tries that tell nothing, by the first of the weightiest."""
+    answer = min(silent.values(), key=_weight)
+    said = _sentence(silent, answer, whole=len(silent) == len(facts.tried))
+    if answer.code == NOT_READY:
+        return unknown(NAME, "AwaitingFabric", f"{said}{_no_fabric(facts)}. It may still be starting")
+    do = "see the memory limit of the validator's container (bootstrap.validator.resources: 1Gi is enough)"
+    return unknown(NAME, "CudaNotTried", f"{said}; {do}")
+
+
+def _sentence(bad: dict[str, CudaAnswer], answer: CudaAnswer, *, whole: bool) -> str:
+    return f"CUDA does not work on {'any card' if whole and len(bad) > 1 else several(list(bad))}: {_said(answer)}"
+
+
+def _no_fabric(facts: Facts) -> str:
+    return f": the fabric of the NVSwitches is not ready for driver {facts.version}; {MANAGER}"
 
 
 def _refused(answer: CudaAnswer, said: str, cards: Sequence[str], missing: Sequence[str], tried: int) -> Check:
@@ -91,9 +128,6 @@ def _refused(answer: CudaAnswer, said: str, cards: Sequence[str], missing: Seque
 def _silent(answer: CudaAnswer, said: str, cards: Sequence[str]) -> Check:
     if answer.late:
         return failed(NAME, "CudaHangs", f"{said}; {KERNEL_LOG}; it needs a reset or a reboot", *cards)
-    if any(word in answer.silence for word in KILLED):
-        do = "see the memory limit of the validator's container (bootstrap.validator.resources: 1Gi is enough)"
-        return unknown(NAME, "CudaNotTried", f"{said}; {do}")
     if answer.silence.startswith("no library"):
         do = "NVIDIA_DRIVER_CAPABILITIES of the container must have compute, and the toolkit bring libcuda.so.1"
         return failed(NAME, "LibraryMissing", f"{said}; {do}", *cards)

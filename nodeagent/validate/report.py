@@ -44,17 +44,23 @@ def attributes(role: str, facts: Facts, found: Verdict) -> dict[str, str]:
 def settled(role: str, last: Mapping[str, str], new: Mapping[str, str], silent: int) -> tuple[dict[str, str], int]:
     """What to publish, and how many looks in a row could not tell.
 
-    What is known counts at once. A look that cannot tell leaves an `ok` of the same boot and driver
-    standing until the third in a row: a file that cannot be read once withdraws no card.
+    What is known counts at once, also of one card beside others of which nothing is known. A look that cannot tell
+    leaves an `ok` of the same boot and driver standing until the third in a row: a file that cannot be read once
+    withdraws no card.
     """
     if new.get(role) != words.UNKNOWN or last.get(role) != words.OK:
         return dict(new), 0
-    same = all(
-        last.get(words.key(role, name)) == new.get(words.key(role, name)) for name in (words.BOOT_ID, words.VERSION)
-    )
-    if not same or silent + 1 >= BRIDGED:
+    told = (words.BOOT_ID, words.VERSION)
+    same = all(last.get(words.key(role, name)) == new.get(words.key(role, name)) for name in told)
+    known = _failed(role, new) - _failed(role, last)
+    if known or not same or silent + 1 >= BRIDGED:
         return dict(new), 0
     return dict(last), silent + 1
+
+
+def _failed(role: str, told: Mapping[str, str]) -> set[str]:
+    """The cards that fail alone."""
+    return set(filter(None, told.get(words.key(role, words.CARDS_FAILED), "").split(",")))
 
 
 def _of_driver(facts: Facts) -> dict[str, str]:

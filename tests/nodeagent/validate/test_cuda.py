@@ -242,6 +242,57 @@ async def test_a_try_that_no_memory_was_left_for_says_nothing_of_the_card(at: Ma
     assert "bootstrap.validator.resources" in check.message
 
 
+NO_MEMORY = CudaAnswer(silence="its library ended the reader by signal 9")
+UNREADY = CudaAnswer("cuInit", 802, "CUDA_ERROR_SYSTEM_NOT_READY")
+REFUSED = CudaAnswer("cuCtxCreate_v2", 999, "CUDA_ERROR_UNKNOWN")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "reason", "says"),
+    [(NO_MEMORY, "CudaNotTried", "by signal 9"), (UNREADY, "AwaitingFabric", "cuInit answers 802")],
+)
+async def test_a_card_of_which_nothing_is_known_hides_no_failure_of_another(
+    at: Machine, unknown: CudaAnswer, reason: str, says: str
+) -> None:
+    facts = replace(await Validator(at).facts(), cuda={T4: unknown, A100: REFUSED})
+    judged = report.judge(validation.CONTAINER, facts)
+    found = report.attributes(validation.CONTAINER, facts, judged)
+    assert (found["container"], found["container.cards_failed"]) == ("unknown", A100)
+    assert found["container.reason"] == reason
+    assert f"CUDA does not work on {A100}: cuCtxCreate_v2 answers 999" in found["container.message"]
+    assert f"CUDA does not work on {T4}" in found["container.message"]
+    assert says in found["container.message"]
+    assert ("cuda" in found["container.checks_failed"], "cuda" in found["container.checks_unknown"]) == (True, True)
+    passed = {"container": "ok", "container.boot_id": facts.boot_id, "container.version": facts.version}
+    assert report.settled(validation.CONTAINER, passed, found, 0)[0] == found, "that card is out at once"
+
+
+async def test_a_card_whose_program_cannot_be_ended_keeps_no_other_from_being_tried(at: Machine, monkeypatch) -> None:
+    left: list[asyncio.subprocess.Process] = []
+
+    async def stays(child: asyncio.subprocess.Process) -> None:
+        if child.returncode is None:
+            left.append(child)
+
+    monkeypatch.setattr("nodeagent.host.child._end", stays)
+    at.config.card(T4, "hang cuCtxCreate 600").card(A100, "cuda cuInit 999").write(at.nvml)
+    validator = Validator(at, deadline=20, pause=0.01)
+    try:
+        found = await validator.told()
+        assert (found["reason"], found["container"]) == ("CudaHangs", "failed"), "neither works"
+        at.config.write(at.nvml)
+        found = await validator.told()
+        assert (found["container"], found["reason"], found["cards_failed"]) == ("ok", "CudaHangs", T4)
+        assert "has not returned since it was last asked" in found["message"]
+        assert len(left) == 1, "no second program is left on that card"
+        assert len(found["cuda"].split(",")) == 1
+    finally:
+        for child in left:
+            child.kill()
+            await child.wait()
+    assert (await validator.told())["container"] == "ok"
+
+
 # --- the fabric ----------------------------------------------------------------------------
 
 
