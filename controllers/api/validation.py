@@ -5,7 +5,7 @@ container that NVIDIA's runtime started). A role's verdict stands under its name
 it under `<role>.<key>`. All values are strings, and a key that has nothing to say is not there.
 
 What NVML tells of each card, `container` writes in instance feature `gpu.nvml` beside: the attributes of
-`gpu.device`, with `boot_id` and `version` as below.
+`gpu.device`, with `boot_id`, `version` and `load` as below.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ CHECKS_FAILED: Final = "checks_failed"
 """Names of the checks that failed, for the node or for a card, comma-separated."""
 CHECKS_UNKNOWN: Final = "checks_unknown"
 """Names of the checks that could not be made."""
+LOAD: Final = "load"
+"""A word for the loading of the module that no other one of the same boot has, as `migApply.driverLoad`; also in
+`gpu.driver`. Not there where the kernel does not show it."""
 MODULE: Final = "module"
 """Of `driver`: open or proprietary."""
 INJECTION: Final = "injection"

@@ -4,9 +4,9 @@ Discover looks at the bus, and as the chart runs it cannot ask NVML; the node's 
 cards, can, and writes what it was told into `gpu.nvml`. What discover tells itself counts first, group by group: of
 values that belong together, such as MIG's mode and instances, none is taken from another moment than the rest.
 
-What the validator was told counts while it is about the same: this boot and this driver, by the words of both, and
-the same card (address, and uuid where both know it). What a boot or a driver ago was so may be so no more: instances
-of MIG are gone with the driver.
+What the validator was told counts while it is about the same: this boot and this driver, by the words of both; the
+same loading of it and the same card (address; uuid), where both know them. What a boot or a loading ago was
+so may be so no more: instances of MIG are gone with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.names import CARDS_MAX
-from controllers.api.validation import BOOT_ID, VERSION
+from controllers.api.validation import BOOT_ID, LOAD, VERSION
 from controllers.domain.pci import canonical
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def by_validator(report: NodeFeature) -> dict[str, Attributes]:
         for each in told.elements[:CARDS_MAX]
         if (address := canonical(each.attributes.get("address", ""))) is not None
         and (each.attributes.get(BOOT_ID, ""), each.attributes.get(VERSION, "")) == now
+        and not _differs(each.attributes.get(LOAD, ""), driver.elements.get(LOAD, ""))
     ]
     times = Counter(address for address, _ in found)
     return {address: attributes for address, attributes in found if times[address] == 1}

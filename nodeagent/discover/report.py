@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.validation import LOAD
 from controllers.domain.pci import place
 from nodeagent.discover import VERSION
 from nodeagent.host import attributes
@@ -111,7 +112,8 @@ def _driver(driver: Driver) -> Told:
     values = {"version": driver.version, "cuda_version": driver.cuda_version}
     known = {key: value for key, value in values.items() if value}
     failed = values.keys() if driver.source != "nvml" else set(driver.failed)
-    return Told(known | ({"root": driver.root} if driver.root else {}), frozenset(failed - known.keys()))
+    seen = {"root": driver.root, LOAD: driver.load}
+    return Told(known | {key: value for key, value in seen.items() if value}, frozenset(failed - known.keys()))
 
 
 def _toolkit(toolkit: Toolkit | None) -> Told:

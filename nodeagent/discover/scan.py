@@ -49,7 +49,8 @@ class Scanner:
         if by_procfs is None:
             self.asker.forget()
             return Facts(bus, None, tools, self.boot_id)
-        answer = await self.asker.answer(by_procfs.version, (*_fingerprint(bus, by_procfs, layout), root.library))
+        about = (*_fingerprint(bus, by_procfs, layout), root.library)
+        answer = await self.asker.answer(by_procfs.version, about, by_procfs.load)
         driver = combine(replace(by_procfs, root=root.told), answer.driver)
         return Facts(bus, driver, tools, self.boot_id, answer.pending, answer.why)
 

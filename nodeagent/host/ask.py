@@ -61,25 +61,33 @@ class Asker:
         self._task: asyncio.Task[None] | None = None
         self._children = Children()
         self._last: Driver | None = None
+        self._loading = ""
+        """The loading of the driver that was there when it was asked for that."""
         self._asked_about: Hashable = None
         self._asked_at = float("-inf")
         self._poor = 0
         self._why = ""
 
-    async def answer(self, version: str, fingerprint: Hashable) -> Answer:
-        """What the driver of that version says, asked anew where `fingerprint` differs from the last time's."""
-        if self._task is None and self._due((version, fingerprint)):
+    async def answer(self, version: str, fingerprint: Hashable, load: str = "") -> Answer:
+        """What the driver of that version says, asked anew where `fingerprint` differs from the last time's.
+
+        `load`: which loading of it is there now; what was said under another one says nothing of this one.
+        """
+        about = (version, load, fingerprint)
+        if self._task is None and self._due(about):
             first = self._asked_about is None
-            self._asked_about, self._asked_at = (version, fingerprint), time.monotonic()
-            self._task = asyncio.create_task(self._ask(version), name="driver")
+            self._asked_about, self._asked_at = about, time.monotonic()
+            self._task = asyncio.create_task(self._ask(version, load), name="driver")
             if first:  # nothing is known yet, and a first report without the driver's part would be rewritten at once
                 await self._task
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=PATIENCE)
             if not self._task.done():
-                return Answer(self._last, pending=True, why=self._why)
+                return Answer(self._last if self._loading == load else None, pending=True, why=self._why)
             self._task.result()
             self._task = None
+        if self._loading != load:  # it was on its way when the driver was loaded anew; the next look asks
+            return Answer(pending=True)
         return Answer(self._last, why=self._why)
 
     def forget(self) -> None:
@@ -96,7 +104,7 @@ class Asker:
         age = time.monotonic() - self._asked_at
         return about != self._asked_about or 0 < self._poor < QUICK_TRIES or age >= self._timing.period
 
-    async def _ask(self, version: str) -> None:
+    async def _ask(self, version: str, load: str) -> None:
         started = time.monotonic()
         try:
             self._last = await self._reading(version)
@@ -104,6 +112,7 @@ class Asker:
             result, why = ("whole", "") if whole else ("partial", "some cards or values are not told")
         except Silence as silence:
             self._last, result, why = None, "none", str(silence)
+        self._loading = load
         self._poor = 0 if result == "whole" else self._poor + 1
         metrics.READINGS.labels(result).inc()
         metrics.READING_SECONDS.set(time.monotonic() - started)

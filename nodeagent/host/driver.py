@@ -26,7 +26,9 @@ def combine(by_procfs: Driver | None, by_nvml: Driver | None) -> Driver | None:
         return by_procfs  # another module has been loaded since NVML spoke
     silent = {address: _silent(card) for address, card in by_procfs.cards.items() if address not in by_nvml.cards}
     version = by_procfs.version or by_nvml.version
-    return replace(by_nvml, version=version, cards={**silent, **by_nvml.cards}, root=by_procfs.root)
+    return replace(
+        by_nvml, version=version, cards={**silent, **by_nvml.cards}, root=by_procfs.root, load=by_procfs.load
+    )
 
 
 def _silent(card: DriverCard) -> DriverCard:

@@ -106,6 +106,8 @@ class Driver:
     """`nvml`, or `procfs` where the driver's library or its devices cannot be opened."""
     root: str = ""
     """Where its files are, if not in the host's own root: `/run/nvidia/driver`."""
+    load: str = ""
+    """A word for this loading of the module, of procfs's and sysfs's view alone; empty where none is seen."""
     failed: tuple[str, ...] = ()
     """Of `version` and `cuda_version`, what it failed to tell this time."""
 

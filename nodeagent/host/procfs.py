@@ -41,6 +41,7 @@ def read(proc: Path, sys: Path) -> Driver | None:
         version=version,
         cards={address: _card(address, told) for address, told in cards.items()},
         source="procfs",
+        load=load(sys),
         failed=() if version else ("version",),
     )
 

@@ -1,8 +1,8 @@
 """What NVML told of each card, from a container that has them all: instance feature `gpu.nvml`. Pure.
 
-Discover, as the chart runs it, cannot ask NVML; whoever joins the two reports has to know under which boot and which
-driver this was told, so each card carries both, beside its address. What NVML does not tell once is bridged as in
-discover's own report, and not over another boot, another driver or another card in the same place.
+Discover, as the chart runs it, cannot ask NVML; whoever joins the two reports has to know under which boot, which
+driver and which loading of it this was told, so each card carries them, beside its address. What NVML does not tell
+once is bridged as in discover's own report, and not over another of these or another card in the same place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Cards = dict[str, Kept]
 """What is believed of each card, by address."""
 ADDRESS = "address"
-_IDENTITY = (validation.BOOT_ID, validation.VERSION, "uuid")
+_IDENTITY = (validation.BOOT_ID, validation.VERSION, validation.LOAD, "uuid")
 
 
 def start(published: Instances | None) -> Cards:
@@ -69,7 +69,9 @@ def _listed(driver: Driver | None, version: str) -> Mapping[str, DriverCard]:
 
 
 def _told(facts: Facts, address: str, card: DriverCard | None) -> Told:
+    load = facts.module.load if facts.module is not None else ""
     read = {ADDRESS: address, validation.BOOT_ID: facts.boot_id, validation.VERSION: facts.version}
+    read[validation.LOAD] = load
     values = {key: value for key, value in read.items() if value}
     if card is None:
         return Told(values, attributes.ALL)

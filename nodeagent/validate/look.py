@@ -70,7 +70,7 @@ class Looker:
         if facts.module is None:
             self.asker.forget()
             return facts
-        answer = await self.asker.answer(facts.version, _fingerprint(facts))
+        answer = await self.asker.answer(facts.version, _fingerprint(facts), facts.module.load)
         told = replace(facts, driver=answer.driver, silence=answer.why, pending=answer.pending)
         if self.trials is not None:
             told = await self._tried(told, self.trials)
@@ -78,9 +78,9 @@ class Looker:
 
     async def _tried(self, facts: Facts, trying: Trials) -> Facts:
         """With what comes of CUDA on the cards for which NVML answers."""
-        if facts.driver is None:
+        if facts.driver is None or facts.module is None:
             return replace(facts, cuda={})
-        cards = marks.wanted(facts.driver.cards, facts.held, facts.boot_id, facts.version)
+        cards = marks.wanted(facts.driver.cards, facts.held, facts.boot_id, facts.module)
         answers = await trying.answers(cards, facts.version, _fingerprint(facts))
         noted = trying.marks(cards) if answers.keys() == cards.keys() else ""
         return replace(facts, cuda=answers, tried=tuple(cards), cuda_marks=noted)
@@ -219,4 +219,5 @@ def _names(folder: Path) -> list[str]:
 def _fingerprint(facts: Facts) -> Hashable:
     """What can be seen without asking the driver, and changes when its answer does."""
     cuda = (facts.libraries or {}).get(CUDA)
-    return facts.held, tuple(sorted(facts.nodes or ())), cuda, facts.layout, facts.root.library
+    load = facts.module.load if facts.module is not None else ""
+    return facts.held, tuple(sorted(facts.nodes or ())), cuda, load, facts.layout, facts.root.library

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodeagent.host.facts import DriverCard
+    from nodeagent.host.facts import Driver, DriverCard
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Wanted:
     target: str
     """The uuid that CUDA is to show: the card's, or of one of its MIG devices."""
     mark: str
-    """Names boot, driver, card and state; a card that passed under it is not tried again."""
+    """Names boot, driver, its loading, card and state; a card that passed under it is not tried again."""
 
 
 def target(card: DriverCard) -> str:
@@ -31,12 +31,14 @@ def target(card: DriverCard) -> str:
     return next((device.uuid for device in card.mig_devices if device.uuid), "")
 
 
-def wanted(cards: Mapping[str, DriverCard], addresses: Iterable[str], boot_id: str, version: str) -> dict[str, Wanted]:
-    """The cards to be tried, by address."""
+def wanted(
+    cards: Mapping[str, DriverCard], addresses: Iterable[str], boot_id: str, module: Driver
+) -> dict[str, Wanted]:
+    """The cards to be tried, by address; `module`: the one that is loaded."""
     found: dict[str, Wanted] = {}
     for address in addresses:
         card = cards.get(address)
         if card is not None and (shown := target(card)):
-            words = (boot_id, version, address, card.uuid, shown, card.fabric, card.fabric_error)
+            words = [boot_id, module.version, address, card.uuid, shown, card.fabric, card.fabric_error, module.load]
             found[address] = Wanted(shown, hashlib.sha256("\n".join(words).encode()).hexdigest()[:12])
     return found

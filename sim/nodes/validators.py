@@ -81,7 +81,7 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
         return replace(loaded, libraries={}, nodes={}, silence="no library libnvidia-ml.so.1 here", handler=handler)
     nodes = {devices.CONTROL: Node(FRONTEND, devices.CONTROL_MINOR), devices.UVM: Node(UVM, 0)}
     answers = {card.address: nvml.answer(node, card, machine) for card in machine.cards if card.address in started}
-    tried = marks.wanted(answers, loaded.held, loaded.boot_id, loaded.version)
+    tried = marks.wanted(answers, loaded.held, loaded.boot_id, Driver(software.driver))
     down = machine.faults.fabric and nvml.has_switches(machine.devices)
     return replace(
         loaded,

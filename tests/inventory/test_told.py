@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api import conditions as kinds
-from controllers.api import names, resources
+from controllers.api import names, resources, validation
 from controllers.inventory import told
 from controllers.inventory.cards import Card, read
 from tests.inventory.world import Cluster
@@ -30,12 +30,17 @@ def by_nvml(number: int, boot_id: str = BOOT, version: str = DRIVER, **changes: 
     whole = reported(number, nvlink_peers="0000:18:00.0", **changes)
     keys = ("address", "uuid", "product", *BY_NVML, "mig_instances", "nvlink_peers")
     card = {key: whole[key] for key in keys if key in whole}
-    return {key: value for key, value in {**card, "boot_id": boot_id, "version": version}.items() if value}
+    about = {"boot_id": boot_id, "version": version, "load": changes.get("load", "")}
+    return {key: value for key, value in {**card, **about}.items() if value}
 
 
-def both(cards: list[dict[str, str]], elements: list[dict[str, str]] | None, **more: str) -> dict[str, Any]:
-    """A report that discover and the validator wrote."""
+def both(
+    cards: list[dict[str, str]], elements: list[dict[str, str]] | None, *, load: str = "", **more: str
+) -> dict[str, Any]:
+    """A report that discover and the validator wrote; `load`: which loading of the driver discover saw."""
     made = report("w", cards, **more)
+    if load:
+        made["spec"]["features"]["attributes"][names.FEATURE_DRIVER]["elements"][validation.LOAD] = load
     if elements is not None:
         each = [{"attributes": attributes} for attributes in elements]
         made["spec"]["features"]["instances"][names.FEATURE_NVML] = {"elements": each}
@@ -70,6 +75,16 @@ def test_a_card_is_whole_once_the_validator_has_told_of_it() -> None:
 )  # fmt: skip
 def test_what_is_about_something_else_does_not_count(other: dict[str, str]) -> None:
     assert only(both([seen(0)], [other])) == only(both([seen(0)], None))
+
+
+@pytest.mark.parametrize(("by_discover", "by_validator"), [("7", "7"), ("", "7"), ("7", "")])
+def test_words_about_an_earlier_loading_of_the_same_driver_do_not_count(by_discover: str, by_validator: str) -> None:
+    """Instances end with it, in the same boot and under the same version; who tells no loading cannot be compared."""
+    divided = {"mig_mode": "enabled", "mig_instances": "1g.10gb=7"}
+    now = both([seen(0)], [by_nvml(0, load=by_validator, **divided)], load=by_discover)
+    assert only(now) == only(both([seen(0)], [by_nvml(0, **divided)]))
+    stale = both([seen(0)], [by_nvml(0, load="6", **divided)], load="7")
+    assert only(stale) == only(both([seen(0)], None))
 
 
 def test_a_card_of_which_it_speaks_twice_is_not_believed() -> None:

@@ -1,8 +1,8 @@
 """The simulated agent tells what the real one tells: `nodeagent discover`, run on each simulated machine.
 
-The machine is a sysfs and procfs tree and the fake driver library, both made from a shape; the simulated
-agent's words come from the same shape. Only the version of the agent may differ. So it is with what the validator of
-a container is told by NVML.
+The machine is a sysfs and procfs tree and the fake driver library, both made from a shape; the simulated agent's words
+come from the same shape. Only the version of the agent may differ, and the word for the loading of the driver. So it is
+with what the validator of a container is told by NVML.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 from controllers.api import names, validation
 from controllers.domain.mig import CardLayout
 from nodeagent.discover import VERSION
+from nodeagent.host import procfs
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import Places
 from nodeagent.validate import cardfacts, report
@@ -67,7 +68,11 @@ def real(folder: Path, shape: Shape, library: Path, *, nvml: bool = True, **mach
         [*command, *places], env={**os.environ, **variables}, capture_output=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr.decode()
-    return orjson.loads(done.stdout)
+    found = orjson.loads(done.stdout)
+    told = found["attributes"].get(names.FEATURE_DRIVER, {"elements": {}})["elements"]
+    # The number of a folder, which no simulated machine has.
+    assert told.pop(validation.LOAD, "") == procfs.load(tree.sys)
+    return found
 
 
 def simulated(shape: Shape, faults: Faults | None = None) -> dict[str, Any]:
@@ -105,6 +110,7 @@ async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Pat
     """What the real validator finds in a container on that machine, where it waits for nothing."""
     for name, value in environment(library, at.nvml).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(procfs, "load", lambda _: "")  # the number of a folder, which no simulated machine has
     own, timing = (at.own,), Timing(deadline=PATIENCE)
     looker = Looker(
         validation.CONTAINER,
@@ -179,6 +185,7 @@ async def test_what_the_container_is_told_of_its_cards(
     finally:
         await asker.close()
     found = cardfacts.elements(cardfacts.step({}, facts))
+    assert {card.pop(validation.LOAD) for card in found} == {procfs.load(at.sys)}
     simulated_machine = Machine(at.shape, at.shape.cards, at.shape.software, Faults(), held)
     assert found == validators.cards(validation.CONTAINER, NODE, facts.boot_id, simulated_machine)
     assert [card["address"] for card in found] == at.addresses

@@ -35,6 +35,7 @@ def test_both_kinds_of_kernel_module_tell_their_version(tmp_path: Path, form: st
         version,
         cards={"0000:01:00.0": DriverCard("0000:01:00.0", uuid=UUID, product="NVIDIA GeForce RTX 3090")},
         source="procfs",
+        load=procfs.load(machine.sys),
     )
 
 
@@ -51,9 +52,11 @@ def test_sysfs_tells_of_the_module_where_its_proc_files_are_hidden(tmp_path: Pat
     machine = Machine(tmp_path)
     module = machine.module
     module.mkdir()
-    assert procfs.read(machine.proc, machine.sys) == Driver("", source="procfs", failed=("version",))
+    load = procfs.load(machine.sys)
+    assert load
+    assert procfs.read(machine.proc, machine.sys) == Driver("", source="procfs", load=load, failed=("version",))
     (module / "version").write_text("550.54.15\n")
-    assert procfs.read(machine.proc, machine.sys) == Driver("550.54.15", source="procfs")
+    assert procfs.read(machine.proc, machine.sys) == Driver("550.54.15", source="procfs", load=load)
 
 
 def test_a_copy_in_proc_outlives_neither_the_module_nor_its_version(tmp_path: Path) -> None:
@@ -62,7 +65,8 @@ def test_a_copy_in_proc_outlives_neither_the_module_nor_its_version(tmp_path: Pa
     machine.load("535.129.03", card)
     assert procfs.believed(machine.proc, machine.sys)
     (machine.module / "version").write_text("580.65.06\n")
-    assert procfs.read(machine.proc, machine.sys) == Driver("580.65.06", source="procfs")
+    load = procfs.load(machine.sys)
+    assert procfs.read(machine.proc, machine.sys) == Driver("580.65.06", source="procfs", load=load)
     assert not procfs.believed(machine.proc, machine.sys)
     machine.unload_behind_a_copy()
     assert procfs.information(machine.proc)

@@ -181,9 +181,9 @@ async def test_an_answer_that_is_not_whole_is_asked_for_again_three_times(file: 
     shape().card(FIRST, "lost").write(file)
     await asker.answer(VERSION, "a")
     for _ in range(ask.QUICK_TRIES - 1):
-        assert asker._due((VERSION, "a"))
+        assert asker._due((VERSION, "", "a"))
         await settled(asker, "a")
-    assert not asker._due((VERSION, "a"))
+    assert not asker._due((VERSION, "", "a"))
     shape().write(file)
     answer = await settled(asker, "b")
     assert answer.driver is not None
@@ -215,6 +215,28 @@ async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
     assert command_of(child) == b""
     shape().write(file)
     assert (await settled(asker, "c")).driver == good.driver
+
+
+async def test_what_was_asked_under_an_earlier_loading_is_no_answer_about_this_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "PATIENCE", 0.05)
+    shape().write(file)
+    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
+    first = await asker.answer(VERSION, "a", "7")
+    assert first.driver is not None
+    shape().card(FIRST, "hang nvmlDeviceGetName 2").write(file)
+    assert (await asker.answer(VERSION, "b", "7")).driver == first.driver, "the same loading: the last answer stands"
+    assert await asker.answer(VERSION, "b", "8") == Answer(None, pending=True)
+    assert asker._task is not None
+    await asyncio.wait({asker._task}, timeout=PATIENCE)
+    assert await asker.answer(VERSION, "b", "8") == Answer(None, pending=True), "it came, and is about the other one"
+    shape().without(FIRST).write(file)
+    async with asyncio.timeout(PATIENCE):
+        while (answer := await asker.answer(VERSION, "b", "8")).pending:
+            pass
+    assert answer.driver is not None
+    assert FIRST not in answer.driver.cards
 
 
 async def test_a_question_ends_with_the_agent(file: Path) -> None:

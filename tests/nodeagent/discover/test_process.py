@@ -10,6 +10,7 @@ import pytest
 from controllers.api import names
 from nodeagent.discover import VERSION
 from nodeagent.discover.confirm import SCANS
+from nodeagent.host import procfs
 from sim.hardware import load
 from sim.nvml import Config, build, environment
 from tests.nodeagent.discover.machine import BOOT, Machine
@@ -202,7 +203,8 @@ async def test_it_tells_what_the_driver_says_and_bridges_its_silence(
     config = await cluster.kubeconfig("driver", tmp_path)
     async with cluster.agent("driver", config, machine, "--driver-period", "0.5", "--driver-deadline", "60") as agent:
         cards = await told(cluster, agent, "driver", 8)
-        assert (await cluster.attributes("driver"))["gpu.driver"] == {"version": "580.105.08", "cuda_version": "13.0"}
+        known = {"version": "580.105.08", "cuda_version": "13.0", "load": procfs.load(machine.sys)}
+        assert (await cluster.attributes("driver"))["gpu.driver"] == known
         assert (cards[FIRST]["memory_mib"], cards[FIRST]["mig_mode"]) == ("81559", "disabled")
         assert len(cards[FIRST]["nvlink_peers"].split(",")) == 7
         assert await agent.writes() == 1

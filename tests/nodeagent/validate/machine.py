@@ -102,6 +102,13 @@ class Machine:
         for address in self.addresses:
             self.bind(address, "")
 
+    def load_anew(self) -> None:
+        """The module is unloaded and loaded in the same boot: its folder in sysfs is another one."""
+        module = self.sys / "module" / "nvidia"
+        shutil.copytree(module, fresh := module.with_name("loaded"))
+        shutil.rmtree(module)
+        fresh.rename(module)
+
     def bind(self, address: str, driver: str) -> None:
         link = self.sys / "bus" / "pci" / "devices" / address / "driver"
         link.unlink(missing_ok=True)

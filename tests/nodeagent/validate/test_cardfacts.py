@@ -40,11 +40,11 @@ def function(address: str) -> PciFunction:
     return PciFunction(address, "10de", "20b0", "030200", driver="nvidia")
 
 
-def look(*cards: DriverCard, version: str = VERSION, boot: str = "first") -> Facts:
+def look(*cards: DriverCard, version: str = VERSION, boot: str = "first", load: str = "") -> Facts:
     """A look at a node with two cards that finds these answering."""
     return Facts(
         bus=Bus((function(CARD), function(OTHER))),
-        module=Driver(version, source="procfs"),
+        module=Driver(version, source="procfs", load=load),
         driver=Driver(version, cards={card.address: card for card in cards}),
         boot_id=boot,
     )
@@ -65,6 +65,13 @@ def test_everything_that_nvml_tells_is_told_with_its_boot_and_driver() -> None:
     assert after(look(KNOWN, DriverCard(OTHER, "GPU-b")))[1] == {
         "address": OTHER, "boot_id": "first", "version": VERSION, "uuid": "GPU-b",
     }  # fmt: skip
+
+
+def test_nothing_is_bridged_over_another_loading_of_the_same_driver() -> None:
+    silent = replace(look(load="8"), driver=None, silence="no answer in 60 s")
+    assert after(look(KNOWN, load="7")) == [TOLD | {"load": "7"}]
+    assert after(look(KNOWN, load="7"), silent) == []
+    assert after(look(KNOWN, load="8"), silent) == [TOLD | {"load": "8"}]
 
 
 def test_silence_is_bridged_for_two_looks_and_ends() -> None:

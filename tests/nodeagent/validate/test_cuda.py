@@ -101,9 +101,23 @@ async def test_another_boot_and_another_driver_are_tried(at: Machine) -> None:
     assert (booted["container"], len(contexts(at))) == ("ok", 4)
     assert not {*found["cuda"].split(",")} & {*booted["cuda"].split(",")}
     facts = await validator.facts()
-    wanted = [marks.wanted(facts.driver.cards, [T4], facts.boot_id, version)[T4] for version in (at.version, "999.1")]
+    wanted = [
+        marks.wanted(facts.driver.cards, [T4], facts.boot_id, module)[T4]
+        for module in (facts.module, replace(facts.module, version="999.1"))
+    ]
     assert wanted[0].mark != wanted[1].mark
     assert wanted[0].mark in booted["cuda"]
+
+
+async def test_a_driver_that_is_loaded_anew_in_the_same_boot_is_asked_and_tried_again_at_once(at: Machine) -> None:
+    validator = Validator(at)
+    found = await validator.told()
+    at.config.partitioned(A100, ("1g.5gb", 0)).write(at.nvml)
+    at.load_anew()
+    anew = await validator.told()
+    assert (anew["container"], len(contexts(at))) == ("ok", 4)
+    assert not {*found["cuda"].split(",")} & {*anew["cuda"].split(",")}
+    assert [uuid[:4] for uuid in contexts(at)[2:]].count("MIG-") == 1, "NVML was asked though the pause is an hour"
 
 
 @pytest.mark.parametrize(
