@@ -13,7 +13,7 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import place
 from nodeagent.host import library, procfs, sysfs
-from nodeagent.mig.records import Loading, Look, Told
+from nodeagent.mig.records import Loading, Look, Signs, Told
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Looker(Protocol):
     """What looks at the node."""
 
-    async def loading(self) -> Loading | None:
-        """Which loading of the driver is there now; the driver is not asked."""
+    async def signs(self, addresses: Collection[str]) -> Signs:
+        """What is to be seen now, also of the cards with those addresses; the driver is not asked."""
 
     async def look(self, addresses: Collection[str]) -> Look:
         """What is there now, of the cards with those addresses and of all that the driver tells."""
@@ -41,9 +41,14 @@ class Host:
         """Prepare."""
         self._places, self._asker = places, asker
 
-    async def loading(self) -> Loading | None:
+    async def signs(self, addresses: Collection[str]) -> Signs:
         """See `Looker`."""
-        return await asyncio.to_thread(self._loading)
+        return await asyncio.to_thread(self._signs, addresses)
+
+    def _signs(self, addresses: Collection[str]) -> Signs:
+        loading, (lost, driver) = self._loading(), self._files(addresses)
+        taken = frozenset(driver.cards) if driver is not None else frozenset[str]()
+        return Signs(loading, lost, taken, procfs.layout(self._places.proc))
 
     def _loading(self) -> Loading | None:
         boot = procfs.boot_id(self._places.proc)
@@ -52,7 +57,7 @@ class Host:
 
     async def look(self, addresses: Collection[str]) -> Look:
         """See `Looker`."""
-        loading = await self.loading()
+        loading = await asyncio.to_thread(self._loading)
         lost, by_files = await asyncio.to_thread(self._files, addresses)
         if by_files is None:
             return Look(lost=lost, silence="no driver is loaded")

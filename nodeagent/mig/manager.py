@@ -21,10 +21,10 @@ from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict
 from nodeagent.mig import metrics, plan
 from nodeagent.mig.files import Taken
-from nodeagent.mig.records import Loading, Look
+from nodeagent.mig.records import Loading, Look, Signs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Protocol
 
@@ -55,8 +55,19 @@ class Rhythm:
 
     check: float = 5.0
     """Between two looks while a card waits for something that no watch tells of."""
+    slowest: float = 300.0
+    """The driver is asked again, where nothing that is to be seen has changed, after pauses that grow up to this."""
     patience: float = 420.0
     """For programs that hold cards open; bootstrap brings them back after ten minutes (`bootstrap.phaseDeadline`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A pass came to nothing, and nobody tells when the next would not: what was to be seen then, and until when."""
+
+    seen: Hashable
+    pause: float
+    until: float
 
 
 @dataclass
@@ -69,6 +80,7 @@ class Manager:
     memory: Memory
     lock: Fence
     rhythm: Rhythm = field(default_factory=Rhythm)
+    clock: Callable[[], float] = time.monotonic
     told: bool = field(default=False, init=False)
     """Whether every version that the layout asks for has been acknowledged."""
     _held_since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
@@ -77,6 +89,9 @@ class Manager:
     _stopping: bool = field(default=False, init=False)
     _loading: Loading | None = field(default=None, init=False)
     """That of the look at hand: what is said of a card was seen under it."""
+    _signs: Signs = field(default_factory=Signs, init=False)
+    """What was to be seen of the node at the last pass."""
+    _rest: Rest | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Prepare; nothing is done before `run`."""
@@ -91,6 +106,7 @@ class Manager:
         """Work until cancelled, and then to the end of the pass at hand."""
         self.wake()
         running = asyncio.create_task(self._controller.run(), name="passes")
+        following = asyncio.create_task(self._follow(), name="signs")
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -100,8 +116,16 @@ class Manager:
                     pass
             raise
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            for task in (running, following):
+                task.cancel()
+            await asyncio.gather(running, following, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        """Ask for a pass when the node looks otherwise than at the last one: no watch tells of a driver loaded anew."""
+        while True:
+            await asyncio.sleep(self.rhythm.check)
+            if await self.looker.signs(plan.by_address(self.cluster.cards()).keys()) != self._signs:
+                self.wake()
 
     async def _guarded(self, _: str) -> float | None:
         async with self._busy:
@@ -113,11 +137,14 @@ class Manager:
         if layout is None:
             return None
         cards = plan.by_address(self.cluster.cards())
-        loading = await self.looker.loading()
+        self._signs = await self.looker.signs(cards.keys())
+        loading = self._signs.loading
         if plan.is_settled(layout, cards, loading):
             self._note(())
-            self.told = True
+            self.told, self._rest = True, None
             return None
+        if (left := self._left(layout, cards)) > 0:
+            return left
         rests = self._waits and not self._late() and not plan.is_stale(layout, cards, loading)
         if rests and plan.still_wait(self._waits, layout, cards, await self._clients()):
             return self.rhythm.check if plan.CLIENTS in self._waits.values() else None
@@ -153,8 +180,28 @@ class Manager:
             await self._do(ready)
             return 0.0  # what it was is said; what came meanwhile is looked at anew
         self._note(left)
-        stale = plan.is_stale(layout, cards, look.loading)
-        return self.rhythm.check if stale or look.lost or any(job.obstacle != plan.IN_USE for job in left) else None
+        obstacles = {job.obstacle for job in left} - {plan.IN_USE}
+        if not (plan.is_stale(layout, cards, look.loading) or look.lost or obstacles):
+            return None
+        # A gate that closes is to be seen by the quorum alone, and its card's patience runs; no driver is asked for it.
+        return self.rhythm.check if plan.CLIENTS in obstacles else self._rested(layout, cards)
+
+    def _seen(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> Hashable:
+        """All that may change what a pass comes to, but for the driver's own answer."""
+        return layout.version, self._signs, plan.visible(cards), self.cluster.pods()
+
+    def _left(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> float:
+        """Seconds that the driver is left alone yet: nothing has changed since it was asked last."""
+        rest = self._rest
+        return rest.until - self.clock() if rest is not None and rest.seen == self._seen(layout, cards) else 0.0
+
+    def _rested(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> float:
+        """The pause after a pass that came to nothing: twice the one before it, where all looks the same."""
+        seen, before = self._seen(layout, cards), self._rest
+        same = before is not None and before.seen == seen
+        pause = min(before.pause * 2, self.rhythm.slowest) if before is not None and same else self.rhythm.check
+        self._rest = Rest(seen, pause, self.clock() + pause)
+        return pause
 
     async def _tell(
         self, layout: NodeLayout, cards: Mapping[str, GPUDevice], look: Look, attempts: Mapping[str, Attempt]
@@ -187,12 +234,12 @@ class Manager:
         return self.cluster.pods() or await self.cluster.clients()
 
     def _late(self) -> bool:
-        now = time.monotonic()
+        now = self.clock()
         return any(now - since >= self.rhythm.patience for _, since in self._held_since.values())
 
     async def _without_late(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs less those whose card was held open for too long: these have failed."""
-        now, left = time.monotonic(), []
+        now, left = self.clock(), []
         self._held_since = {job.address: self._since(job, now) for job in jobs if job.obstacle == plan.CLIENTS}
         for job in jobs:
             since = self._held_since.get(job.address)

@@ -18,7 +18,7 @@ from controllers.domain.mig import NodeLayout, difference, read
 from nodeagent.mig.records import Job, Loading
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import ConfigMap
@@ -54,6 +54,15 @@ def by_address(devices: Iterable[GPUDevice]) -> dict[str, GPUDevice]:
     """The cards that inventory has described, by PCI address."""
     known = ((device.status.hardware, device) for device in devices)
     return {hardware.pci.address: device for hardware, device in known if hardware is not None}
+
+
+def visible(cards: Mapping[str, GPUDevice]) -> tuple[Hashable, ...]:
+    """What of the cards any step here hangs on, as the cluster says it; the rest of their status changes often."""
+    told = ((address, cards[address].metadata.uid, cards[address].status) for address in sorted(cards))
+    return tuple(
+        (address, uid, now.mig_apply, now.published is None, bool(now.allocations or now.foreign_allocations))
+        for address, uid, now in told
+    )
 
 
 def is_settled(layout: NodeLayout, cards: Mapping[str, GPUDevice], loading: Loading | None) -> bool:

@@ -24,6 +24,20 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
+class Signs:
+    """What can be seen of the node without a question to the driver."""
+
+    loading: Loading | None = None
+    """None where no driver is loaded, or nobody tells the boot."""
+    lost: frozenset[str] = frozenset()
+    """Cards that are not on the bus."""
+    taken: frozenset[str] = frozenset()
+    """Cards that the driver has taken."""
+    instances: tuple[str, ...] = ()
+    """MIG instances that have a file of their own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """A card as its driver tells it now."""
 

@@ -28,7 +28,7 @@ CHUNK = 1 << 16
 TEXT_MAX = 400  # characters of output in a reason
 END_SECONDS = 5.0
 OWN_VARIABLES = "MIG_PARTED_"
-BUSY = ("in use", "being used")
+BUSY = ("in use", "in_use", "being used")
 
 
 class Hung(Exception):
@@ -42,11 +42,8 @@ class Outcome:
     ok: bool
     text: str = ""
     """The end of what it said, in one line."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether it says that somebody holds the card open."""
-        return not self.ok and any(word in self.text.lower() for word in BUSY)
+    busy: bool = False
+    """Whether it failed and said, early or late, that somebody holds the card."""
 
 
 class Tools(Protocol):
@@ -124,7 +121,9 @@ class Programs:
         text = one_line(output)
         if status < 0:
             text = f"ended by signal {-status}; {text}"
-        return Outcome(status == 0, text if status == 0 else f"{what}: {text or f'status {status}'}")
+        if status == 0:
+            return Outcome(ok=True, text=text)
+        return Outcome(False, f"{what}: {text or f'status {status}'}", is_busy(output.decode("utf-8", "replace")))
 
 
 def environment(inherited: Mapping[str, str], library: Path | None) -> dict[str, str]:
@@ -133,6 +132,11 @@ def environment(inherited: Mapping[str, str], library: Path | None) -> dict[str,
     if library is not None:
         kept["LD_LIBRARY_PATH"] = ":".join(filter(None, (str(library), kept.get("LD_LIBRARY_PATH", ""))))
     return kept
+
+
+def is_busy(text: str) -> bool:
+    """Whether a program says that somebody holds the card."""
+    return any(word in text.lower() for word in BUSY)
 
 
 def one_line(output: bytes) -> str:

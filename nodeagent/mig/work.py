@@ -19,7 +19,7 @@ from nodeagent.mig.records import Attempt
 from nodeagent.mig.tools import Hung, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from controllers.domain.mig import CardLayout
     from nodeagent.mig.look import Looker
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from nodeagent.mig.tools import Tools
 
 log = structlog.get_logger()
-RESET_TRIES: Final = 4
-RESET_PAUSE: Final = 1.5
-"""Seconds: other agents of the node ask the driver now and then, and hold the cards open meanwhile."""
+TRIES: Final = 20
+PAUSE: Final = 1.5
+"""Seconds: other agents of the node ask the driver now and then, and the validator tries CUDA on a card: it is held
+open meanwhile. Then it cannot be reset, no instance with a context can go, and its mode waits."""
 REBOOT: Final = "RebootRequired"
 
 
@@ -46,8 +47,8 @@ class Memory(Protocol):
 class Work:
     """Work on the cards of a node; whoever calls has the node's lock, and has seen that nobody uses the cards."""
 
-    def __init__(self, tools: Tools, looker: Looker, memory: Memory, *, pause: float = RESET_PAUSE) -> None:
-        """Prepare; `pause`: seconds before a reset that was refused, as somebody held the card, is tried again."""
+    def __init__(self, tools: Tools, looker: Looker, memory: Memory, *, pause: float = PAUSE) -> None:
+        """Prepare; `pause`: seconds before what was refused, as somebody held the card, is tried again."""
         self._tools, self._looker, self._memory, self._pause = tools, looker, memory, pause
 
     async def carry_out(self, jobs: Sequence[Job]) -> dict[str, str]:
@@ -110,9 +111,7 @@ class Work:
         change = _other_mode(goals, now)
         if not change:
             return
-        await self._apply(change, errors, now, mode_only=True)
-        now = await self._look(job for job, _ in change.values())
-        pending = {address: goal for address, goal in _other_mode(change, now).items() if address not in errors}
+        pending = await self._set_modes(change, errors, now)
         for address, (job, _) in pending.items():
             if why := await self._reset(job):
                 errors[address] = why
@@ -121,21 +120,42 @@ class Work:
         for address in _other_mode(pending, now):
             errors.setdefault(address, f"{REBOOT}: MIG mode of card {address} is not in force after a reset of the GPU")
 
+    async def _set_modes(
+        self, change: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str], now: Mapping[str, Told]
+    ) -> dict[str, tuple[Job, CardLayout]]:
+        """Ask for other modes; returns the cards whose mode waits for a reset.
+
+        A card that needs none and is in use keeps its mode all the same, which is said by nobody: it is asked again.
+        """
+        await self._apply(change, errors, now, mode_only=True)
+        for left in reversed(range(TRIES)):
+            now = await self._look(job for job, _ in change.values())
+            pending = {address: goal for address, goal in _other_mode(change, now).items() if address not in errors}
+            held = {address: goal for address, goal in pending.items() if not goal[0].needs_reset}
+            if not held or not left:
+                break
+            await asyncio.sleep(self._pause)
+            await self._apply(held, errors, now, mode_only=True)
+        return pending
+
+    async def _patiently(self, run: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """What comes of a program that is run again for a while where somebody holds the card."""
+        for _ in range(TRIES - 1):
+            outcome = await run()
+            if not outcome.busy:
+                return outcome
+            await asyncio.sleep(self._pause)
+        return await run()
+
     async def _reset(self, job: Job) -> str:
         """Reset the card; returns why it could not be."""
         address = job.address
         if not job.needs_reset:
-            return f"ResetRequired: MIG mode of card {address} takes a reset that its model is not known to need"
-        outcome = Outcome(ok=False)
-        for left in reversed(range(RESET_TRIES)):
-            outcome = await self._tools.reset(address)
-            if outcome.ok:
-                log.info("a card was reset", address=address)
-                return ""
-            if not outcome.busy:
-                break
-            if left:
-                await asyncio.sleep(self._pause)
+            return f"ResetRequired: MIG mode of card {address} takes a reset that its model is not known to need, or a program holds the card"
+        outcome = await self._patiently(lambda: self._tools.reset(address))
+        if outcome.ok:
+            log.info("a card was reset", address=address)
+            return ""
         return f"{'CardInUse' if outcome.busy else REBOOT}: card {address} cannot be reset: {outcome.text}"
 
     async def _apply(
@@ -149,11 +169,13 @@ class Work:
         """Apply goals at once, and where that fails one by one."""
         if not goals:
             return
+        if len(goals) == 1:
+            outcome = await self._patiently(lambda: self._tools.apply(_document(goals, now), mode_only=mode_only))
+            if not outcome.ok:
+                errors[next(iter(goals))] = f"{'CardInUse' if outcome.busy else 'ApplyFailed'}: {outcome.text}"
+            return
         outcome = await self._tools.apply(_document(goals, now), mode_only=mode_only)
         if outcome.ok:
-            return
-        if len(goals) == 1:
-            errors[next(iter(goals))] = f"ApplyFailed: {outcome.text}"
             return
         log.warning("a merged apply failed; each card by itself", cards=sorted(goals), why=outcome.text)
         for address, goal in goals.items():

@@ -2,7 +2,8 @@
 
 The state is one JSON object, so that programs (`program.py`) can share it as a file. A fault is the name of a step
 (`create:<address>:<profile>`, `clear:<address>`, `mode:<address>:on`, `reset:<address>`) that fails whenever it comes;
-`stuck:<address>` lets a reset bring no other mode, and `hang:` before any of them never ends.
+`stuck:<address>` lets a reset bring no other mode, and `hang:` before any of them never ends. `contexts` counts, by
+address, how often somebody with a context of CUDA is still there when an instance, or the card's mode, is to go.
 """
 
 from __future__ import annotations
@@ -37,7 +38,16 @@ def state(cards: list[Card], needs_reset: bool) -> State:
         }
         for card in cards
     }  # fmt: skip
-    return {"cards": made, "faults": [], "held": [], "in_use": [], "log": [], "touched": [], "refused": []}
+    return {
+        "cards": made,
+        "faults": [],
+        "held": [],
+        "contexts": {},
+        "in_use": [],
+        "log": [],
+        "touched": [],
+        "refused": [],
+    }
 
 
 def seats(shape: Shape, count: int) -> list[Card]:
@@ -119,16 +129,23 @@ class Machine:
             raise Failure(f"error: the driver refused ({step})")
         self._step()
 
+    def _has_context(self, address: str) -> bool:
+        left: int = self.state["contexts"].get(address, 0)
+        self.state["contexts"][address] = max(left - 1, 0)
+        return left > 0
+
     def _mode(self, address: str, enabled: bool) -> None:
         card = self._touch(address)
         self._begin(f"mode:{address}:{'on' if enabled else 'off'}")
         card["pending"] = enabled
-        if not card["needs_reset"]:
+        if not card["needs_reset"] and not self._has_context(address):
             card["mode"] = enabled
 
     def _clear(self, address: str) -> None:
         card = self._touch(address)
         if card["instances"]:
+            if self._has_context(address):
+                raise Failure("error destroying Compute instance for profile '(0, 0)': In use by another client")
             self._begin(f"clear:{address}")
             card["instances"] = {}
 

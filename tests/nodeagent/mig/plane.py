@@ -15,8 +15,8 @@ from controllers.domain.mig import NodeLayout, PlannedCard
 from controllers.runtime.errors import Conflict
 from nodeagent.mig.files import Taken
 from nodeagent.mig.manager import Manager, Rhythm
-from nodeagent.mig.records import Attempt, Loading, Look, Told
-from nodeagent.mig.tools import Hung, Outcome
+from nodeagent.mig.records import Attempt, Loading, Look, Signs, Told
+from nodeagent.mig.tools import Hung, Outcome, is_busy
 from nodeagent.mig.work import Work
 from sim.hardware import load
 from tests.nodeagent.mig.machine import Failure, Machine, seats, state
@@ -50,6 +50,7 @@ class Plane:
         self.unknown_pods = False
         self.dies_after: int | None = None
         self.effects = 0
+        self.now = 0.0
         self.looks = 0
         self.locked_by_other = False
         self.loads: Loading | None = Loading("boot-1", "1")
@@ -64,7 +65,7 @@ class Plane:
     def born(self, **rhythm: float) -> Manager:
         """A manager that knows nothing of the one before it."""
         rhythm_ = Rhythm(**{"check": 1.0, **rhythm})
-        self.manager = Manager(self, self, Work(self, self, self, pause=0.0), self, self, rhythm_)
+        self.manager = Manager(self, self, Work(self, self, self, pause=0.0), self, self, rhythm_, lambda: self.now)
         return self.manager
 
     def tick(self) -> None:
@@ -104,8 +105,8 @@ class Plane:
         return self.objects[card.name]
 
     # --- driver --------------------------------------------------------------------------------------
-    async def loading(self) -> Loading | None:
-        return self.loads
+    async def signs(self, _addresses: Any) -> Signs:
+        return Signs(self.loads, self.lost)
 
     async def look(self, _addresses: Any) -> Look:
         self.looks += 1
@@ -139,7 +140,7 @@ class Plane:
         try:
             run()
         except Failure as failure:
-            return Outcome(ok=False, text=str(failure))
+            return Outcome(ok=False, text=str(failure), busy=is_busy(str(failure)))
         return Outcome(ok=True)
 
     # --- memory and lock -----------------------------------------------------------------------------
@@ -185,7 +186,10 @@ class Plane:
         self.objects[name] = replace(card, metadata=meta, status=replace(card.status, **status))
 
     def turn(self) -> float | None:
-        return asyncio.run(self.manager.turn())
+        """One pass; the time until the next one passes, where that comes by itself."""
+        after = asyncio.run(self.manager.turn())
+        self.now += after or 0.0
+        return after
 
     def rest(self, turns: int = 20) -> None:
         """Passes until nothing happens any more; whoever dies is born again."""

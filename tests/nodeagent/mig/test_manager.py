@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.api.gpudevice import Allocation, ForeignAllocation, MigApply, Published
+from controllers.api.gpudevice import Allocation, DeviceHealth, ForeignAllocation, MigApply, Published
 from controllers.bootstrap.phases import CLIENTS
 from controllers.domain.mig import DISABLED, CardLayout
 from nodeagent.mig import plan
@@ -225,7 +225,38 @@ def test_a_card_that_somebody_holds(plane: Plane) -> None:
     plane.want(SEVEN)
     plane.rest()
     assert plane.reason().startswith("CardInUse:")
-    assert len(plane.log("reset")) == 4
+    assert len(plane.log("reset")) == 20
+
+
+def test_a_context_that_ends_soon_is_waited_for_before_instances_go(plane: Plane) -> None:
+    """The validator tries CUDA on a MIG device now and then."""
+    plane.divide(SEVEN)
+    plane.machine.state["contexts"] = {plane.address(0): 5}
+    plane.want(THREE)
+    plane.rest()
+    assert plane.phases() == ["Waiting", "Applying", "Done"]
+    assert plane.actual() == THREE
+
+
+def test_a_context_that_ends_soon_is_waited_for_where_the_mode_comes_without_a_reset() -> None:
+    """The driver takes the mode down as pending then, and says nothing."""
+    plane = Plane(needs_reset=False)
+    plane.machine.state["contexts"] = {plane.address(0): 5}
+    plane.want(CardLayout(True, {"1g.10gb": 7}), 0)
+    plane.want(CardLayout(True, {"1g.10gb": 7}), 1)
+    plane.rest()
+    assert [plane.phase(n) for n in (0, 1)] == ["Done", "Done"]
+    assert plane.log("reset") == []
+
+
+def test_a_context_that_stays_is_told_of_and_the_card_is_as_it_was(plane: Plane) -> None:
+    plane.divide(SEVEN)
+    plane.machine.state["contexts"] = {plane.address(0): 1000}
+    plane.want(THREE)
+    plane.rest()
+    assert plane.phase() == "Failed"
+    assert plane.reason().startswith("CardInUse:")
+    assert plane.actual() == SEVEN
 
 
 def test_a_program_that_hangs_is_for_a_reboot(plane: Plane) -> None:
@@ -449,6 +480,33 @@ def test_a_driver_that_is_silent_after_a_reboot_is_asked_until_it_tells(plane: P
     plane.silence = ""
     plane.rest()
     assert plane.phase() == "Lost"
+
+
+def test_a_card_that_a_reboot_has_lost_is_asked_about_after_pauses_that_grow(plane: Plane) -> None:
+    plane.want(SEVEN)
+    plane.rest()
+    plane.reload(Loading("boot-2", "1"))
+    plane.lost = frozenset({plane.address(0)})
+    assert [plane.turn() for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    looks = plane.looks
+    plane.now -= 299.0
+    plane.change(plane.address(1), health=DeviceHealth(temperature_c=40))
+    assert (plane.turn(), plane.looks) == (299, looks), "what does not matter wakes it all the time"
+    plane.lost = frozenset()
+    plane.rest()
+    assert plane.phase() == "Lost", "it is on the bus again, and nobody waits out the pause"
+
+
+def test_a_silent_driver_is_asked_after_pauses_that_grow_until_something_changes(plane: Plane) -> None:
+    plane.silence = "it hangs"
+    plane.want(SEVEN)
+    assert [plane.turn() for _ in range(4)] == [1, 2, 4, 8]
+    plane.now -= 8.0
+    plane.reload(Loading("boot-1", "2"))
+    assert [plane.turn() for _ in range(2)] == [1, 2], "the driver was loaded anew"
+    plane.now -= 2.0
+    plane.want(SEVEN, asked="2026-01-01T00:00:00Z")
+    assert plane.turn() == 1, "it was asked for again"
 
 
 def test_a_card_that_waits_for_its_pods_keeps_no_other_from_being_told_of(plane: Plane) -> None:

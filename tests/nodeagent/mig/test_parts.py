@@ -84,15 +84,15 @@ def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_p
     boot.write_text("0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11\n")
     host = look.Host(Places(proc=tmp_path / "proc", sys=tmp_path / "sys"), Asker([], Timing()))
 
-    first = asyncio.run(host.loading())
+    first = asyncio.run(host.signs(())).loading
     assert first is not None
     assert first.boot == "0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11"
     os.utime(module, (1, 1))
-    assert asyncio.run(host.loading()) == first
+    assert asyncio.run(host.signs(())).loading == first
     module.rmdir()
-    assert asyncio.run(host.loading()) is None, "no driver is loaded"
+    assert asyncio.run(host.signs(())).loading is None, "no driver is loaded"
     module.with_name("again").rename(module)
-    second = asyncio.run(host.loading())
+    second = asyncio.run(host.signs(())).loading
     assert second is not None
     assert (second.boot, second.driver != first.driver) == (first.boot, True)
 
@@ -167,7 +167,16 @@ def test_its_environment(tmp_path: Path) -> None:
     assert tools.environment({"PATH": "/bin"}, None) == {"PATH": "/bin"}
 
 
-@pytest.mark.parametrize(("text", "busy"), [("GPU is currently in use by another client", True), ("refused", False)])
-def test_whether_somebody_holds_the_card(text: str, busy: bool) -> None:
-    assert Outcome(ok=False, text=text).busy is busy
-    assert not Outcome(ok=True, text=text).busy
+@pytest.mark.parametrize(
+    ("text", "busy"),
+    [("GPU is currently in use by another client", True), ("ERROR_IN_USE", True), ("refused", False)],
+)
+def test_whether_somebody_holds_the_card(tmp_path: Path, text: str, busy: bool) -> None:
+    """Also where much is said after it: mig-parted ends with "all orderings failed", whatever the reason was."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho '{text}'\nseq 1000\nexit $1\n")
+    program.chmod(0o755)
+    run = Programs("", str(program), Lock(tmp_path), PATIENCE)._run
+    failed, ended = (asyncio.run(run(str(program), status)) for status in ("1", "0"))
+    assert (failed.ok, failed.busy) == (False, busy)
+    assert (ended.ok, ended.busy) == (True, False)

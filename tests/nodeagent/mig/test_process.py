@@ -79,9 +79,7 @@ async def test_a_driver_that_is_loaded_anew_is_noticed_by_the_manager_that_runs_
     version = await real.ground.want(SEVEN)
     await ends(real, version, "Done")
     first = await real.ground.said()
-    await real.load_driver()
-    # As the node's agent reports it: a change of the card wakes the manager.
-    await real.ground.world.status(names.BOOTSTRAP, 0, {"health": {"temperatureC": 41}})
+    await real.load_driver()  # nobody writes to the card
     await ends(real, version, "Lost")
     lost = await real.ground.said()
     assert first is not None
