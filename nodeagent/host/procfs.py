@@ -28,6 +28,9 @@ _VERSION = re.compile(r"NVRM version:.*?Kernel Module\b.*?\s([0-9]+\.[0-9]+(?:\.
 _PLAIN_VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 _NO_MODEL = {"", "unknown"}
 _FORM = re.compile(r"NVRM version: NVIDIA UNIX (Open )?.*?Kernel Module")
+_MINOR = re.compile(r"^DeviceFileMinor:\s*([0-9]{1,7})\s*$", re.MULTILINE)
+_MOUNT_POINT = 4
+"""Its place in a line of mountinfo."""
 _MAJOR = re.compile(r"^ *([0-9]{1,4}) (\S+)$", re.MULTILINE)
 
 
@@ -75,6 +78,22 @@ def layout(proc: Path) -> tuple[str, ...]:
         return tuple(sorted(str(path.relative_to(folder)) for path in folder.glob("gpu*/mig/gi*")))
     except OSError:
         return ()
+
+
+def access(proc: Path) -> frozenset[int] | None:
+    """Minors of the device nodes (`/dev/nvidia-caps/nvidia-cap<N>`) that give access to the MIG instances that exist.
+
+    None where NVIDIA's legacy runtime has put a copy in place: that has the files of the moment when it was made.
+    """
+    mounts = (line.split() for line in _text(proc / "self" / "mountinfo").splitlines())
+    if any(len(mount) > _MOUNT_POINT and mount[_MOUNT_POINT] == "/proc/driver/nvidia" for mount in mounts):
+        return None
+    folder = proc / "driver" / "nvidia" / "capabilities"
+    try:
+        files = [*folder.glob("gpu*/mig/gi*/access"), *folder.glob("gpu*/mig/gi*/ci*/access")]
+    except OSError:
+        return frozenset()
+    return frozenset(int(told[1]) for file in files if (told := _MINOR.search(_text(file))))
 
 
 def boot_id(proc: Path) -> str:

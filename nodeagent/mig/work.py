@@ -151,7 +151,8 @@ class Work:
         """Reset the card; returns why it could not be."""
         address = job.address
         if not job.needs_reset:
-            return f"ResetRequired: MIG mode of card {address} takes a reset that its model is not known to need, or a program holds the card"
+            why = "a reset that its model is not known to need, or a program holds the card"
+            return f"ResetRequired: MIG mode of card {address} takes {why}"
         outcome = await self._patiently(lambda: self._tools.reset(address))
         if outcome.ok:
             log.info("a card was reset", address=address)

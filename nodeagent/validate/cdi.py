@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 KIND = "nvidia.com/gpu"
+EVERYTHING = "management.nvidia.com/gpu"
+"""For containers that get all that there is, as the validator's."""
 _NODE = re.compile(r"(?:/.*)?/dev/nvidia([0-9]{1,4})")  # also below the root of a driver in a container
+_ACCESS = re.compile(r"(?:/.*)?/dev/nvidia-caps/nvidia-cap([0-9]{1,7})")
 _LIBRARY = re.compile(r".*/lib(?:cuda|nvidia-ml)\.so\.([0-9]+\.[0-9.]*[0-9])")
 
 
@@ -27,14 +30,18 @@ def read(files: Mapping[str, str | None]) -> Specification:
     broken: list[str] = []
     minors: set[int] = set()
     versions: set[str] = set()
+    access: set[int] | None = None
     for name in sorted(files):
         whole = _parsed(files[name])
         if whole is None:
             broken.append(name)
             continue
+        devices = whole.get("devices")
+        if whole.get("kind") == EVERYTHING:
+            paths = _paths([whole, *(devices if isinstance(devices, list) else ())], "deviceNodes")
+            access = (access or set()) | {int(found[1]) for path in paths if (found := _ACCESS.fullmatch(path))}
         if whole.get("kind") != KIND:
             continue
-        devices = whole.get("devices")
         if not isinstance(devices, list) or not devices:
             broken.append(name)
             continue
@@ -42,7 +49,13 @@ def read(files: Mapping[str, str | None]) -> Specification:
         edits = [whole, *devices]
         minors.update(int(found[1]) for path in _paths(devices, "deviceNodes") if (found := _NODE.fullmatch(path)))
         versions.update(found[1] for path in _paths(edits, "mounts") if (found := _LIBRARY.fullmatch(path)))
-    return Specification(tuple(ours), tuple(broken), frozenset(minors), frozenset(versions))
+    return Specification(
+        tuple(ours),
+        tuple(broken),
+        frozenset(minors),
+        frozenset(versions),
+        None if access is None else frozenset(access),
+    )
 
 
 def _parsed(text: str | None) -> dict[str, Any] | None:

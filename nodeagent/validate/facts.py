@@ -57,6 +57,9 @@ class Specification:
     """N of every `/dev/nvidiaN` that a device of them brings."""
     versions: frozenset[str] = frozenset()
     """Of the driver's libraries that they mount."""
+    access: frozenset[int] | None = None
+    """N of every `/dev/nvidia-caps/nvidia-capN` of the specification for containers that get everything; None where the
+    host has none, as where the runtime makes it in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,10 @@ class Facts:
     specification: Specification | None = None
     layout: tuple[str, ...] = ()
     """The MIG instances that have a file in `/proc/driver/nvidia/capabilities`."""
+    access: frozenset[int] | None = None
+    """Minors of the device nodes that give access to the MIG instances; None where a copy alone is to be seen."""
+    caps: frozenset[int] = frozenset()
+    """Those of them that are in this container's `/dev`."""
     by_cdi: bool = False
     """Whether this container's edits came from a CDI specification (NVIDIA_VISIBLE_DEVICES=void)."""
     handler: str | None = None

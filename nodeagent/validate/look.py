@@ -34,6 +34,7 @@ CDI_MAX = 4 * 1024 * 1024
 FABRIC_GRACE = 180.0  # seconds; the fabric of eight cards takes about one minute
 FIRMWARE_FOLDERS = ("usr/lib/firmware", "lib/firmware")
 FIRMWARE_PATH = "module/firmware_class/parameters/path"
+_CAP = re.compile(r"nvidia-cap([0-9]{1,7})")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 
 
@@ -115,6 +116,8 @@ class Looker:
             taken=_all_taken(places.proc) if believed or module is None else None,
             majors=procfs.majors(places.proc),
             layout=procfs.layout(places.proc) if module is not None else (),
+            access=procfs.access(places.proc) if module is not None else frozenset(),
+            caps=_caps(root.devices / "dev" / "nvidia-caps"),
             root=root,
             sought=str(places.driver_root),
             libraries=libraries(root.path),
@@ -168,6 +171,11 @@ def nodes(folder: Path) -> dict[str, Node] | None:
     if not folder.is_dir():
         return None
     return {name: _node(folder / name) for name in _names(folder) if name.startswith("nvidia")}
+
+
+def _caps(folder: Path) -> frozenset[int]:
+    """N of the `nvidia-capN` there."""
+    return frozenset(int(found[1]) for name in _names(folder) if (found := _CAP.fullmatch(name)))
 
 
 def _node(path: Path) -> Node:

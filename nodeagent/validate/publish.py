@@ -24,7 +24,7 @@ from controllers.api import names, validation
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, ref
-from nodeagent.validate import cardfacts, metrics, report
+from nodeagent.validate import cardfacts, metrics, renewal, report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 STALE_LOOKS = 3
+SOON = 5.0
+"""Seconds between two looks while this container is about to end: instances come one after another."""
+_ENDED_FOR = validation.key(validation.CONTAINER, validation.ENDED_FOR)
 _VALUES = {validation.OK: 1, validation.FAILED: 0, validation.UNKNOWN: -1}
 
 
@@ -70,6 +73,10 @@ class Publisher:
         self._looked_at = float("-inf")
         self.confirmed = False
         """Whether the API server has had what this run found."""
+        self._lacks = ""
+        """What the last look found lacking in this container, by its mark (`renewal`)."""
+        self._ending = False
+        self._ended = asyncio.Event()
         self._writer = Controller("validate", self._write, workers=1)
         store.subscribe(lambda _old, _new: self._writer.add(self._key))
 
@@ -80,15 +87,20 @@ class Publisher:
         return recent and self._want.get(self._role) == validation.OK
 
     async def run(self) -> None:
-        """Look and publish until cancelled; the store must be synced."""
+        """Look and publish until cancelled, or until this container is to be made anew; the store must be synced."""
         published = self._store.get(self._key)
         self._want = self._have(published)
         self._looker.recall(self._want)
         if self._role == validation.CONTAINER and published is not None:
             self._cards = cardfacts.start(published.spec.features.instances.nvml)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._writer.run(), name="writer")
-            group.create_task(self._look_forever(), name="looker")
+            tasks = (
+                group.create_task(self._writer.run(), name="writer"),
+                group.create_task(self._look_forever(), name="looker"),
+            )
+            await self._ended.wait()
+            for task in tasks:
+                task.cancel()
 
     def _have(self, object_: NodeFeature | None) -> dict[str, str]:
         """What the report says under the role's names."""
@@ -104,11 +116,38 @@ class Publisher:
             except OSError as error:  # then nothing is said, and what stands grows stale
                 log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
             else:
+                facts = self._completed(facts)
                 found = report.judge(self._role, facts)
                 self._take(facts, report.attributes(self._role, facts, found))
                 _measure(found)
-            due = max(due + self._period, loop.time())
+            period = min(self._period, SOON) if self._lacks and not self._ended_for() else self._period
+            due = max(due + period, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    def _completed(self, facts: Facts) -> Facts:
+        """With what role `driver` tells, where this container cannot see it."""
+        have = self._store.get(self._key)
+        feature = have.spec.features.attributes.validation if have is not None else None
+        return renewal.told(facts, feature.elements if feature is not None else {})
+
+    def _ended_for(self) -> bool:
+        """Whether this role has ended before for what is lacking now."""
+        return self._want.get(_ENDED_FOR) == self._lacks
+
+    def _renew(self, facts: Facts, ended_for: str) -> None:
+        """End this container where it lacks what one that is made now may have: at two looks, and once."""
+        before, self._lacks = self._lacks, renewal.mark(facts)
+        if not renewal.lacking(facts):
+            return
+        self._ending = self._lacks != "" and self._lacks == before and self._lacks != ended_for
+        if noted := self._lacks if self._ending else ended_for:
+            self._want[_ENDED_FOR] = noted
+        if self._lacks and self._lacks == ended_for and before != self._lacks:
+            log.warning(
+                "this container was made anew and lacks device nodes of MIG instances all the same", **_say(facts)
+            )
+        elif self._ending:
+            log.warning("device nodes of new MIG instances are lacking here; ending, to be made anew", **_say(facts))
 
     def _take(self, facts: Facts, new: Mapping[str, str]) -> None:
         """Believe a look, and have it written where it says something new."""
@@ -116,6 +155,10 @@ class Publisher:
         if self._role == validation.CONTAINER:
             self._cards = cardfacts.step(self._cards, facts)
         self._want, self._silent = report.settled(self._role, before, new, self._silent)
+        ended_for = before.get(_ENDED_FOR, "")
+        self._want.pop(_ENDED_FOR, None)
+        if self._role == validation.CONTAINER:
+            self._renew(facts, ended_for)
         self._looked_at = time.monotonic()
         if self._want != before:
             told = {
@@ -141,6 +184,8 @@ class Publisher:
                 log.info("taking out what others wrote under this role's names", features=patch["spec"]["features"])
                 await self._execute((Merge(ref(NODEFEATURE, now), now.metadata.resource_version, patch),))
         self.confirmed = True
+        if self._ending:  # it is noted, so the next one does not end for the same
+            self._ended.set()
 
     def _tells(self, have: NodeFeature, cards: list[dict[str, str]]) -> bool:
         """Whether the report says of the cards what this role has to say."""
@@ -161,6 +206,10 @@ def _body(elements: Mapping[str, str | None], cards: list[dict[str, str]]) -> di
         told = [{"attributes": attributes} for attributes in cards]
         features["instances"] = {names.FEATURE_NVML: {"elements": told}}
     return {"spec": {"features": features}}
+
+
+def _say(facts: Facts) -> dict[str, list[str]]:
+    return {"lacking": [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in sorted(renewal.lacking(facts))]}
 
 
 def _measure(found: Verdict) -> None:

@@ -64,7 +64,7 @@ def _failed(role: str, told: Mapping[str, str]) -> set[str]:
 
 
 def _of_driver(facts: Facts) -> dict[str, str]:
-    return {words.MODULE: facts.form}
+    return {words.MODULE: facts.form, words.ACCESS: ",".join(map(str, sorted(facts.access or ())))}
 
 
 def _of_container(facts: Facts, found: Verdict) -> dict[str, str]:

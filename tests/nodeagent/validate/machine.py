@@ -87,8 +87,8 @@ class Machine:
 
     def device(self, *names: str) -> None:
         """Files in the container's /dev; plain ones, as making device nodes needs privileges."""
-        (self.own / "dev").mkdir(parents=True, exist_ok=True)
         for name in names:
+            (self.own / "dev" / name).parent.mkdir(parents=True, exist_ok=True)
             (self.own / "dev" / name).write_text("")
 
     def remove(self, *names: str) -> None:
@@ -108,6 +108,33 @@ class Machine:
         shutil.copytree(module, fresh := module.with_name("loaded"))
         shutil.rmtree(module)
         fresh.rename(module)
+
+    def instance(self, number: int, *minors: int) -> None:
+        """A GPU instance of the first card, and its compute instance, with the minors of their access files."""
+        folder = self.proc / "driver" / "nvidia" / "capabilities" / "gpu0" / "mig" / f"gi{number}"
+        for path, minor in zip((folder, folder / "ci0"), minors, strict=True):
+            path.mkdir(parents=True, exist_ok=True)
+            text = f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+            (path / "access").write_text(text)
+
+    def manage(self, *minors: int) -> None:
+        """The specification for containers that get everything."""
+        nodes = ["/dev/nvidiactl", *(f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors)]
+        devices = [{"name": "all", "containerEdits": {"deviceNodes": [{"path": path} for path in nodes]}}]
+        made = {"cdiVersion": "0.5.0", "kind": "management.nvidia.com/gpu", "devices": devices}
+        path = self.root / "var" / "run" / "cdi" / "management.nvidia.com-gpu.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(made))
+
+    def made_by_legacy_runtime(self) -> Path:
+        """The /proc of a container with a copy in place of the driver's files: those of the moment when it was made."""
+        proc = self.folder / "proc of a container"
+        shutil.copytree(self.proc, proc)
+        (proc / "self").mkdir(exist_ok=True)
+        (proc / "self" / "mountinfo").write_text(
+            "101 99 0:5 / /proc rw,nosuid - proc proc rw\n102 101 0:77 / /proc/driver/nvidia rw - tmpfs tmpfs rw\n"
+        )
+        return proc
 
     def bind(self, address: str, driver: str) -> None:
         link = self.sys / "bus" / "pci" / "devices" / address / "driver"

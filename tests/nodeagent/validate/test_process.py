@@ -335,3 +335,47 @@ async def test_the_container_tells_what_nvml_tells_of_its_cards_and_a_division_a
                 return await node.nvml() == []
 
             await container.until(gone, "what others say of cards to be gone")
+
+
+async def test_a_container_that_lacks_access_to_new_instances_ends_once_and_the_next_one_tells_of_them(
+    cluster: Cluster, at: Machine
+) -> None:
+    node = Node(cluster, at, "renewed")
+    copy = at.made_by_legacy_runtime()
+
+    async def ended(container: Agent) -> None:
+        async def over() -> bool:
+            return container.process.poll() is not None
+
+        await container.until(over, "the container to end itself")
+        assert container.process.returncode == 0
+        assert "ending, to be made anew" in container.log
+
+    async with node.discover() as discover, node.validate("driver") as driver:
+        await node.whole(discover)
+        await node.says(driver, driver="ok")
+        # By the legacy runtime: the container sees a copy of the driver's files, and the driver's check tells.
+        async with node.validate("container", "--proc", str(copy)) as container:
+            await node.says(container, container="ok")
+            at.instance(1, 12, 13)
+            await ended(container)
+        assert (await node.told())["driver.access"] == "12,13"
+        mark = (await node.told())["container.ended_for"]
+        # In vain: it stays for them, and ends for others.
+        async with node.validate("container", "--proc", str(copy)) as container:
+            await looks(container, 5)
+            assert container.process.poll() is None
+            assert (await node.told())["container.ended_for"] == mark
+            at.instance(2, 21, 22)
+            await ended(container)
+        at.device(*(f"nvidia-caps/nvidia-cap{minor}" for minor in (12, 13, 21, 22)))
+        at.config.partitioned(at.addresses[0], ("1g.10gb", 0), ("1g.10gb", 1)).write(at.nvml)
+        async with node.validate("container") as container:
+
+            async def divided() -> bool:
+                told = {card["address"]: card.get("mig_instances") for card in await node.nvml()}
+                return told.get(at.addresses[0]) == "1g.10gb=2" and "container.ended_for" not in await node.told()
+
+            await container.until(divided, "the instances, and nothing lacking")
+            await looks(container, 3)
+            assert container.process.poll() is None
