@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from controllers.api import names
+from controllers.api.conversions import LATEST
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import POOL_RULES, GPUPool
@@ -186,7 +187,7 @@ def crd(resource: Resource, record: type[Any]) -> dict[str, Any]:
 def config_values() -> dict[str, Any]:
     """The OpenAPI schema of the module's settings, as Deckhouse reads it."""
     schema = adapter(Settings).json_schema(by_alias=True)
-    return {"x-config-version": 1, **structural(schema, schema["$defs"], defaults=True)}
+    return {"x-config-version": LATEST, **structural(schema, schema["$defs"], defaults=True)}
 
 
 def files() -> dict[Path, str]:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from controllers.api import names
 from controllers.api.component import ComponentSettings
+from controllers.api.conversions import LATEST, convert
 from controllers.api.installation import (
     ControllersInstallation,
     NFDCoverageInstallation,
@@ -283,10 +284,10 @@ class ModuleConfig(KubeObject):
     spec: ModuleConfigSpec = Field(default_factory=ModuleConfigSpec)
 
 
-def parse_settings(values: dict[str, Any]) -> Settings:
-    """Validate settings; raises ValueError with one line for each mistake, naming its place."""
+def parse_settings(values: dict[str, Any], version: int = LATEST) -> Settings:
+    """Validate settings of a version; raises ValueError with one line for each mistake, naming its place."""
     try:
-        settings: Settings = adapter(Settings).validate_python(values, extra="forbid")
+        settings: Settings = adapter(Settings).validate_python(convert(values, version), extra="forbid")
     except ValidationError as error:
         raise ValueError("; ".join(map(_mistake, error.errors(include_url=False)))) from error
     return settings

@@ -80,7 +80,7 @@ def module_settings(process: Process) -> LiveSettings[Settings]:
     settings = LiveSettings(
         MODULECONFIG,
         Settings(),
-        lambda config: parse_settings(config.spec.settings),
+        lambda config: parse_settings(config.spec.settings, config.spec.version),
         process.recorder,
         lambda config: config.spec.enabled is not False,
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
+from controllers.api.conversions import LATEST
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists
 from sim import controlplane, programs
@@ -106,7 +107,7 @@ async def each(items: Iterable[Any], work: Callable[[Any], Awaitable[None]], at_
 async def configure(client: Client, settings: dict[str, Any]) -> None:
     """Give the module its settings."""
     kind = {"apiVersion": resources.MODULECONFIG.api_version, "kind": resources.MODULECONFIG.kind}
-    body = {**kind, "metadata": {"name": names.MODULE}, "spec": {"version": 1, "settings": settings}}
+    body = {**kind, "metadata": {"name": names.MODULE}, "spec": {"version": LATEST, "settings": settings}}
     await client.create(resources.MODULECONFIG, body, manager=MANAGER)
 
 

@@ -11,6 +11,7 @@ from typing import Self
 import psutil
 
 from controllers.api import names
+from controllers.api.conversions import LATEST
 from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.controlplane import ControlPlane
@@ -52,7 +53,7 @@ class Bed:
             "apiVersion": "deckhouse.io/v1alpha1",
             "kind": "ModuleConfig",
             "metadata": {"name": names.MODULE},
-            "spec": {"enabled": True, "version": 1, "settings": settings},
+            "spec": {"enabled": True, "version": LATEST, "settings": settings},
         }
         self.tools.run("apply", "--server-side", "--filename=-", stdin=json.dumps(config))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names, resources
 from controllers.api.conditions import READY_FOR_POOLING, is_true
+from controllers.api.conversions import LATEST
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
 from sim import controlplane
@@ -220,7 +221,7 @@ class Ground(Processes):
             "apiVersion": resources.MODULECONFIG.api_version,
             "kind": "ModuleConfig",
             "metadata": {"name": names.MODULE},
-            "spec": {"enabled": enabled, "version": 1, "settings": SETTINGS | (settings or {})},
+            "spec": {"enabled": enabled, "version": LATEST, "settings": SETTINGS | (settings or {})},
         }
         await self.eventually(
             lambda: self.client.apply(resources.MODULECONFIG, names.MODULE, body, manager=MANAGER), 20

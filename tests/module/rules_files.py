@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 RUSSIAN = re.compile(r"(^|/)doc-ru-[^/]*$|\.ru\.[a-z]+$|_RU\.[a-z]+$|(^|/)module\.yaml$|openapi/conversions/")
+CONVERSIONS = "openapi/conversions/"
 KEYS = {
     *("name", "critical", "namespace", "weight", "tags", "subsystems", "stage", "descriptions", "exclusiveGroup"),
     *("requirements", "accessibility", "update", "disable", "messages"),
@@ -88,10 +89,18 @@ def definition(module: Module) -> Iterator[str]:
     for path in ("release.yaml", "enabled"):
         if path in module.files:
             yield f"{path}: of an older form"
-    if yaml.safe_load(module.files["openapi/config-values.yaml"]).get("x-config-version", 1) > 1 and not any(
-        path.startswith("openapi/conversions/") for path in module.files
-    ):
-        yield "openapi/conversions: missing"
+
+
+def conversions(module: Module) -> Iterator[str]:
+    """Each version of the settings after the first has its conversion, told in both languages."""
+    latest = yaml.safe_load(module.files["openapi/config-values.yaml"])["x-config-version"]
+    found = {path: yaml.safe_load(text) for path, text in module.files.items() if path.startswith(CONVERSIONS)}
+    wanted = {f"{CONVERSIONS}v{number}.yaml": number for number in range(2, latest + 1)}
+    yield from (f"{path}: missing, or too many" for path in found.keys() ^ wanted.keys())
+    for path in found.keys() & wanted.keys():
+        if found[path].get("version") != wanted[path]:
+            yield f"{path}: version"
+        yield from (f"{path}: description.{word}" for word in ("en", "ru") if not found[path]["description"].get(word))
 
 
 def open_source(module: Module) -> Iterator[str]:
@@ -157,5 +166,5 @@ def definitions(module: Module) -> Iterator[str]:
 
 RULES = (
     *(translated, certificates_for_ingresses, slim_images, definition, open_source, helm_ignores, no_cyrillic, openapi),
-    definitions,
+    *(definitions, conversions),
 )

@@ -14,6 +14,7 @@ from typing import Any, Self
 import orjson
 
 from controllers.api import names, resources
+from controllers.api.conversions import LATEST
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import Capacity
 from controllers.api.kube import Pod
@@ -183,9 +184,9 @@ class People:
             if device.metadata.annotations.get(names.ASSIGNMENT) == pool:
                 await self.annotate(device.name, None)
 
-    async def settings(self, **settings: Any) -> None:
+    async def settings(self, version: int = LATEST, /, **settings: Any) -> None:
         """Set the ModuleConfig."""
-        body = {"spec": {"enabled": True, "version": 1, "settings": settings}}
+        body = {"spec": {"enabled": True, "version": version, "settings": settings}}
         obj = {
             "apiVersion": "deckhouse.io/v1alpha1",
             "kind": "ModuleConfig",

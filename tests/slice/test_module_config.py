@@ -71,6 +71,21 @@ async def test_a_setting_is_followed_without_a_restart(live: Live, name: str) ->
     await CASES[name](live)
 
 
+async def test_a_moduleconfig_of_an_earlier_version_is_followed_and_what_is_gone_from_it_counts_for_nothing(
+    live: Live,
+) -> None:
+    """Deckhouse converts settings for itself: what is stored stays as it is, and is what the processes read."""
+    gone = {"discover": {"runtimeClassName": "nvidia", "askRuntime": True}}
+    await live.people.settings(1, nodeAgent=gone, scheduling={"topologyKey": "example.com/old"})
+
+    async def followed() -> bool:
+        return (await live.tried())["topologySpreadConstraints"][0]["topologyKey"] == "example.com/old"
+
+    await live.eventually(followed, "settings of version 1 are not followed")
+    for process in PROCESSES:
+        assert await live.metric(process, "gpu_settings_invalid") == 0
+
+
 async def test_wrong_settings_change_nothing_and_are_told(live: Live) -> None:
     with pytest.raises(ApiError, match="maxUnseen"):
         await live.people.settings(admission={"maxUnseen": 0}, scheduling={"topologyKey": "example.com/wrong"})

@@ -217,6 +217,21 @@ def test_a_profile_that_no_card_of_the_pool_holds_is_refused_and_one_that_some_h
     assert send(review("GPUPool", again, again), to)["allowed"], "what is written already is not judged again"
 
 
+def test_settings_of_an_earlier_version_are_taken_and_what_is_gone_is_told() -> None:
+    def asked(**spec: Any) -> dict[str, Any]:
+        return send(review("ModuleConfig", {"metadata": {"name": names.MODULE}, "spec": spec}))
+
+    old = {"nodeAgent": {"discover": {"askRuntime": True, "driverRoot": "/driver"}}, "logLevel": "Debug"}
+
+    answer = asked(version=1, settings=old)
+    assert answer["allowed"]
+    (warning,) = answer["warnings"]
+    assert "nodeAgent.discover.askRuntime" in warning
+    assert "spec.version to 2" in warning
+    assert not asked(version=2, settings=old)["allowed"], "who says that it is of this version is held to it"
+    assert "warnings" not in asked(version=1, settings={"logLevel": "Debug"})
+
+
 DEDICATED = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conversions import LATEST, retired
 from controllers.api.settings import parse_settings
-from webhook.objects.judged import PASSED, Judged
+from webhook.objects.judged import PASSED, Judged, warned
 from webhook.verdict import INVALID, Denied
 
 if TYPE_CHECKING:
@@ -18,8 +19,13 @@ def judge(new: ModuleConfig) -> Judged:
     if new.name != names.MODULE or new.spec.enabled is False:
         return PASSED
     try:
-        parse_settings(new.spec.settings)
+        parse_settings(new.spec.settings, new.spec.version)
     except ValueError as error:
         sentence = f"spec.settings of ModuleConfig {names.MODULE}: {error}. The settings that are in force stay."
         return Judged(Denied(INVALID, sentence))
-    return PASSED
+    return warned(*(_ignored(path) for path in retired(new.spec.settings, new.spec.version)))
+
+
+def _ignored(path: str) -> str:
+    setting = f"spec.settings.{path} of ModuleConfig {names.MODULE}"
+    return f"{setting} is no setting any more and changes nothing: take it out, and set spec.version to {LATEST}."
