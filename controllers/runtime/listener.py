@@ -6,7 +6,8 @@ of those that shake hands, of those that have yet to ask, and of those that are 
 has been so for longest gives way to the next, never the one that has just come: an API server, or Prometheus, asks at
 once, also over a new connection where one that it kept was ended. Who is dismissed with an answer gives way among such
 alone: strangers end nobody who is let in. A handshake has `GRACE` at least: who floods the port makes newcomers wait in
-the system's queue, and does not end those that are about to ask. What is being answered is not cut off.
+the system's queue, and does not end those that are about to ask. What is being answered is not cut off. A port whose
+readers come seldom also bounds how often hands are shaken (`handshakes`): who comes too often is not answered.
 
 Lives as long as the port is open, in the process's event loop.
 """
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import Counter
 
+    from controllers.runtime.handshakes import Handshakes
+
 log = structlog.get_logger()
 SILENCE: Final = 3.0
 """Seconds."""
@@ -43,6 +46,12 @@ OUT_OF_FILES: Final = 0.1
 """Seconds until it is tried again to take one in where the system would not have it."""
 
 
+TURNED_AWAY: Final = 10
+"""Of those that come too often, so many are taken in before others of this program have a turn …"""
+TURNED_AWAY_REST: Final = 0.01
+"""… and so many seconds: a flood of them takes a small part of a core."""
+
+
 class Room(NamedTuple):
     """How many connections there may be of each sort."""
 
@@ -56,9 +65,18 @@ class Room(NamedTuple):
 class Listener:
     """The port, and the connections that have come by it."""
 
-    def __init__(self, serve: Callable[[], asyncio.Protocol], room: Room, ended: Counter) -> None:
-        """Prepare; `serve` makes the protocol that answers on a connection, `ended` counts what we end, by why."""
-        self._serve, self._room, self.ended = serve, room, ended
+    def __init__(
+        self,
+        serve: Callable[[], asyncio.Protocol],
+        room: Room,
+        ended: Counter,
+        handshakes: Handshakes | None = None,
+    ) -> None:
+        """Prepare; `serve` makes the protocol that answers on a connection, `ended` counts what we end, by why.
+
+        `handshakes`: who may shake hands how often; anybody where it is None.
+        """
+        self._serve, self._room, self.ended, self._limit = serve, room, ended, handshakes
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[Connection, asyncio.Task[None]] = {}
         self._open: dict[asyncio.BaseTransport, Connection] = {}
@@ -165,12 +183,19 @@ class Listener:
         self._dismissed.pop(connection, None)
 
     async def _take_in(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
+        turned_away = 0
         while True:
             try:
-                peer, _ = await self._loop.sock_accept(listening)
+                peer, address = await self._loop.sock_accept(listening)
             except OSError as error:
                 log.warning("cannot take a connection in", error=str(error))
                 await asyncio.sleep(OUT_OF_FILES)
+                continue
+            if self._limit is not None and not self._limit.allows(address[0], self._loop.time()):
+                peer.close()
+                self.ended.labels("often").inc()
+                turned_away += 1
+                await asyncio.sleep(0 if turned_away % TURNED_AWAY else TURNED_AWAY_REST)
                 continue
             try:
                 await self._make_room()

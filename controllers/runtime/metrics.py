@@ -27,7 +27,7 @@ TASKS = Gauge("gpu_event_loop_tasks", "Tasks of the event loop, the one that ans
 READS = Counter("gpu_metrics_reads_total", "Requests for metrics over TLS, by the status of the answer.", ["code"])
 READS_ENDED = Counter(
     "gpu_metrics_connections_ended_total",
-    "Connections of the metrics' port ended by us, by why: handshake, silent or crowded.",
+    "Connections of the metrics' port ended by us, by why: handshake, silent, crowded or often.",
     ["why"],
 )
 EVENTS_DROPPED = Counter("gpu_events_dropped_total", "Kubernetes Events not sent, by reason.", ["reason"])

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from controllers.runtime import metrics, selfsigned, tls
 from controllers.runtime.client import Client
+from controllers.runtime.handshakes import Handshakes, Rate
 from controllers.runtime.health import Health
 from controllers.runtime.listener import Listener, Room
 from controllers.runtime.readers import ASKING_MAX, Readers, Word
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 ROOM: Final = Room(handshakes=64, first=32, kept=32)
+EACH: Final = Rate(burst=16, per_second=2)
+TOGETHER: Final = Rate(burst=32, per_second=16)
+"""Handshakes from one address, and from all: Prometheus keeps its connection between two scrapes."""
 BODY_MAX: Final = 1 << 10
 """Bytes: who reads sends none."""
 AGAIN: Final = 10.0
@@ -69,7 +73,7 @@ class Scraping:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         serve = cast("Callable[[], asyncio.Protocol]", runner.server)
-        self._listener = listener = Listener(serve, ROOM, metrics.READS_ENDED)
+        self._listener = listener = Listener(serve, ROOM, metrics.READS_ENDED, Handshakes(EACH, TOGETHER))
         try:
             self.port = await listener.start(self._host, self._wanted, context)
             log.info("serving metrics", host=self._host, port=self.port)

@@ -19,6 +19,7 @@ from controllers.api import names
 from controllers.api.resources import NAMESPACE, Resource
 from controllers.runtime import scraping, selfsigned
 from controllers.runtime.errors import AlreadyExists, ConfigurationError, Terminal
+from controllers.runtime.handshakes import Rate
 from controllers.runtime.health import Health, add_ports
 from controllers.runtime.readers import Readers, Word
 from controllers.runtime.scraping import Scraping, open_ports
@@ -37,6 +38,13 @@ ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=Tru
 ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced=True)
 BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
 SERIES = "process_resident_memory_bytes"
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often somebody may come is a matter of test_handshakes.py: here all come from one address."""
+    monkeypatch.setattr(scraping, "EACH", Rate(burst=1000, per_second=1000))
+    monkeypatch.setattr(scraping, "TOGETHER", scraping.EACH)
 
 
 async def made(

@@ -1,0 +1,102 @@
+"""How often hands are shaken: one address alone, many together, and what is remembered of them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.runtime import metrics, scraping
+from controllers.runtime.handshakes import Handshakes, Rate
+from controllers.runtime.readers import Readers, Word
+from controllers.runtime.scraping import Scraping
+from tests.kit.waiting import until
+
+if TYPE_CHECKING:
+    import pytest
+
+EACH, TOGETHER = Rate(burst=4, per_second=2), Rate(burst=10, per_second=4)
+
+
+def test_one_address_has_its_burst_and_then_its_rate_and_takes_nothing_from_another() -> None:
+    made = Handshakes(EACH, TOGETHER)
+
+    assert [made.allows("a", 0.0) for _ in range(6)] == [True] * 4 + [False] * 2
+    assert made.allows("b", 0.0)
+    assert not made.allows("a", 0.4)
+    assert made.allows("a", 0.5)
+    assert not made.allows("a", 0.6), "who was turned away has no claim on what comes later"
+    assert [made.allows("a", 60.0) for _ in range(5)] == [True] * 4 + [False], "no more than a burst is saved up"
+
+
+def test_many_addresses_together_have_their_bound() -> None:
+    made = Handshakes(EACH, TOGETHER)
+
+    assert sum(made.allows(str(n), 0.0) for n in range(100)) == TOGETHER.burst
+    assert sum(made.allows(str(n), 1.0) for n in range(100, 200)) == TOGETHER.per_second
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.floats(0, 0.2)), max_size=300))
+def test_within_any_time_no_more_than_the_rates_and_few_are_remembered(asked: list[tuple[int, float]]) -> None:
+    made, now = Handshakes(EACH, TOGETHER), 0.0
+    let_in: list[tuple[str, float]] = []
+    for number, wait in asked:
+        now += wait
+        if made.allows(str(number), now):
+            let_in.append((str(number), now))
+        assert len(made) <= 1 + TOGETHER.burst + TOGETHER.per_second * EACH.burst / EACH.per_second
+
+    for rate, one in ((TOGETHER, None), *((EACH, address) for address in {address for address, _ in let_in})):
+        times = [time for address, time in let_in if one in (None, address)]
+        for first in range(len(times)):
+            for last in range(first, len(times)):
+                most = rate.burst + rate.per_second * (times[last] - times[first])
+                assert last - first + 1 <= most + 1e-6
+
+
+async def test_a_stranger_who_shakes_hands_without_end_is_not_answered_and_a_reader_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over real connections, from two addresses of loopback."""
+
+    async def text() -> web.Response:
+        return web.Response(text="figures")
+
+    async def anybody(_self: Readers, token: str) -> Word:
+        return Word.YES if token == "good" else Word.UNKNOWN
+
+    monkeypatch.setattr(Readers, "judge", anybody)
+    # As good as no rate: whatever time this machine takes, no more than the bursts shake hands.
+    monkeypatch.setattr(scraping, "EACH", scraping.EACH._replace(per_second=1e-3))
+    client: Any = None
+    port = Scraping("x", client, text, host="127.0.0.1", port=0)
+    task = asyncio.create_task(port.run())
+    await until(lambda: port.port != 0 or task.done(), "it to serve")
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+
+    def shakes_hands(source: str) -> bool:
+        plain = socket.create_connection(("127.0.0.1", port.port), source_address=(source, 0))
+        try:
+            with tls.wrap_socket(plain):
+                return True
+        except (ssl.SSLError, ConnectionError):
+            plain.close()
+            return False
+
+    before = metrics.READS_ENDED.labels("often")._value.get()
+    shaken = [await asyncio.to_thread(shakes_hands, "127.0.0.2") for _ in range(60)]
+    assert sum(shaken) == scraping.EACH.burst
+    assert metrics.READS_ENDED.labels("often")._value.get() - before == 60 - scraping.EACH.burst
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls, local_addr=("127.0.0.3", 0))
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\nConnection: close\r\n\r\n")
+    assert (await reader.read()).endswith(b"figures")
+    writer.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
