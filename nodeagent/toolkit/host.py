@@ -1,8 +1,8 @@
 """Looks at the node: which process serves CRI, which file it reads, and what that file and its imports say.
 
-Nothing is guessed from names of distributions: the kernel says who listens at containerd's socket, and that process
-says by its own command line where its configuration is. A configuration that another program makes anew at each start
-(K3s, RKE2, k0s, MicroK8s, Docker's own containerd) is not ours to change, and said so.
+Nothing is guessed from names of distributions: kubelet says whether it uses containerd's socket, the kernel says who
+listens there, and that process says by its own command line where its configuration is. One that another program makes
+anew at each start (K3s, RKE2, k0s, MicroK8s, Docker's own containerd) is not ours to change, and said so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.host import hostfiles
-from nodeagent.toolkit import inside, marks, sources
+from nodeagent.toolkit import inside, kubelet, marks, sources
 from nodeagent.toolkit.cri import Runtime, Silent
 from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
 
@@ -24,20 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SOCKET: Final = "/run/containerd/containerd.sock"
-OTHERS: Final = {
-    "/run/k3s/containerd/containerd.sock": "K3s or RKE2, which find the toolkit by themselves when they start anew",
-    "/run/k0s/containerd.sock": "k0s",
-    "/var/snap/microk8s/common/run/containerd.sock": "MicroK8s",
-    "/run/crio/crio.sock": "CRI-O",
-    "/run/cri-dockerd.sock": "Docker",
-}
-"""Sockets of runtimes that this role does not configure, and whose they are."""
 MADE: Final = ("/var/lib/rancher/", "/var/lib/k0s/", "/run/k0s/", "/etc/k0s/", "/var/snap/", "/run/docker/")
 BASHIBLE: Final = "/var/lib/bashible"
 OURS: Final = (FORMER, f"{CONF_D}/{DROP_IN}", f"{CONF2_D}/{DROP_IN}")
 DUMP_SECONDS: Final = 30.0
 FILE_MAX: Final = 4 * 1024 * 1024
 CONNECT_SECONDS: Final = 2.0
+_PARENT: Final = re.compile(r"^PPid:\s*(\d+)", re.MULTILINE)
 _UNIT: Final = re.compile(r"/([^/\n]+\.service)(?:/|$)", re.MULTILINE)
 
 
@@ -52,6 +45,13 @@ class Server:
     """Its configuration's path on the host."""
     unit: str
     """systemd's unit that it runs in; empty without one."""
+    parent: int = 0
+    """The process that started it, and is still there; 0 where that cannot be seen."""
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether anything may start it again once it ends: a child of the first process, in no unit, is nobody's."""
+        return bool(self.unit) or self.parent != 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ class Host:
             program = str((self.proc / str(pid) / "exe").readlink()).removesuffix(" (deleted)")
             words = (self.proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
             groups = (self.proc / str(pid) / "cgroup").read_text("utf-8")
+            parent = _PARENT.search((self.proc / str(pid) / "status").read_text("utf-8", "replace"))
         except OSError as error:
             raise Refused(f"process {pid}, which serves {self.socket}, cannot be looked at: {error.strerror}") from None
         if not PurePosixPath(program).name.startswith("containerd"):
@@ -91,10 +92,11 @@ class Host:
             raise ByHand(f"{main} is made anew by the program that starts containerd; configure that one by hand")
         found = _UNIT.findall(groups)
         systemd = hostfiles.inside(self.root, "/run/systemd/system") is not None
-        return Server(pid, program, main, found[-1] if found and systemd else "")
+        return Server(pid, program, main, found[-1] if found and systemd else "", int(parent[1]) if parent else 0)
 
     def look(self) -> tuple[Server, Node]:
         """Everything that a plan depends on; raises Refused, Silent, OSError."""
+        kubelet.demand(self)
         server, release = self.server(), self.runtime.release()
         if release is None:
             raise ByHand(f"{server.program} does not say over CRI that it is containerd; configure it by hand")
@@ -129,6 +131,7 @@ class Host:
 
     def fingerprint(self) -> tuple[object, ...]:
         """Changes when another process serves, or a file that was read, or may be, is another. Raises Refused."""
+        kubelet.demand(self)
         server = self.server()
         paths = {*self._paths(server.main), server.program}
         folders = {str(PurePosixPath(path).parent) for path in (*paths, *OURS)}
@@ -179,9 +182,6 @@ class Host:
             try:
                 client.connect(str(seen))
             except OSError as error:
-                there = [f"{path} ({whose})" for path, whose in OTHERS.items() if self.at(path).exists()]
-                if there:
-                    raise ByHand(f"the node's runtime is none that is configured here: {', '.join(there)}") from None
                 raise Refused(f"nobody serves {self.socket}: {error.strerror}") from None
             pid = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         if not pid:
@@ -191,12 +191,7 @@ class Host:
 
 def _configuration(words: list[str]) -> str:
     """The file that containerd was told to read, else the one that it reads by itself."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word in {"--config", "-config", "-c"} and following:
-            return following
-        if word.startswith(("--config=", "-config=", "-c=")):
-            return word.partition("=")[2]
-    return sources.MAIN
+    return kubelet.flag(words, "--config", "-config", "-c") or sources.MAIN
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

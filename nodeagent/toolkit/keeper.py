@@ -176,6 +176,10 @@ class Keeper:
         return before
 
     def _restarted(self, server: Server, node: Node, done: Plan) -> State:
+        if not server.is_supervised:
+            self._back.proved()
+            why = f"nothing would start containerd (process {server.pid}) again once it has ended: restart it by hand"
+            return State(WAITING, f"the configuration is written; {why}")
         wait_until_quiet(self.host, self.patience, self.stopping)
         log.info(
             "restarting containerd, which does not run with NVIDIA's handlers yet", unit=server.unit, pid=server.pid

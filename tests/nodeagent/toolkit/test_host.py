@@ -66,6 +66,7 @@ def test_the_process_behind_the_socket_says_where_its_configuration_is(tmp_path:
 
     program = str(tmp_path / "usr/bin/containerd")
     assert (server.program, server.main, server.unit) == (program, "/etc/containerd/other.toml", "")
+    assert server.parent == os.getpid()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_runtime_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "run/crio/crio.sock").touch()
 
     with pytest.raises(ByHand, match=r"crio\.sock \(CRI-O\)"):
-        Host(tmp_path).server()
+        Host(tmp_path).look()
     (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
     (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
     state = Keeper(Host(tmp_path)).look()

@@ -1,0 +1,129 @@
+"""On a host with several runtimes the one that makes pods is configured, or none: kubelet's process says which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodeagent.toolkit.host import Host
+from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
+from nodeagent.toolkit.plan import FOLDER, PROGRAM
+from nodeagent.toolkit.sources import MAIN
+from tests.nodeagent.toolkit.test_host import served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTAINERD, CRIO = "/run/containerd/containerd.sock", "/run/crio/crio.sock"
+K3S = "/run/k3s/containerd/containerd.sock"
+CONFIG = "/var/lib/kubelet/config.yaml"
+
+
+def host(tmp_path: Path, *words: str, sockets: tuple[str, ...] = (CONTAINERD, CRIO), name: str = "kubelet") -> Host:
+    """A host with these sockets, and a process of that name; its root is the host's."""
+    made = Host(tmp_path / "root", tmp_path / "proc")
+    for path in (f"{FOLDER}/{PROGRAM}", *sockets):
+        (made.root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+        (made.root / path.lstrip("/")).touch()
+    process(made, 7, "/usr/bin/kubelet", *words, name=name)
+    return made
+
+
+def process(made: Host, pid: int, *words: str, name: str = "kubelet", root: Path | None = None) -> None:
+    (folder := made.proc / str(pid)).mkdir(parents=True)
+    (folder / "comm").write_text(f"{name}\n")
+    (folder / "cmdline").write_text("\0".join((*words, "")))
+    (folder / "root").symlink_to(root or made.root)
+
+
+def configured(made: Host, text: str, path: str = CONFIG) -> None:
+    (made.root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+    (made.root / path.lstrip("/")).write_text(text)
+
+
+ELSEWHERE = {
+    "flag": ((f"--container-runtime-endpoint=unix://{CRIO}",), ""),
+    "flag of two words": (("--container-runtime-endpoint", f"unix://{CRIO}", "--v=2"), ""),
+    "no scheme": ((f"--container-runtime-endpoint={CRIO}",), ""),
+    "configuration": (
+        (f"--config={CONFIG}",),
+        f"kind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix://{CRIO}\n",
+    ),
+    "as JSON": ((f"--config={CONFIG}",), f'{{"containerRuntimeEndpoint": "unix://{CRIO}", "port": 1}}'),
+    "flag wins": (
+        (f"--config={CONFIG}", f"--container-runtime-endpoint=unix://{CRIO}"),
+        f"containerRuntimeEndpoint: unix://{CONTAINERD}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_a_containerd_beside_kubelets_runtime_is_left_alone(tmp_path: Path, case: str) -> None:
+    words, text = ELSEWHERE[case]
+    made = host(tmp_path, *words)
+    configured(made, text)
+
+    state = Keeper(made).look()
+
+    assert state.phase == BY_HAND
+    assert state.phase in DONE, "whether cards reach containers the validator says"
+    assert f"kubelet uses {CRIO} (CRI-O), and not {CONTAINERD}" in state.why
+    assert not (made.root / MAIN.lstrip("/")).exists()
+
+
+def test_a_containerd_that_answers_is_no_reason_to_take_it_for_kubelets(tmp_path: Path) -> None:
+    with served(tmp_path / "root", "containerd") as running:
+        pid = running.server().pid
+        made = host(tmp_path, f"--container-runtime-endpoint=unix://{CRIO}", sockets=(CRIO,))
+        (made.proc / str(pid)).symlink_to(f"/proc/{pid}")
+        assert made.server().pid == pid
+
+        assert Keeper(made).look().phase == BY_HAND
+
+
+def test_the_last_drop_in_of_kubelets_configuration_counts(tmp_path: Path) -> None:
+    made = host(tmp_path, f"--config={CONFIG}", "--config-dir=/etc/kubelet.d")
+    configured(made, f"containerRuntimeEndpoint: unix://{CONTAINERD}\n")
+    configured(made, f"containerRuntimeEndpoint: unix://{CONTAINERD}\n", "/etc/kubelet.d/10-a.conf")
+    configured(made, f"containerRuntimeEndpoint: unix://{CRIO}\n", "/etc/kubelet.d/20-b.conf")
+    configured(made, f"# containerRuntimeEndpoint: unix://{CONTAINERD}\n", "/etc/kubelet.d/30-c.conf")
+
+    assert Keeper(made).look().phase == BY_HAND
+
+
+@pytest.mark.parametrize("words", [(), (f"--container-runtime-endpoint=unix://{CONTAINERD}",), (f"--config={CONFIG}",)])
+@pytest.mark.parametrize("other", [CRIO, K3S])
+def test_kubelets_own_containerd_is_configured_whatever_else_is_there(
+    tmp_path: Path, words: tuple[str, ...], other: str
+) -> None:
+    state = Keeper(host(tmp_path, *words, sockets=(CONTAINERD, other))).look()
+
+    assert (state.phase, "nobody serves" in state.why) == (REFUSED, True), "it is waited for, since it is kubelet's"
+
+
+@pytest.mark.parametrize("other", [CRIO, K3S])
+def test_where_no_kubelet_says_which_of_two_it_uses_none_is_touched(tmp_path: Path, other: str) -> None:
+    """K3s' is a part of its program."""
+    state = Keeper(host(tmp_path, name="k3s-server", sockets=(CONTAINERD, other))).look()
+
+    assert state.phase == BY_HAND
+    assert other in state.why
+    assert "no kubelet says which it uses" in state.why
+
+
+def test_a_container_that_calls_its_program_kubelet_has_no_say(tmp_path: Path) -> None:
+    made = host(tmp_path, sockets=(CONTAINERD,))
+    (tmp_path / "container").mkdir()
+    process(made, 8, "kubelet", f"--container-runtime-endpoint=unix://{CRIO}", root=tmp_path / "container")
+
+    assert Keeper(made).look().phase == REFUSED, "nobody serves containerd's socket here; that is all"
+
+
+def test_a_kubelet_that_is_moved_to_another_runtime_is_noticed(tmp_path: Path) -> None:
+    made = host(tmp_path, sockets=(CONTAINERD,))
+    keeper = Keeper(made)
+    assert keeper.look().phase == REFUSED
+    (made.proc / "7" / "cmdline").write_text(f"kubelet\0--container-runtime-endpoint=unix://{CRIO}\0")
+
+    assert keeper.look().phase == BY_HAND

@@ -1,0 +1,53 @@
+"""The toolkit's pod is ready where its node's runtime knows the handlers, and nowhere else: that halts a roll-out."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from nodeagent.toolkit.keeper import BY_HAND, DONE, PHASES, READY
+from nodeagent.toolkit.plan import FOLDER, PROGRAM
+from sim.module.install import ROOT
+from tests.kit.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_node_on_which_something_stands_in_the_way_is_not_done() -> None:
+    assert set(DONE) == {READY, BY_HAND}
+    assert set(PHASES) > set(DONE)
+
+
+def test_a_pod_whose_runtime_cannot_be_told_is_alive_and_not_ready(tmp_path: Path) -> None:
+    (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
+    (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "nodeagent", "toolkit", "--root", str(tmp_path), "--node=x", "--health-port=0"]
+    with log.open("wb") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
+    try:
+        end = time.monotonic() + PATIENCE
+        while '"state":"Refused"' not in log.read_text():
+            assert child.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
+        found = re.search(r'"health":"127.0.0.1:(\d+)"', log.read_text())
+        assert found is not None
+        assert (asked(int(found[1]), "/healthz"), asked(int(found[1]), "/readyz")) == (200, 503)
+    finally:
+        child.terminate()
+        assert child.wait(PATIENCE) == 0
+
+
+def asked(port: int, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
