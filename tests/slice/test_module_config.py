@@ -18,7 +18,7 @@ from tests.kit import planes
 from tests.kit.worker_plane import WorkerPlane
 from tests.slice.live import POOL, TEAM, Live
 from tests.slice.people import People
-from tests.slice.settings_cases import CASES, FIELDS
+from tests.slice.settings_cases import CASES, FIELDS, SICK
 
 pytestmark = pytest.mark.cluster
 CONTROLLERS = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER)
@@ -145,6 +145,47 @@ async def operands(live: Live) -> list[str]:
 
 async def enabled(live: Live, *, on: bool) -> None:
     await live.client.merge(resources.MODULECONFIG, names.MODULE, {"spec": {"enabled": on}}, manager="test")
+
+
+async def test_a_toolkit_that_one_node_does_not_take_reaches_no_other(live: Live) -> None:
+    """By the real controller of DaemonSets. The pod is ready where the runtime knows the handlers; else it halts."""
+    await live.fault(SICK, "not-ready:toolkit")
+    await live.says(
+        live.view.inventories, SICK, "ReadyForPooling", ("True", "Restarting"), ("False", "ToolkitNotReady")
+    )
+    nodes = {node.name for node in live.view.nodes if node.name.startswith("gpu-")}
+
+    for version in ("v101", "v102"):  # the second one shows that the first went no further when it was looked at again
+        await live.set(bootstrap={"toolkit": {"version": version}})
+
+        async def halted(version: str = version) -> bool:
+            versions, current = await toolkits(live)
+            reached = {node for node, tag in versions.items() if tag.startswith("v10")}
+            assert reached <= {SICK}, f"it went on: {versions}"
+            return current and versions.get(SICK) == version
+
+        await live.eventually(halted, "the node that does not take it has no pod of it")
+
+    await live.fault(SICK)
+
+    async def everywhere() -> bool:
+        return (await toolkits(live))[0] == dict.fromkeys(nodes, "v102")
+
+    await live.eventually(everywhere, "it does not go on once the node has taken it")
+
+
+async def toolkits(live: Live) -> tuple[dict[str, str], bool]:
+    """The version of each node's toolkit, and whether its DaemonSet's controller has seen the latest."""
+    path, name = resources.DAEMONSET.path(names.NAMESPACE, "gpu-toolkit"), "gpu-toolkit"
+    found = orjson.loads(await live.client.request("GET", path))
+    query = {"labelSelector": f"{names.LABEL_APP}={name}"}
+    pods = orjson.loads(await live.client.request("GET", resources.POD.path(names.NAMESPACE), query=query))["items"]
+    versions = {
+        pod["spec"]["nodeName"]: pod["spec"]["containers"][0]["image"].rpartition(":")[2]
+        for pod in pods
+        if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")
+    }
+    return versions, found["status"].get("observedGeneration") == found["metadata"]["generation"]
 
 
 async def test_a_module_that_is_disabled_leaves_the_nodes_and_comes_back_by_itself(live: Live) -> None:
