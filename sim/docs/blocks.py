@@ -10,24 +10,26 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain import lifecycle, poolcycle
+from sim.docs import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-PAGES: Final = ("README.md", "docs/pools.md")
+PAGES: Final = ("docs/design.md", "docs/pools.md")
 
 
-def blocks() -> dict[str, str]:
+def blocks(root: Path) -> dict[str, str]:
     """What each block is to contain, by name."""
-    return {
+    return tables.blocks(root) | {
         "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
         "poolcycle": f"```mermaid\n{poolcycle.diagram()}```\n\n{poolcycle.table()}".rstrip(),
     }
 
 
-def filled(text: str) -> str:
+def filled(text: str, contents: Mapping[str, str]) -> str:
     """The text with every known block as it should be."""
-    for name, content in blocks().items():
+    for name, content in contents.items():
         pattern = re.compile(f"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
         if (found := pattern.search(text)) is not None:
             text = f"{text[: found.start()]}{found[1]}{content}\n{found[2]}{text[found.end() :]}"
@@ -36,4 +38,5 @@ def filled(text: str) -> str:
 
 def pages(root: Path) -> dict[Path, str]:
     """Each page with such parts as it should be, by its path."""
-    return {path: filled(path.read_text(encoding="utf-8")) for path in map(root.joinpath, PAGES)}
+    contents = blocks(root)
+    return {path: filled(path.read_text(encoding="utf-8"), contents) for path in map(root.joinpath, PAGES)}
