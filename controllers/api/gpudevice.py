@@ -1,4 +1,4 @@
-"""GPUDevice: one PCI device. No spec; each field of the status has one owner (design §5)."""
+"""GPUDevice: one PCI device. No spec; a field of the status has one owner (docs/design.md, Owners of status fields)."""
 
 from __future__ import annotations
 

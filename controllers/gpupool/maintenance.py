@@ -1,9 +1,10 @@
-"""Where a pool stands between what its spec asks for and what its nodes are configured for (design §6). Pure.
+"""Where a pool stands between what its spec asks for and what its nodes are configured for. Pure.
 
 A change takes every card off the allowed lists, waits until the plugins have withdrawn them and nobody uses or awaits
 one, has the nodes rebuilt where the mode needs that, and only then becomes `status.appliedAllocation`; from then on the
 cards are offered anew. Until then everything else goes by what is applied. All of it is decided from what is there, so
-a controller that dies goes on where it was, a spec that is put back ends the change, and of two changes the newer wins.
+a controller that dies goes on where it was, a spec that is put back ends the change, and of two changes the newer wins
+(docs/design.md, Maintenance).
 """
 
 from __future__ import annotations

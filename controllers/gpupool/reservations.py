@@ -1,4 +1,4 @@
-"""The life of a reservation after the webhook made it (design §6), and the state people see. Pure.
+"""A reservation after the webhook made it (docs/design.md, Life of a reservation), and the state people see. Pure.
 
 made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
   │ 15 s without it     │ 2 min unbound, or the pod is gone, or waits for scheduling gates

@@ -1,4 +1,4 @@
-"""`make bench`: the budgets of the design, measured on a real control plane on this machine.
+"""`make bench`: the budgets (docs/design.md, Budgets), measured on a real control plane on this machine.
 
 `stats`, `rows`, `fleet` and `reviews` are pure; `floor` is the raw client that everything is
 compared with; `coldstart`, `admission` and `latency` measure one theme each, on a control

@@ -65,7 +65,7 @@ def fleet(count: int) -> list[Member]:
         seen = nfd.features(name, under, catalogue)
         found = discover.features(name, "", under)
         # Discovery's own part is 5 kB. What it does not publish and nobody reads makes the report
-        # as large as the design assumes (10 kB), so that the cost of skipping is in the figures.
+        # as large as reports are assumed to be (10 kB), so that the cost of skipping is in the figures.
         found["flags"] = seen["flags"]
         members.append(Member(name, node, nfd.manifest(name, seen), discover.manifest(name, found)))
     return members

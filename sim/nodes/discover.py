@@ -1,4 +1,4 @@
-"""What `nodeagent discover` publishes of a node: NodeFeature `gpu-<node>`, as design §6 says. Pure."""
+"""What `nodeagent discover` publishes of a node: NodeFeature `gpu-<node>` (docs/design.md, The agent's report)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-{{- /* Who owns which field of a status: the table of design section 5. A field or condition that is not
+{{- /* Who owns which field of a status: (docs/design.md, Owners of status fields). A field or condition that is not
        here may be written by nobody; a test compares this with the models. */ -}}
 {{- define "gpu-control-plane.statusOwners" -}}
 gpudevices:

@@ -1,4 +1,4 @@
-"""The laws of approval and assignment where pools take cards by themselves (design §2, §4)."""
+"""The laws of approval where pools take cards by themselves (docs/design.md, Laws of a planner; Approval)."""
 
 from __future__ import annotations
 

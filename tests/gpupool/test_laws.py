@@ -1,4 +1,4 @@
-"""The laws of the pool controller's planners, on thousands of small clusters (design §2, §10)."""
+"""The laws of the pool controller's planners, on thousands of small clusters (docs/design.md, Laws of a planner)."""
 
 from __future__ import annotations
 
