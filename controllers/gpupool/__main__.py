@@ -261,6 +261,7 @@ async def wire(process: Process) -> None:
         unadmitted=process.reflect(resources.POD, UnadmittedPod, scope=UNADMITTED, second="unadmitted pods"),
         configs=process.reflect(resources.CONFIGMAP, ConfigMap, scope=CONFIGS),
         daemonsets=process.reflect(resources.DAEMONSET, DaemonSet, scope=OURS),
+        clock=time.time,
         agent_image=process.args.agent_image,
         agent_env=api_server(process.args.agent_api_server_host, process.args.agent_api_server_port),
     )

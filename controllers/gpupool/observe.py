@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -201,6 +200,8 @@ class World:
     """Pods that ask for cards without the label of a pool."""
     configs: Store[ConfigMap]
     daemonsets: Store[DaemonSet]
+    clock: Callable[[], float]
+    """Tells epoch seconds."""
     settings: Settings = field(default_factory=Settings)
     enabled: bool = True
     """Whether the module is."""
@@ -208,8 +209,6 @@ class World:
     agent_env: Variables = ()
     """Variables by which agents find the API server."""
     candidates: Candidates = field(default_factory=Candidates, init=False)
-    clock: Callable[[], float] = time.time
-    """Tells epoch seconds."""
     joined: dict[str, float] = field(default_factory=dict, init=False)
     """When cards (by name) came into their pools, while nothing has been said of their plugins; see `follow`."""
     freed: dict[str, float] = field(default_factory=dict, init=False)

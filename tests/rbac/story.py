@@ -141,6 +141,8 @@ class Story:
         await self.client.merge(resources.GPUPOOL, "second", body, manager="test")
         await people.offered("second", 2)
         await self.until(lambda: self._settled("second", "MIG"), "the pool to be divided")
+        for named in (None, "second"):  # whose MIG mode it is, is asked then
+            await people.annotate(card, named)
         body = {"spec": {"allocation": {"mode": "Exclusive", "migProfile": None}}}
         await self.client.merge(resources.GPUPOOL, "second", body, manager="test")
         await self.until(lambda: self._settled("second", "Exclusive"), "the pool to be whole")
