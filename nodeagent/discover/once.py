@@ -19,13 +19,7 @@ COLUMNS = ("ADDRESS", "IDS", "CLASS", "NUMA", "DRIVER", "MEMORY", "MIG", "PRODUC
 
 def features(facts: Facts) -> dict[str, Any]:
     """The report that this one scan would make."""
-    seen = report.seen(facts.bus, facts.driver, facts.toolkit)
-    return report.features(
-        {address: told.values for address, told in seen.cards.items()},
-        seen.driver.values if seen.driver is not None else None,
-        seen.toolkit.values,
-        facts.boot_id,
-    )
+    return report.alone(report.seen(facts.bus, facts.driver, facts.toolkit), facts.boot_id)
 
 
 def show(facts: Facts, form: str) -> str:

@@ -76,6 +76,16 @@ def features(
     }
 
 
+def alone(seen: Seen, boot_id: str) -> dict[str, Any]:
+    """The report of a scan before which nothing was known."""
+    return features(
+        {address: told.values for address, told in seen.cards.items()},
+        seen.driver.values if seen.driver is not None else None,
+        seen.toolkit.values,
+        boot_id,
+    )
+
+
 def _card(card: PciFunction, driver: Driver | None) -> Told:
     values = {
         "address": card.address,

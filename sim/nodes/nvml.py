@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nodeagent.host.facts import COMPLETED, IN_PROGRESS, DriverCard
-from nodeagent.validate.facts import NVIDIA
+from nodeagent.host.facts import COMPLETED, IN_PROGRESS, Driver, DriverCard
 from sim.hardware.shape import uuid_of
+from sim.nodes.bus import NVIDIA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sim.hardware import Card, Device
+    from sim.hardware import Card, Device, Software
     from sim.nodes.machine import Machine
 
 BRIDGE: Final = "0680"
 """The PCI class of an NVSwitch."""
 TELLS_OF_FABRIC: Final = (9, 0)
 """Compute capability from which NVML tells of a card's registration with the fabric."""
+
+
+def driver(node: str, machine: Machine, software: Software) -> Driver:
+    """The driver with all cards."""
+    return Driver(software.driver, software.cuda, {card.address: answer(node, card, machine) for card in machine.cards})
 
 
 def answer(node: str, card: Card, machine: Machine) -> DriverCard:

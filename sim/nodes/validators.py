@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.api.validation import CONTAINER, DRIVER
-from nodeagent.host.facts import Bus, CudaAnswer, Driver, PciFunction
+from nodeagent.host.facts import CudaAnswer, Driver
 from nodeagent.validate import cardfacts, cuda, devices, marks, report
 from nodeagent.validate.facts import LIBRARIES, MODULE, NVIDIA, Facts, Library, Node, Specification, Taken
-from sim.nodes import nvml
+from sim.nodes import bus, nvml
 
 if TYPE_CHECKING:
-    from sim.hardware import Card, Software
+    from sim.hardware import Software
     from sim.nodes.machine import Machine
 
 FRONTEND, UVM = 195, 511
@@ -49,15 +49,13 @@ def cards(role: str, node: str, boot_id: str, machine: Machine) -> list[dict[str
 
 def facts(role: str, node: str, boot_id: str, machine: Machine) -> Facts:
     """What the role sees of the node."""
-    here = [card for card in machine.cards if card.vendor == NVIDIA]
     software = machine.software
     if software is None or not machine.driver:
-        return Facts(bus=_bus(here, ""), libraries={}, nodes=None if role == DRIVER else {}, boot_id=boot_id)
-    started = {
-        card.address: Taken(minor) for minor, card in enumerate(here) if card.address not in machine.faults.not_started
-    }
+        return Facts(bus=bus.bus(machine), libraries={}, nodes=None if role == DRIVER else {}, boot_id=boot_id)
+    here = [card.address for card in machine.cards if card.vendor == NVIDIA]
+    started = {address: Taken(minor) for minor, address in enumerate(here) if address not in machine.faults.not_started}
     loaded = Facts(
-        bus=_bus(here, MODULE),
+        bus=bus.bus(machine),
         module=Driver(software.driver, source="procfs"),
         form="open" if int(software.driver.partition(".")[0]) >= OPEN_SINCE else "proprietary",
         taken=started,
@@ -95,15 +93,6 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
         specification=Specification((SPECIFICATION,), (), frozenset(minors), frozenset({software.driver})),
         by_cdi=True,
         handler=MODULE,
-    )
-
-
-def _bus(cards: list[Card], driver: str) -> Bus:
-    return Bus(
-        tuple(
-            PciFunction(card.address, card.vendor, card.device, f"{card.class_}00", numa_node=card.numa, driver=driver)
-            for card in cards
-        )
     )
 
 
