@@ -111,7 +111,8 @@ def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: At
         return now if now is not None and now.phase in MIG_OVER else None
     version, told = part.version, look.cards.get(part.address)
     if now is not None and now.version == version and now.phase in MIG_OVER:
-        return _again(part, now, told) if _is_of_another(now, look.loading) else now
+        loading = look.loading
+        return _again(part, now, told, loading) if loading and _is_of_another(now, loading) else now
     begun = attempt is not None and attempt.version == version
     if not begun and told is not None and _is_same(part, told):
         if told.layout == part.layout:
@@ -122,12 +123,13 @@ def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: At
     return applying if begun or now == applying else MigApply(version=version, phase="Waiting")
 
 
-def _again(part: PlannedCard, now: MigApply, told: Told | None) -> MigApply:
+def _again(part: PlannedCard, now: MigApply, told: Told | None, loading: Loading) -> MigApply:
     """What is to be said of a card on which the work ended under another loading of the driver."""
     if told is None or told.layout is None or not _is_same(part, told):
         return now  # nobody knows yet what the driver has left of it
     if told.layout == part.layout:
-        return MigApply(version=now.version, phase="Done")
+        # With its loading, or what was said while nobody knew one would seem to be said already.
+        return MigApply(version=now.version, phase="Done", boot_id=loading.boot, driver_load=loading.driver or None)
     before = f"; before that the work had failed: {now.reason}" if now.phase == "Failed" else ""
     why = f"DriverReloaded: the node's driver was loaded anew, and the card is {words(told.layout)}{before}"
     return MigApply(version=now.version, phase="Lost", reason=why[:REASON_MAX])

@@ -447,6 +447,18 @@ def test_a_card_that_is_as_wanted_under_another_loading_is_acknowledged_for_that
     assert plane.said() == done(plane)
 
 
+def test_what_was_told_of_while_nobody_knew_the_loading_is_told_of_with_it(plane: Plane) -> None:
+    plane.loads = None
+    plane.want(DISABLED)
+    plane.rest()
+    plane.loads = Loading("boot-2", "1")
+    plane.rest()
+    assert plane.turn() is None, "it need not look again"
+    said = plane.said()
+    assert said is not None
+    assert (said.phase, said.boot_id, said.driver_load) == ("Done", "boot-2", "1")
+
+
 def test_what_failed_under_an_earlier_loading_is_told_of_with_its_reason(plane: Plane) -> None:
     plane.machine.state["faults"] = [f"stuck:{plane.address(0)}"]
     plane.want(SEVEN)
