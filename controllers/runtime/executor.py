@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from controllers.api.record import adapter
 from controllers.runtime import metrics, recent
 from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from pydantic import TypeAdapter
 
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
@@ -52,7 +55,7 @@ class Executor:
 
     def feed(self, resource: Resource, record: type[Any], store: Store[Any]) -> None:
         """Let writes of a kind update its store at once."""
-        self._stores[resource.kind] = (store, TypeAdapter(record))
+        self._stores[resource.kind] = (store, adapter(record))
 
     async def execute(self, actions: Iterable[Action]) -> None:
         """Carry the actions out in order; raises the first error."""

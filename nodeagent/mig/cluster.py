@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controllers.api.gpudevice import MigApply
+    from controllers.runtime.client import Client
+    from controllers.runtime.executor import Executor
     from controllers.runtime.process import Process
 
 CLIENT_COMPONENTS: Final = ("dcgm", "dcgm-exporter", "gfd", "validator")
@@ -52,35 +54,12 @@ class Cluster(Protocol):
         """Write `migApply` of exactly that version of the card; raises Conflict. Returns the card as it is then."""
 
 
-class Objects:
-    """The real ones."""
+class Quorum:
+    """What is read from the quorum, and what is written; what caches tell, who inherits knows."""
 
-    def __init__(self, process: Process, node: str) -> None:
-        """Follow them."""
-        self._client, self._executor, self._node = process.client, process.executor, node
-        only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.mig_layout(node)}")
-        self._layouts = process.reflect(CONFIGMAP, ConfigMap, scope=only)
-        self._cards = process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={node}"))
-        here = Scope(namespace=names.NAMESPACE, labels=_PODS, fields=f"spec.nodeName={node}")
-        self._pods = process.reflect(POD, Pod, scope=here)
-
-    def subscribe(self, wake: Callable[[], None]) -> None:
-        """Call at every change."""
-        self._layouts.subscribe(lambda _old, _new: wake())
-        self._cards.subscribe(lambda _old, _new: wake())
-        self._pods.subscribe(lambda _old, _new: wake())
-
-    def layout(self) -> ConfigMap | None:
-        """See `Cluster`."""
-        return self._layouts.get(f"{names.NAMESPACE}/{names.mig_layout(self._node)}")
-
-    def cards(self) -> Iterable[GPUDevice]:
-        """See `Cluster`."""
-        return tuple(self._cards)
-
-    def pods(self) -> frozenset[str]:
-        """See `Cluster`."""
-        return frozenset(f"pod {pod.name}" for pod in self._pods if not pod.finished)
+    def __init__(self, client: Client, executor: Executor, node: str, known: Callable[[str], GPUDevice | None]) -> None:
+        """Prepare; `known` is a card as its cache has it, by name."""
+        self._client, self._executor, self._node, self._known = client, executor, node, known
 
     async def clients(self) -> frozenset[str]:
         """See `Cluster`.
@@ -108,7 +87,38 @@ class Objects:
         body = {"status": {"migApply": _body(said)}}
         meta = card.metadata
         await self._executor.execute((Merge(ref(GPUDEVICE, card), meta.resource_version, body, "status"),))
-        return self._cards.get(card.name)
+        return self._known(card.name)
+
+
+class Objects(Quorum):
+    """The real ones."""
+
+    def __init__(self, process: Process, node: str) -> None:
+        """Follow them."""
+        only = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.mig_layout(node)}")
+        self._layouts = process.reflect(CONFIGMAP, ConfigMap, scope=only)
+        self._cards = process.reflect(GPUDEVICE, GPUDevice, scope=Scope(fields=f"status.nodeName={node}"))
+        here = Scope(namespace=names.NAMESPACE, labels=_PODS, fields=f"spec.nodeName={node}")
+        self._pods = process.reflect(POD, Pod, scope=here)
+        super().__init__(process.client, process.executor, node, self._cards.get)
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Call at every change."""
+        self._layouts.subscribe(lambda _old, _new: wake())
+        self._cards.subscribe(lambda _old, _new: wake())
+        self._pods.subscribe(lambda _old, _new: wake())
+
+    def layout(self) -> ConfigMap | None:
+        """See `Cluster`."""
+        return self._layouts.get(f"{names.NAMESPACE}/{names.mig_layout(self._node)}")
+
+    def cards(self) -> Iterable[GPUDevice]:
+        """See `Cluster`."""
+        return tuple(self._cards)
+
+    def pods(self) -> frozenset[str]:
+        """See `Cluster`."""
+        return frozenset(f"pod {pod.name}" for pod in self._pods if not pod.finished)
 
 
 def _body(said: MigApply | None) -> dict[str, str | None] | None:
