@@ -15,24 +15,25 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controllers.runtime.controller import Controller
-from nodeagent.deviceplugin import give, metrics, offers, prefer, publish, report
+from nodeagent.deviceplugin import decide, give, metrics, offers, prefer, report
 from nodeagent.deviceplugin.give import Ground
 from nodeagent.deviceplugin.kubelet import Silent, holdings
 from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Foreign, Holdings, Seen
+from nodeagent.deviceplugin.records import Holdings, Seen
 from nodeagent.deviceplugin.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from controllers.api.gpudevice import Allocation, GPUDevice
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import ConfigMap, Pod
     from controllers.domain.offer import Offer
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
     from nodeagent.deviceplugin.give import Given
     from nodeagent.deviceplugin.look import Looker
+    from nodeagent.deviceplugin.records import Foreign
 
 log = structlog.get_logger()
 AFTER_ALLOCATE = 0.2
@@ -146,35 +147,12 @@ class Plugin:
         self._stale |= any(offers.is_coming(card, asked) for card in cards)
         held = await self._holdings()
         cards = list(self.caches.cards)
-        foreign = self._foreign(cards, held, seen)
+        basis = decide.Basis(self.pool, asked, seen, held, {pod.key: pod for pod in self.caches.pods})
+        foreign = decide.foreign(cards, basis)
+        _count(cards, basis, foreign)
         await self.service.show(offers.listing(self.pool, cards, asked, seen, foreign))
-        wanted = offers.wanted(self.pool, cards, asked, seen, foreign)
-        # A plugin that has no card here any more is about to end, and leaves it to the others to tell of the rest.
-        telling = foreign.told and any(offers.is_member(self.pool, card) for card in cards)
-        users = foreign.users if telling else None
-        await self.executor.execute(publish.writes(self.pool, cards, wanted, self._served(cards, held, seen), users))
+        await self.executor.execute(decide.writes(cards, basis, foreign))
         await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign))
-
-    def _served(
-        self, cards: list[GPUDevice], held: Holdings | None, seen: Seen
-    ) -> dict[str, tuple[Allocation, ...]] | None:
-        """Each card's `allocations`; None where kubelet does not say."""
-        if held is None:
-            return None
-        owners = offers.owners(cards, seen)
-        metrics.UNKNOWN.set(len(report.unknown(held.ours, owners)))
-        pods = {pod.key: pod for pod in self.caches.pods}
-        return report.allocations(cards, held.ours, pods, owners, offers.blind(cards, seen))
-
-    def _foreign(self, cards: list[GPUDevice], held: Holdings | None, seen: Seen) -> Foreign:
-        """Who has the cards by resources that are not the module's; what was reported, where kubelet does not say."""
-        if held is None:
-            return offers.reported(cards)
-        owners, pods = offers.owners(cards, seen), {pod.key: pod for pod in self.caches.pods}
-        blind = offers.blind(cards, seen)
-        users = report.foreign(cards, held.foreign, pods, owners, minors=seen.minors, blind=blind)
-        metrics.FOREIGN.set(sum(bool(entries) for entries in users.values()))
-        return Foreign(users)
 
     def _wish(self) -> Wish:
         asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
@@ -227,6 +205,13 @@ class Plugin:
     def _after_allocate(self) -> None:
         """Kubelet notes what it was given once it has our answer."""
         self._ask_later(AFTER_ALLOCATE)
+
+
+def _count(cards: Sequence[GPUDevice], basis: decide.Basis, foreign: Foreign) -> None:
+    """Tell metrics what kubelet has just said."""
+    if basis.held is not None:
+        metrics.UNKNOWN.set(len(report.unknown(basis.held.ours, offers.owners(cards, basis.seen))))
+        metrics.FOREIGN.set(sum(bool(entries) for entries in foreign.users.values()))
 
 
 def _tell(before: Seen, now: Seen) -> None:
