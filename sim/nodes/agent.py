@@ -34,6 +34,8 @@ from sim.nodes.writes import Writes
 
 NAME = "sim-node-agent"
 WORKERS = 8
+DIVIDING = 256
+"""Nodes whose cards can be divided at a time: whoever does it waits for the cards."""
 
 
 async def wire(process: Process) -> None:
@@ -41,7 +43,7 @@ async def wire(process: Process) -> None:
     evaluator = Evaluator(await asyncio.to_thread(_evaluator_program))  # which may fail: nothing is open yet
     cluster = Cluster(process, load())
     identities = Identities(process.client)
-    writes = Writes(cluster, identities)
+    writes = Writes(cluster, identities, process.recorder)
     roles = Roles(cluster, process.client, writes, evaluator)
     played = {
         "nfd": roles.nfd,
@@ -50,7 +52,9 @@ async def wire(process: Process) -> None:
         "mig": MigManager(cluster, process.client, writes).node,
         "operands": Operands(cluster, process.client, writes).node,
     }
-    loops = {name: Controller(name, role, workers=WORKERS) for name, role in played.items()}
+    loops = {
+        name: Controller(name, role, workers=DIVIDING if name == "mig" else WORKERS) for name, role in played.items()
+    }
     cluster.subscribe(Wakes(**{name: loop.add for name, loop in loops.items()}))
     exporters = Exporters(cluster, process.args.exporter_port)
     cluster.nodes.subscribe(lambda old, new: exporters.forget(old.name) if old is not None and new is None else None)

@@ -19,6 +19,7 @@ from controllers.bootstrap.phases import CLIENTS, EXPORTER
 from controllers.inventory.rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
+from nodeagent.deviceplugin import offers
 from sim.hardware import Catalogue
 from sim.nodes import kubelet, machine, names, plugin, podresources, rule
 from sim.nodes.machine import Machine
@@ -27,6 +28,7 @@ from sim.nodes.report import Report
 
 if TYPE_CHECKING:
     from controllers.runtime.process import Process
+    from nodeagent.deviceplugin.offers import Wish
     from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]
@@ -58,6 +60,7 @@ class Cluster:
         self.pods: Store[Pod] = process.reflect(POD, Pod)
         self.configmaps: Store[ConfigMap] = process.reflect(CONFIGMAP, ConfigMap, scope=Scope(api.NAMESPACE))
         self.devices: Store[GPUDevice] = process.reflect(GPUDEVICE, GPUDevice)
+        self._wishes: dict[str, tuple[frozenset[tuple[str, str]], Wish]] = {}
         self.reports.index("node", lambda report: [report.node])
         self.pods.index("gpu", lambda pod: [pod.node] if pod.node and kubelet.asks(pod) else [])
         self.pods.index("discover", lambda pod: [pod.node] if pod.node and _discovers(pod) else [])
@@ -132,9 +135,10 @@ class Cluster:
         """Whether a MIG manager is ready there."""
         return any(pod.ready for pod in self.pods.by("mig", node))
 
-    def clients(self, node: str) -> bool:
-        """Whether programs of the module hold the node's cards open, or may do so before they end."""
-        return any(pod.component in CLIENTS and not pod.finished for pod in self.pods.by("operand", node))
+    def clients(self, node: str) -> frozenset[str]:
+        """Pods of the module that hold the node's cards open, or may do so before they end."""
+        here = (pod for pod in self.pods.by("operand", node) if pod.component in CLIENTS and not pod.finished)
+        return frozenset(f"pod {pod.name}" for pod in here)
 
     def layout(self, node: str) -> ConfigMap | None:
         """The ConfigMap with the node's MIG layout."""
@@ -145,10 +149,20 @@ class Cluster:
         ready = [pod.metadata.creation_timestamp for pod in self.pods.by("gfd", node) if pod.ready and not pod.finished]
         return min(ready, default=None)
 
-    def offers(self, node: str) -> dict[str, plugin.Offer | None]:
-        """The offers of the plugins that are ready there, by pool."""
+    def wishes(self, node: str) -> dict[str, Wish]:
+        """What is asked of the plugins that are ready there, by pool."""
         pools = {plugin_pool(pod) for pod in self.pods.by("plugin", node) if pod.ready}
-        return {pool: plugin.offer(pool, self.configmaps.by("pool", pool)) for pool in sorted(pools)}
+        return {pool: self._wish(pool) for pool in sorted(pools)}
+
+    def _wish(self, pool: str) -> Wish:
+        """As the pool's plugins read it; a ConfigMap that has not changed is read once for all nodes."""
+        configmaps = self.configmaps.by("pool", pool)
+        versions = frozenset((each.name, each.metadata.resource_version) for each in configmaps)
+        known, wish = self._wishes.get(pool, (None, None))
+        if wish is None or known != versions:
+            wish = offers.wish(pool, configmaps, wish.last if wish is not None else None)
+            self._wishes[pool] = versions, wish
+        return wish
 
 
 def plugin_pool(pod: Pod) -> str:

@@ -45,7 +45,7 @@ What runs on the node:
     not-ready:<component>   the component's pod cannot pull its image: Pending, ImagePullBackOff. The component is the
                             value of the pods' label `gpu.deckhouse.io/component`
     no-agent                the pod of `nodeagent discover` is not ready, and says nothing new
-    mig-fails:<address>     the driver does not divide the card: the MIG manager says so after the usual time
+    mig-fails:<address>     the driver does not divide the card: the MIG manager says what its program said
     mig-slow:<address>=<seconds>
                             the MIG manager takes so long to change the card
     held:<address>          pod `elsewhere/holder` has the card by nvidia.com/gpu, which another device plugin gave it;

@@ -1,29 +1,31 @@
-"""Which card serves which container: kubelet's allocation, as PodResources tells it. Pure.
+"""Which card serves which container, and what of that a node has left: kubelet's part of allocation. Pure.
 
-A running pod keeps what it has, whatever the lists say. A new one gets the cards that its
-annotation names (our plugin prefers them), else the first that are free; where there are not
-enough it gets what is there, and the rest as soon as there is more. What ordinary init containers
-have beyond the others is kept for the pod and not told, as kubelet does.
+Kubelet knows the devices that the plugins list. A running pod keeps what it has, whatever the lists say. A new one gets
+what our plugin prefers of those that are free; where there are not enough it gets what is there, and the rest as soon
+as there is more. What ordinary init containers have beyond the others is kept for the pod and not told.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice, repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
-from controllers.api.gpudevice import Allocation
 from controllers.domain.request import effective, lasting, whole
 from controllers.domain.slots import named_devices
+from nodeagent.deviceplugin import offers, prefer
+from nodeagent.deviceplugin.records import SEPARATOR, Held
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import GPUDevice, Published
+    from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Container, Pod
+    from nodeagent.deviceplugin.records import Listed
 
-Held = Counter[tuple[str, str, str]]
+Given = Counter[tuple[str, str, str]]
 """Slots by card, pod uid and container."""
+Lists = Mapping[str, Sequence["Listed"]]
+"""What the plugins list, by pool."""
 UNTOLD: Final = ""
 """In the place of a container's name: ordinary init containers, of which PodResources does not tell."""
 
@@ -59,87 +61,113 @@ def _slots(container: Container, pool: str) -> int:
     return whole(resources.limits.get(key, resources.requests.get(key, 0)))
 
 
-def allocations(
-    devices: Iterable[GPUDevice], pods: Iterable[Pod], wanted: Mapping[str, Published | None]
-) -> dict[str, tuple[Allocation, ...]]:
-    """What each GPUDevice's `allocations` are to be, by the object's name.
+def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) -> tuple[Held, ...]:
+    """What the node's containers hold by our resources, as PodResources tells it.
 
-    `pods`: those bound to the node; `wanted`: what the plugins publish. Only a pod that runs
-    gets cards.
+    `pods`: those bound to the node. Only a pod that runs gets cards. What containers hold already stands in the cards'
+    `allocations`: there it was told, and kubelet's own memory is nowhere here.
     """
     cards = sorted(devices, key=lambda device: device.status.inventory_id or "")
     living = {pod.metadata.uid: pod for pod in pods if not pod.finished}
-    held: Held = Counter()
+    given: Given = Counter()
     for card in cards:
         for taken in card.status.allocations:
             if taken.pod_uid in living:
-                held[card.name, taken.pod_uid, taken.container] += taken.slots
+                given[card.name, taken.pod_uid, taken.container] += taken.slots
     running = [pod for pod in living.values() if pod.status.phase == "Running"]
     running.sort(key=lambda pod: (pod.metadata.creation_timestamp, pod.key))
+    node = _Node(cards, living, lists, given)
     for pod in running:
-        if _is_served(pod, held):
-            _serve(pod, untold(pod), cards, wanted, held)  # it has had them since it was served
+        if _is_served(pod, given):
+            node.serve(pod, untold(pod))  # it has had them since it was served
     for pod in running:
-        _serve(pod, demands(pod), cards, wanted, held)
-        _serve(pod, untold(pod), cards, wanted, held)
-    return {card.name: _told(card, held, living) for card in cards}
+        node.serve(pod, demands(pod))
+        node.serve(pod, untold(pod))
+    return node.held()
 
 
-def _is_served(pod: Pod, held: Held) -> bool:
+def _is_served(pod: Pod, given: Given) -> bool:
     """Whether kubelet has given a pod its cards before."""
-    given = Counter[str]()
-    for (_, owner, part), slots in held.items():
+    has = Counter[str]()
+    for (_, owner, part), slots in given.items():
         if owner == pod.metadata.uid:
-            given[part] += slots
-    return all(given[container] >= slots for (_, container), slots in demands(pod).items())
+            has[part] += slots
+    return all(has[container] >= slots for (_, container), slots in demands(pod).items())
 
 
-def _serve(
-    pod: Pod,
-    asked: Mapping[tuple[str, str], int],
-    cards: list[GPUDevice],
-    wanted: Mapping[str, Published | None],
-    held: Held,
-) -> None:
-    """Give a pod what it lacks of what is `asked`, by pool and container."""
-    uid = pod.metadata.uid
-    preferred = [c.name for name in named_devices(pod) for c in cards if c.status.inventory_id == name]
-    for (pool, container), slots in asked.items():
-        free = {c.name: p.slots for c in cards if (p := wanted.get(c.name)) is not None and p.pool == pool}
-        for (card, _, _), n in held.items():
-            free[card] = free.get(card, 0) - n
-        lack = slots - sum(n for (_, owner, part), n in held.items() if (owner, part) == (uid, container))
-        for card in islice(_picks(preferred, [c.name for c in cards], free), max(0, lack)):
-            held[card, uid, container] += 1
+class _Node:
+    """The cards of a node while kubelet gives them out."""
 
+    def __init__(self, cards: list[GPUDevice], pods: Mapping[str, Pod], lists: Lists, given: Given) -> None:
+        self._cards, self._pods, self._lists, self._given = cards, pods, lists, given
 
-def _picks(preferred: list[str], others: list[str], free: dict[str, int]) -> Iterator[str]:
-    """Cards to take a slot of: one for each time that a card is named, then what is left of those, then others."""
-    for card in chain(preferred, *(repeat(card, max(0, free.get(card, 0))) for card in (*preferred, *others))):
-        if free.get(card, 0) > 0:
-            free[card] -= 1
-            yield card
+    def serve(self, pod: Pod, asked: Mapping[tuple[str, str], int]) -> None:
+        """Give a pod what it lacks of what is `asked`, by pool and container."""
+        uid = pod.metadata.uid
+        for (pool, container), slots in asked.items():
+            has = sum(n for (_, owner, part), n in self._given.items() if (owner, part) == (uid, container))
+            listed = {device.id: device for device in self._lists.get(pool, ())} if has < slots else {}
+            if not listed:
+                continue
+            claims = self._own(pod) if container == UNTOLD else self._claims(pool)
+            places, free = prefer.places(self._cards), tuple(self._free(listed.values()))
+            for id_ in prefer.preferred(free, (), slots - has, listed, claims=claims, places=places):
+                self._given[listed[id_].card, uid, container] += 1
 
+    def _claims(self, pool: str) -> tuple[prefer.Claim, ...]:
+        """Whom the plugin expects, since kubelet does not say for which pod it asks."""
+        return prefer.claims(pool, self._cards, self._pods.values(), self.held())
 
-def _told(card: GPUDevice, held: Held, living: Mapping[str, Pod]) -> tuple[Allocation, ...]:
-    """The card's entries; those that were there keep their place, so that nothing is written anew."""
-    before = [(taken.pod_uid, taken.container) for taken in card.status.allocations]
-    now = [
-        (uid, container)
-        for (name, uid, container), slots in held.items()
-        if name == card.name and slots and container != UNTOLD
-    ]
-    order = [pair for pair in dict.fromkeys(before) if pair in now] + sorted(set(now) - set(before))
-    return tuple(
-        Allocation(
-            pod_uid=uid,
-            namespace=living[uid].metadata.namespace or "",
-            pod=living[uid].name,
-            container=container,
-            slots=held[card.name, uid, container],
+    def _own(self, pod: Pod) -> tuple[prefer.Claim, ...]:
+        """The cards that are the pod's own: what its init containers were given of them is remembered nowhere."""
+        by_id = {card.status.inventory_id: card.name for card in self._cards}
+        cards = tuple(by_id[name] for name in named_devices(pod) if name in by_id)
+        return (prefer.Claim(cards, frozenset(range(1, len(cards) + 1))),)
+
+    def _free(self, listed: Iterable[Listed]) -> Iterator[str]:
+        """Ids of what is well and given to nobody: of a card as many less as containers have of it."""
+        taken = Counter[str]()
+        for (card, _, _), slots in self._given.items():
+            taken[card] += slots
+        for device in listed:
+            if taken[device.card] > 0:
+                taken[device.card] -= 1
+            elif device.healthy:
+                yield device.id
+
+    def held(self) -> tuple[Held, ...]:
+        """What is told of it; which of a card's slots they are is all one."""
+        uuids = {card.name: offers.uuid(card) for card in self._cards}
+        return tuple(
+            Held(
+                self._pods[uid].metadata.namespace or "",
+                self._pods[uid].name,
+                container,
+                tuple(f"{uuids[card]}{SEPARATOR}{number}" for number in range(slots)),
+            )
+            for (card, uid, container), slots in self._given.items()
+            if slots and container != UNTOLD
         )
-        for uid, container in order
-    )
+
+
+def allocatable(lists: Lists) -> dict[str, int]:
+    """The extended resources of a node with these lists: what is well in them."""
+    return {api.resource_name(pool): sum(device.healthy for device in listed) for pool, listed in lists.items()}
+
+
+def resources_patch(present: Mapping[str, str], wanted: Mapping[str, int]) -> dict[str, str | None]:
+    """The change from a node's allocatable to what it is to be; None removes a key. Foreign keys stay."""
+    ours = {key for key in present if key.startswith(api.PREFIX)}
+    gone: dict[str, str | None] = dict.fromkeys(sorted(ours - set(wanted)))
+    return gone | {key: str(count) for key, count in wanted.items() if _count(present.get(key)) != count}
+
+
+def _count(quantity: str | None) -> int:
+    """A quantity as kubelet wrote it (1000 is `1k`); -1 where there is none, or none that can be read."""
+    try:
+        return -1 if quantity is None else whole(quantity)
+    except ValueError:
+        return -1
 
 
 def labels(node: str) -> dict[str, str]:

@@ -1,25 +1,37 @@
-"""`nodeagent mig-manager` of a simulated node: follows the node's layout, and divides its cards.
+"""`nodeagent mig-manager` of simulated nodes: the real manager, at cards that are annotations.
 
-One program plays the managers of all pools of a node, since there is one apply a node at a time. It acts while a pod
-of one of them is ready there. Each turn does one thing and is woken by what it wrote: nothing is remembered.
+One manager plays those of all pools of a node, since there is one apply a node at a time: it lives while a pod of one
+of them is ready there. What it remembers of work that has begun goes with this process, as it does with a real node's
+memory at a reboot.
 """
 
 from __future__ import annotations
 
-import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from controllers.api.gpudevice import MigApply
+from controllers.api import names as api
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE
 from controllers.runtime.errors import Terminal
+from nodeagent.mig.cluster import Quorum
+from nodeagent.mig.look import told
+from nodeagent.mig.manager import Manager
+from nodeagent.mig.records import Loading, Look
+from nodeagent.mig.work import Work
 from sim.errors import UserError
-from sim.nodes import mig, names
+from sim.nodes import bus, mig, names, nvml
+from sim.nodes.parted import Programs
 
 if TYPE_CHECKING:
-    from controllers.domain.mig import NodeLayout
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.kube import ConfigMap
+    from controllers.domain.mig import CardLayout
     from controllers.runtime.client import Client
+    from nodeagent.mig.records import Attempt
     from sim.nodes.cluster import Cluster
     from sim.nodes.machine import Machine
     from sim.nodes.writes import Writes
@@ -31,56 +43,103 @@ class MigManager:
     def __init__(self, cluster: Cluster, admin: Client, writes: Writes) -> None:
         """Prepare; `admin` changes the hardware."""
         self._cluster, self._admin, self._writes = cluster, admin, writes
+        self._managers: dict[str, tuple[str, Manager]] = {}
+        """With the uid of the Node that each was made for, by its name."""
 
     async def node(self, name: str) -> float | None:
-        """Play the node's MIG managers; returns the seconds after which the apply at hand is over."""
+        """One pass of the node's manager; returns the seconds after which it wants another one."""
         node = self._cluster.node(name)
         if node is None or not self._cluster.divides(name):
+            self._managers.pop(name, None)
             return None
-        layout = mig.wanted(self._cluster.layout(name))
-        if layout is None:
-            return None
-        work = mig.work(node.metadata.annotations)
-        left = work.left(self._machine(node), time.time()) if work is not None else 0.0
-        if work is not None and left <= 0:
-            after = mig.text(mig.changed(layout, self._machine(node), work))
-            node, work = await self._mark(node, {names.MIG: after, names.MIG_WORK: None}), None
-        await self._tell(node, layout, work)
-        return left if work is not None else await self._begin(node, layout)
+        uid, manager = self._managers.get(name, ("", None))
+        if manager is None or uid != node.metadata.uid:
+            manager = self._made(node)
+            self._managers[name] = (node.metadata.uid, manager)
+        return await self._writes.guarded(manager.turn(), name)
 
-    async def _tell(self, node: Node, layout: NodeLayout, work: mig.Work | None) -> None:
-        """Write what has changed in `migApply` of the node's cards."""
-        parts = {part.address: part for part in layout.cards}
-        machine, boot = self._machine(node), node.status.node_info.boot_id
-        for address, device in mig.addresses(self._cluster.devices.by("node", node.name)).items():
-            said = mig.told(parts.get(address), device.status.mig_apply, machine, work, boot)
-            if said != device.status.mig_apply:
-                await self._writes.mig(node, device, said)
+    def _made(self, node: Node) -> Manager:
+        host = Host(self._cluster, self._admin, node.name)
+        objects = Objects(self._cluster, self._writes, node)
+        programs = Programs(host.machine, host.divide, objects.pods)
+        return Manager(objects, host, Work(programs, host, host), host, host)
 
-    async def _begin(self, node: Node, layout: NodeLayout) -> float | None:
-        """Begin an apply of every card that can be changed."""
-        devices, clients = self._cluster.devices.by("node", node.name), self._cluster.clients(node.name)
-        found = mig.startable(layout, devices, self._machine(node), clients=clients)
-        if not found:
-            return None
-        versions = {part.address: part.version for part in layout.cards if part.address in found}
-        for address, version in versions.items():
-            # Conditional: one that has come to serve a pod meanwhile is a conflict, and looked at anew.
-            await self._writes.mig(node, found[address], MigApply(version=version, phase="Applying"))
-        work = mig.Work(time.time(), versions)
-        node = await self._mark(node, {names.MIG_WORK: work.text()})
-        return work.left(self._machine(node), work.since)
 
-    def _machine(self, node: Node) -> Machine:
+class Objects(Quorum):
+    """A node's objects, as `nodeagent.mig.cluster.Cluster`: the simulation's caches, and the agent's own identity."""
+
+    def __init__(self, cluster: Cluster, writes: Writes, node: Node) -> None:
+        """Prepare."""
+        client, executor = writes.as_agent(api.MANAGER_MIG, node), writes.executor(api.MANAGER_MIG, node)
+        super().__init__(client, executor, node.name, cluster.devices.get)
+        self._cluster, self._name = cluster, node.name
+
+    def layout(self) -> ConfigMap | None:
+        """See `nodeagent.mig.cluster.Cluster`."""
+        return self._cluster.layout(self._name)
+
+    def cards(self) -> Iterable[GPUDevice]:
+        """See `nodeagent.mig.cluster.Cluster`."""
+        return self._cluster.devices.by("node", self._name)
+
+    def pods(self) -> frozenset[str]:
+        """See `nodeagent.mig.cluster.Cluster`."""
+        return self._cluster.clients(self._name)
+
+
+class Host:
+    """A simulated node's cards, driver, and disk: `Looker`, `Memory` and `Fence` of the manager."""
+
+    def __init__(self, cluster: Cluster, admin: Client, node: str) -> None:
+        """Prepare."""
+        self._cluster, self._admin, self._name = cluster, admin, node
+        self._attempts: dict[str, Attempt] = {}
+
+    @property
+    def _node(self) -> Node:
+        node = self._cluster.node(self._name)
+        if node is None:
+            raise Terminal(f"node {self._name} is gone")
+        return node
+
+    def machine(self) -> Machine:
+        """What is under the node now."""
         try:
-            return self._cluster.machine(node)
+            return self._cluster.machine(self._node)
         except UserError as error:
-            raise Terminal(f"node {node.name}: {error}") from error
+            raise Terminal(f"node {self._name}: {error}") from error
 
-    async def _mark(self, node: Node, annotations: dict[str, str | None]) -> Node:
-        """Change the state of the node's hardware."""
-        body = {"metadata": {"uid": node.metadata.uid, "annotations": annotations}}
+    async def divide(self, changed: Mapping[str, CardLayout]) -> None:
+        """Change how cards are divided."""
+        node, divided = self._node, {**self.machine().mig, **changed}
+        body = {"metadata": {"uid": node.metadata.uid, "annotations": {names.MIG: mig.text(divided)}}}
         answer = await self._admin.merge(NODE, node.name, body, manager=names.HARDWARE)
-        changed = adapter(Node).validate_json(answer)
-        self._cluster.nodes.offer(changed)
-        return changed
+        self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+
+    async def loading(self) -> Loading | None:
+        """See `nodeagent.mig.look.Looker`."""
+        boot = self._node.status.node_info.boot_id
+        return Loading(boot) if boot and self.machine().driver else None
+
+    async def look(self, addresses: Collection[str]) -> Look:
+        """See `nodeagent.mig.look.Looker`."""
+        loading, machine = await self.loading(), self.machine()
+        lost = frozenset(addresses) - {card.address for card in machine.cards}
+        software = machine.software
+        if software is None or not machine.driver:
+            return Look(lost=lost, silence="no driver is loaded")
+        by_files, by_driver = (tell(self._name, machine, software) for tell in (bus.by_procfs, nvml.driver))
+        return Look(told(by_files, by_driver), lost, loading=loading)
+
+    def read(self) -> dict[str, Attempt]:
+        """See `nodeagent.mig.work.Memory`."""
+        return dict(self._attempts)
+
+    def write(self, attempts: Mapping[str, Attempt]) -> None:
+        """See `nodeagent.mig.work.Memory`."""
+        self._attempts = dict(attempts)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The node's lock, for which nobody else asks here."""
+        yield

@@ -13,8 +13,6 @@ FAULT: Final = "sim.gpu.deckhouse.io/fault"
 MIG: Final = "sim.gpu.deckhouse.io/mig"
 """Annotation with the cards that are in MIG mode: `{"0000:17:00.0": {"1g.10gb": 7}}`. It is their own state, which
 no program's end undoes; without it no card is divided."""
-MIG_WORK: Final = "sim.gpu.deckhouse.io/mig-work"
-"""Annotation with what the node's MIG manager is at; see `sim.nodes.mig`."""
 NO_GPU: Final = "no-gpu"
 """Shape of a node that names none."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_OID, uuid5
 
-from nodeagent.host.facts import COMPLETED, IN_PROGRESS, Driver, DriverCard
+from nodeagent.host.facts import COMPLETED, IN_PROGRESS, Driver, DriverCard, MigDevice
 from sim.hardware.shape import uuid_of
 from sim.nodes.bus import NVIDIA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from sim.hardware import Card, Device, Software
     from sim.nodes.machine import Machine
@@ -45,9 +46,19 @@ def answer(node: str, card: Card, machine: Machine) -> DriverCard:
         mig_enabled=divided.enabled,
         mig_profiles=card.mig_profiles,
         mig_instances=dict(sorted(divided.instances.items())),
+        mig_devices=_mig_devices(uuid_of(node, card), divided.instances) if divided.enabled else (),
         nvlink_peers=tuple(peer for peer in card.nvlink_peers if {peer, card.address} <= linked),
         persistence=True,
         fabric=(IN_PROGRESS if machine.faults.fabric else COMPLETED) if told else "",
+    )
+
+
+def _mig_devices(uuid: str, instances: Mapping[str, int]) -> tuple[MigDevice, ...]:
+    """One MIG device for each instance; the same in every run."""
+    profiles = sorted(profile for profile, count in instances.items() for _ in range(count))
+    return tuple(
+        MigDevice(f"MIG-{uuid5(NAMESPACE_OID, f'{uuid}/{profile}/{number}')}", profile, number, 0)
+        for number, profile in enumerate(profiles, start=1)
     )
 
 

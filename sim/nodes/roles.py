@@ -9,7 +9,8 @@ bound to their node.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -18,19 +19,27 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE, NODEFEATURE
 from controllers.runtime.errors import NotFound, Terminal
+from nodeagent.deviceplugin import decide, offers
+from nodeagent.deviceplugin.records import Foreign, Holdings
 from sim.errors import UserError
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import digest
-from sim.nodes.writes import Told
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controllers.api.gpudevice import GPUDevice
     from controllers.runtime.client import Client
+    from nodeagent.deviceplugin.offers import Wish
+    from nodeagent.deviceplugin.records import Listed, Seen
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
     from sim.nodes.machine import Machine
     from sim.nodes.writes import Writes
 
 log = structlog.get_logger()
+DEAF: Final = Foreign(told=False)
+"""What a plugin knows of others that hears of nothing."""
 
 
 class Roles:
@@ -99,25 +108,31 @@ class Roles:
     async def plugin(self, name: str) -> None:
         """Play the device plugins of the node, and kubelet's part of allocation.
 
-        What a node has never exceeds what is acknowledged: allocatable falls before
-        `published` is withdrawn, and rises after it has been written.
+        As in a real plugin's pass, the list that kubelet has comes before what is written, and follows it: what a node
+        has never exceeds what is acknowledged.
         """
         node = self._cluster.node(name)
         if node is None:
             self._writes.forget(name)
             return
-        machine, offers = self._machine(node), self._cluster.offers(name)
-        devices = self._cluster.devices.by("node", name)
-        seats = {card.address for card in machine.cards}
-        wanted = plugin.published(devices, offers, seats, silent=machine.faults.silent_plugin, held=machine.faults.held)
-        least = plugin.allocatable(plugin.both(devices, wanted), offers)
-        await self._resources(node, plugin.lowered(node.status.allocatable, least))
-        served = kubelet.allocations(devices, self._cluster.pods.by("gpu", name), wanted)
-        for device in devices:
-            told = Told(wanted[device.name], served[device.name], plugin.foreign(device, devices, machine.faults.held))
-            await self._writes.card(node, device, told)
-        node = self._cluster.node(name) or node
-        await self._resources(node, plugin.resources_patch(node.status.allocatable, plugin.allocatable(wanted, offers)))
+        machine, cards = self._machine(node), self._cluster.devices.by("node", name)
+        situations = {
+            pool: _situation(pool, node, machine, cards, asked) for pool, asked in self._cluster.wishes(name).items()
+        }
+        lists = _lists(cards, situations)
+        await self._resources(node, lists)
+        if not situations:
+            return
+        bound = self._cluster.pods.by("gpu", name)
+        held = Holdings(kubelet.holdings(cards, bound, lists), plugin.foreign(cards, machine.faults.held))
+        pods = {pod.key: pod for pod in bound}
+        executor = self._writes.executor(api.MANAGER_PLUGIN, node)
+        for pool, (asked, seen) in situations.items():
+            cards = self._cluster.devices.by("node", name)
+            basis = decide.Basis(pool, asked, seen, held, pods)
+            foreign = DEAF if machine.faults.silent_plugin else decide.foreign(cards, basis)
+            await self._writes.guarded(executor.execute(decide.writes(cards, basis, foreign)), name)
+        await self._resources(node, _lists(self._cluster.devices.by("node", name), situations))
 
     def _machine(self, node: Node) -> Machine:
         try:
@@ -125,8 +140,10 @@ class Roles:
         except UserError as error:
             raise Terminal(f"node {node.name}: {error}") from error
 
-    async def _resources(self, node: Node, change: dict[str, str | None]) -> None:
-        """Patch the node's extended resources, as kubelet does."""
+    async def _resources(self, node: Node, lists: kubelet.Lists) -> None:
+        """Patch the node's extended resources, as kubelet does where the plugins' lists have changed."""
+        node = self._cluster.node(node.name) or node
+        change = kubelet.resources_patch(node.status.allocatable, kubelet.allocatable(lists))
         if not change:
             return
         body = {"metadata": {"uid": node.metadata.uid}, "status": {"capacity": change, "allocatable": change}}
@@ -147,3 +164,17 @@ class Roles:
                     await self._admin.delete(
                         NODEFEATURE, report.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
                     )
+
+
+def _situation(pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: Wish) -> tuple[Wish, Seen]:
+    """What a pool's plugin goes by: what it is asked, and what it sees."""
+    if machine.faults.silent_plugin:
+        deaf = plugin.deaf(pool, cards)
+        return deaf, replace(plugin.seen(node.name, machine, cards, deaf), lost=frozenset())
+    return asked, plugin.seen(node.name, machine, cards, asked)
+
+
+def _lists(cards: Sequence[GPUDevice], situations: Mapping[str, tuple[Wish, Seen]]) -> dict[str, tuple[Listed, ...]]:
+    """What the plugins list, by pool."""
+    taken = offers.reported(cards)
+    return {pool: offers.listing(pool, cards, *situation, taken) for pool, situation in situations.items()}

@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
 from controllers.api import names as api
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.record import adapter, to_json
+from controllers.api.record import adapter
 from controllers.api.resources import GPUDEVICE, NODEFEATURE
 from controllers.runtime.errors import Forbidden
+from controllers.runtime.executor import Executor
 from sim.nodes.report import Report
 from sim.nodes.validators import manager
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
 
-    from controllers.api.gpudevice import Allocation, ForeignAllocation, MigApply, Published
     from controllers.api.kube import Node
     from controllers.runtime.client import Client
+    from controllers.runtime.events import Recorder
     from sim.nodes.cluster import Cluster
     from sim.nodes.identity import Identities
 
+T = TypeVar("T")
 UNAUTHORIZED = 401
-
-
-class Told(NamedTuple):
-    """What the plugin says of a card."""
-
-    offered: Published | None
-    served: tuple[Allocation, ...]
-    foreign: tuple[ForeignAllocation, ...] | None
-    """Others' pods that have it; None where it says nothing of them."""
 
 
 class Writes:
     """The writer of all agents; safe to use for different nodes at once."""
 
-    def __init__(self, cluster: Cluster, identities: Identities) -> None:
+    def __init__(self, cluster: Cluster, identities: Identities, recorder: Recorder) -> None:
         """Prepare."""
-        self._cluster, self._identities = cluster, identities
+        self._cluster, self._identities, self._recorder = cluster, identities, recorder
 
     def as_agent(self, account: str, node: Node) -> Client:
         """The API server as a node agent's ServiceAccount on that node."""
         return self._identities.client(account, node)
+
+    def executor(self, account: str, node: Node) -> Executor:
+        """A node agent's own way to write, under its ServiceAccount on that node."""
+        made = Executor(self.as_agent(account, node), account, self._recorder)
+        made.feed(GPUDEVICE, GPUDevice, self._cluster.devices)
+        return made
 
     def forget(self, node: str) -> None:
         """Drop the tokens of a node that is gone."""
@@ -68,45 +67,6 @@ class Writes:
         query, path = {"fieldSelector": f"metadata.name={meta['name']}"}, NODEFEATURE.path(meta["namespace"])
         answer = await self.guarded(client.request("GET", path, query=query), meta["labels"][api.NFD_NODE_NAME])
         return bool(orjson.loads(answer)["items"])
-
-    async def card(self, node: Node, device: GPUDevice, told: Told) -> None:
-        """Write what the plugin says of a card, where it differs and if nobody has changed the card since.
-
-        All fields, since one apply owns them. What was decided on an older card may not be so any more: it is decided
-        again on the present one.
-        """
-        now = device.status
-        foreign = now.foreign_allocations if told.foreign is None else told.foreign
-        if (now.published, now.allocations, now.foreign_allocations) == (told.offered, told.served, foreign):
-            return
-        meta = device.metadata
-        status: dict[str, Any] = {"allocations": [to_json(entry) for entry in told.served]} if told.served else {}
-        if foreign:
-            status["foreignAllocations"] = [to_json(entry) for entry in foreign]
-        if told.offered is not None:
-            status["published"] = to_json(told.offered)
-        body = {
-            "apiVersion": GPUDEVICE.api_version,
-            "kind": GPUDEVICE.kind,
-            "metadata": {"name": device.name, "uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": status,
-        }
-        client = self.as_agent(api.MANAGER_PLUGIN, node)
-        apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_PLUGIN, subresource="status")
-        self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self.guarded(apply, node.name)))
-
-    async def mig(self, node: Node, device: GPUDevice, said: MigApply | None) -> None:
-        """Write what the MIG manager says of a card, if nobody has changed it; None takes back what it said."""
-        meta = device.metadata
-        body = {
-            "apiVersion": GPUDEVICE.api_version,
-            "kind": GPUDEVICE.kind,
-            "metadata": {"name": device.name, "uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": {"migApply": to_json(said)} if said is not None else {},
-        }
-        client = self.as_agent(api.MANAGER_MIG, node)
-        apply = client.apply(GPUDEVICE, device.name, body, manager=api.MANAGER_MIG, subresource="status")
-        self._cluster.devices.offer(adapter(GPUDevice).validate_json(await self.guarded(apply, node.name)))
 
     async def validation(
         self, node: Node, known: Report, role: str, elements: Mapping[str, str | None], cards: list[dict[str, str]]
@@ -134,12 +94,11 @@ class Writes:
         self._cluster.reports.offer(report)
         return report
 
-    async def guarded(self, request: Any, node: str) -> bytes:
-        """A request under a node's token; a token that is refused is not used again."""
+    async def guarded(self, request: Awaitable[T], node: str) -> T:
+        """What is done under a node's token; a token that is refused is not used again."""
         try:
-            answer: bytes = await request
+            return await request
         except Forbidden as error:
             if error.status == UNAUTHORIZED:
                 self.forget(node)
             raise
-        return answer

@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api import validation
-from controllers.api.gpudevice import Allocation, GPUDevice, GPUDeviceStatus, Published
+from controllers.api.gpudevice import Allocation, GPUDevice, GPUDeviceStatus, Hardware, Pci, Published
 from controllers.api.kube import Container, Node, Pod, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.meta import ObjectMeta
 from controllers.api.nodefeature import NodeFeature
@@ -26,13 +27,16 @@ from controllers.bootstrap.health.text import parse
 from controllers.domain import offer as offers
 from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
+from controllers.domain.offer import Offer
 from controllers.inventory import rule
 from controllers.inventory.cards import read
+from nodeagent.deviceplugin.offers import Wish
+from nodeagent.deviceplugin.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.errors import UserError
 from sim.hardware import load
-from sim.nodes import discover, kubelet, node_manifests, parse_profile, plugin
+from sim.nodes import discover, kubelet, names, node_manifests, parse_profile, plugin
 from sim.nodes.identity import Identities
 from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
@@ -46,14 +50,17 @@ FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 DEVICES = "/apis/gpu.deckhouse.io/v1alpha1/gpudevices"
 RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
 FAULT = "sim.gpu.deckhouse.io/fault"
+SHAPE = "sim.gpu.deckhouse.io/shape"
 
 # --- pure ----------------------------------------------------------------------------------
 
 
 def card(name, *taken, pool="p", slots=1):
+    place = {"vendor": "10de", "device": "1eb8", "class_": "0302", "address": f"0000:{ord(name[0]):02x}:00.0"}
     status = GPUDeviceStatus(
         node_name="n",
         inventory_id=f"n-{name}",
+        hardware=Hardware(uuid=f"GPU-{name}", pci=Pci(**place)),
         published=Published(pool=pool, config_version="v", slots=slots) if pool else None,
         allocations=tuple(taken),
     )
@@ -78,9 +85,21 @@ def asking(uid, *containers, init=(), phase="Running", devices=""):
     )
 
 
+def listed(cards):
+    return [
+        Listed(f"GPU-{c.name}::{number}", f"GPU-{c.name}", c.name, c.status.hardware.pci.address)
+        for c in cards
+        if c.status.published
+        for number in range(c.status.published.slots)
+    ]
+
+
 def serve(cards, *pods):
-    found = kubelet.allocations(cards, pods, {c.name: c.status.published for c in cards})
-    return {name: [(a.pod_uid, a.container, a.slots) for a in taken] for name, taken in found.items()}
+    held = kubelet.holdings(cards, pods, {"p": listed(cards)})
+    found = {c.name: [] for c in cards}
+    for entry in held:
+        found[entry.ids[0].removeprefix("GPU-").partition("::")[0]].append((entry.pod, entry.container, len(entry.ids)))
+    return {name: sorted(entries) for name, entries in found.items()}
 
 
 def test_named_cards_first_then_others():
@@ -126,11 +145,17 @@ def test_slots_of_one_card_are_one_entry():
 def test_allocation_is_idempotent_and_never_exceeds(requests, size, count):
     cards = [card(str(n), slots=size) for n in range(count)]
     pods = [asking(f"p{n}", slots, phase="Running" if runs else "Pending") for n, (slots, runs) in enumerate(requests)]
-    wanted = {c.name: c.status.published for c in cards}
-    first = kubelet.allocations(cards, pods, wanted)
-    assert all(sum(a.slots for a in taken) <= size for taken in first.values())
-    after = [card(c.name, *first[c.name], slots=size) for c in cards]
-    assert kubelet.allocations(after, pods, wanted) == first
+    first = serve(cards, *pods)
+    assert all(sum(slots for _, _, slots in taken) <= size for taken in first.values())
+    told = {
+        name: [
+            Allocation(pod_uid=pod, namespace="d", pod=pod, container=container, slots=slots)
+            for pod, container, slots in taken
+        ]
+        for name, taken in first.items()
+    }
+    after = [card(c.name, *told[c.name], slots=size) for c in cards]
+    assert serve(after, *pods) == first
 
 
 def test_profiles():
@@ -143,16 +168,30 @@ def test_profiles():
         node_manifests(["t5"])
 
 
-def test_unreadable_settings_change_nothing():
-    broken = plugin.Offer(None, frozenset({"n-a", "n-b"}))
-    cards = [card("a"), card("b", pool=None)]
-    assert plugin.published(cards, {"p": broken}, (), silent=False) == {"a": cards[0].status.published, "b": None}
+def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
+    first, second, *_ = (card.address for card in load().shape("a100-sxm-8").cards)
+    at = Pci(vendor="10de", device="20b0", class_="0302", address=first)
+    mine = GPUDevice(metadata=ObjectMeta(name="a"), status=GPUDeviceStatus(hardware=Hardware(pci=at)))
+    whole, divided = Wish(last=Offer("p", "Exclusive", 1)), Wish(last=Offer("p", "MIG", 7, "1g.5gb"))
+
+    def seen(asked, faults=""):
+        marks = {SHAPE: "a100-sxm-8", FAULT: faults, names.MIG: json.dumps({first: {"1g.5gb": 7}})}
+        made = machine(Node(metadata=ObjectMeta(name="n", annotations=marks)), None, load())
+        return plugin.seen("n", made, [mine], asked)
+
+    assert seen(whole) == seen(whole, "no-driver") == Seen()
+    assert seen(whole, f"card-lost:{first},card-lost:{second}").lost == {first}
+    told = seen(divided)
+    assert (len(told.instances[first]), told.instances[second], told.silent) == (7, (), frozenset())
+    gone = seen(divided, "no-driver")
+    assert (gone.instances, gone.remembered) == (told.instances, gone.silent)
+    assert first in gone.silent
 
 
 @pytest.mark.parametrize("shape", sorted(load().shapes))
 @pytest.mark.parametrize("faults", ["", "no-driver", "card-lost:0000:19:00.0"])
 def test_the_inventory_reads_what_discovery_says(shape, faults):
-    meta = ObjectMeta(name="n", annotations={"sim.gpu.deckhouse.io/shape": shape, FAULT: faults})
+    meta = ObjectMeta(name="n", annotations={SHAPE: shape, FAULT: faults})
     made = machine(Node(metadata=meta), None, load())
     raw = discover.manifest("n", discover.features("n", "boot", made))
     reading = read(adapter(NodeFeature).validate_python(raw))
@@ -175,8 +214,9 @@ def test_cards_described_by_hand_may_be_spelled_freely():
 def test_a_node_has_what_is_published_and_foreign_resources_stay():
     present = {"cpu": "8", pool_key("a"): "1k", pool_key("b"): "2", pool_key("c"): "1"}
     wanted = {pool_key("a"): 1000, pool_key("b"): 3}
-    assert plugin.resources_patch(present, wanted) == {pool_key("b"): "3", pool_key("c"): None}
-    assert plugin.lowered(present, wanted) == {pool_key("c"): None}
+    assert kubelet.resources_patch(present, wanted) == {pool_key("b"): "3", pool_key("c"): None}
+    sick = replace(listed([card("a")])[0], healthy=False)
+    assert kubelet.allocatable({"a": [sick, *listed([card("b")])], "b": []}) == {pool_key("a"): 1, pool_key("b"): 0}
 
 
 async def test_a_token_is_asked_for_once_and_renewed_in_time():
@@ -248,6 +288,10 @@ class Api:
     def merge(self, path, body):
         return self.call("PATCH", path, body, "application/merge-patch+json")
 
+    def apply(self, path, body):
+        """From the first apply on the API server notes who owns which field."""
+        return self.call("PATCH", f"{path}?fieldManager=test", body, "application/apply-patch+yaml")
+
     def delete(self, path):
         return self.call("DELETE", path)
 
@@ -302,8 +346,9 @@ def daemonset(name, account, selector, **more):
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, "template": template}}
 
 
-def settings(pool, slots=1):
-    return json.dumps({"mode": "Exclusive", "pool": pool, "resource": f"gpu.deckhouse.io/{pool}", "slots": slots})
+def settings(pool, slots=1, **mode):
+    mode = mode or {"mode": "Exclusive"}
+    return json.dumps({"pool": pool, "resource": f"gpu.deckhouse.io/{pool}", "slots": slots, **mode})
 
 
 def version(pool):
@@ -356,17 +401,19 @@ def start_agent(plane):
 
 def identities(api):
     """The node agents' accounts, with no more rights than they need."""
+    cards, said = ("gpu.deckhouse.io", "gpudevices", ["get"]), ("gpu.deckhouse.io", "gpudevices/status", ["patch"])
+    seen = [("", "nodes", ["get"]), ("", "pods", ["list"]), cards]
     rules = {
-        "gpu-nodeagent-discover": ("nfd.k8s-sigs.io", "nodefeatures", ["list", "create", "patch"]),
-        "gpu-nodeagent-validate": ("nfd.k8s-sigs.io", "nodefeatures", ["patch"]),
-        "gpu-nodeagent-device-plugin": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
-        "gpu-nodeagent-mig": ("gpu.deckhouse.io", "gpudevices/status", ["patch"]),
+        "gpu-nodeagent-discover": [("nfd.k8s-sigs.io", "nodefeatures", ["list", "create", "patch"])],
+        "gpu-nodeagent-validate": [("nfd.k8s-sigs.io", "nodefeatures", ["patch"])],
+        "gpu-nodeagent-device-plugin": [said],
+        "gpu-nodeagent-mig": [said, *seen],
     }
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    for name, (group, resource, verbs) in rules.items():
+    for name, rights in rules.items():
         api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", metadata={"name": name})
-        rule = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
-        api.create(f"{rbac}/clusterroles", metadata={"name": name}, rules=[rule])
+        made = [{"apiGroups": [group], "resources": [kind], "verbs": verbs} for group, kind, verbs in rights]
+        api.create(f"{rbac}/clusterroles", metadata={"name": name}, rules=made)
         api.create(
             f"{rbac}/clusterrolebindings",
             metadata={"name": name},
@@ -438,18 +485,18 @@ def make_node(api, name, shape="t4-4"):
     for element in report["spec"]["features"]["instances"]["gpu.device"]["elements"]:
         at = element["attributes"]
         pci = {key: at[key] for key in ("vendor", "device", "class")}
-        found = objects.card(name, at["address"], hardware={"pci": pci})
+        found = objects.card(name, at["address"], hardware={"pci": pci, "uuid": at["uuid"]})
         api.create(DEVICES, **manifests.manifest(found))
-        api.merge(f"{DEVICES}/{found.name}/status", {"status": manifests.status(found)})
+        api.apply(f"{DEVICES}/{found.name}/status", manifests.manifest(found))
     return report
 
 
 T4 = ["0000:3b:00.0", "0000:86:00.0", "0000:af:00.0", "0000:d8:00.0"]
 
 
-def make_pool(api, pool, node, *addresses, slots=1):
+def make_pool(api, pool, node, *addresses, slots=1, **mode):
     config = f"gpu-device-plugin-{pool}"
-    data = {"settings.json": settings(pool, slots), "DP_ALLOWED_DEVICES": allowed(node, addresses)}
+    data = {"settings.json": settings(pool, slots, **mode), "DP_ALLOWED_DEVICES": allowed(node, addresses)}
     api.create(f"/api/v1/namespaces/{NAMESPACE}/configmaps", metadata={"name": config}, data=data)
     selector = {"kubernetes.io/hostname": node}
     body = daemonset(config, "gpu-nodeagent-device-plugin", selector)
@@ -617,8 +664,10 @@ def test_never_allocatable_without_acknowledgement(api, node):
     assert [api.offered(node, address) for address in T4[:3]] == [None] * 3
     allow(api, "ack", node, *T4)
     eventually(lambda: api.slots(node, "ack") == "4")
+    allow(api, "ack", node)
+    eventually(lambda: api.slots(node, "ack") == "0" and not any(map(api.offered, [node] * 4, T4)))
     api.delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/gpu-device-plugin-ack")
-    eventually(lambda: api.slots(node, "ack") is None and not any(map(api.offered, [node] * 4, T4)))
+    eventually(lambda: api.slots(node, "ack") is None)
     last = [api.node(node), *api.devices(node).values()]
     eventually(lambda: {int(obj["metadata"]["resourceVersion"]) for obj in last} <= set(revisions))
     published, counts = {}, []
@@ -709,7 +758,7 @@ def test_cards_are_divided_turned_back_and_offered(api):
     owners = {entry["manager"] for entry in card["metadata"]["managedFields"] if "f:migApply" in json.dumps(entry)}
     assert owners == {"gpu-nodeagent-mig"}
 
-    make_pool(api, "m", name, seats[0], slots=7)
+    make_pool(api, "m", name, seats[0], slots=7, mode="MIG", profile="1g.5gb")
     eventually(lambda: api.slots(name, "m") == "7")
     api.merge(f"{path}/gpu-mig-layout-{name}", {"data": layout((seats[0], DISABLED))["data"]})
     eventually(lambda: said(seats[0]) == "Waiting")  # it is still offered

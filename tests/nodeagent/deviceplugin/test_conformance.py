@@ -2,8 +2,7 @@
 
 Every test runs against `sim.nodes.agent` and against `nodeagent device-plugin` with a kubelet over real
 sockets, on the same API server, and looks only at what the cluster sees: GPUDevice and allocatable.
-One difference is known and left: the simulated plugin withdraws its cards when its pod goes, the real one,
-whose restart is no withdrawal, leaves that to the list.
+Both decide by the same modules; what may drift apart is what the plugin sees of its node, and kubelet.
 """
 
 from __future__ import annotations

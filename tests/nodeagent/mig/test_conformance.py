@@ -1,7 +1,8 @@
-"""What a MIG manager does, simulated or real: the simulation may not drift from the truth.
+"""What a MIG manager does on a real API server; where that touches the cards, also as the simulation plays it.
 
-Every test runs against `sim.nodes.agent` and against `nodeagent mig-manager` with programs that play the driver's, on
-the same API server, and looks only at what the cluster and the machine see.
+The manager is the same program in both. `nodeagent mig-manager` has programs and a driver library that play the
+machine, `sim.nodes.agent` has annotations of the node: they may not drift apart. Tests look only at what the cluster
+and the machine see.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ pytestmark = pytest.mark.cluster
 SEVEN, THREE = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3})
 OFFER, HELD = body(published("p")), [body(allocation())]
 ELSEWHERE = [{"namespace": "d", "pod": "p", "container": "c", "resource": "nvidia.com/gpu"}]
+
+
+REAL = pytest.mark.parametrize("driver", ["real"], indirect=True)
+"""For what is the manager's decision, whoever plays the machine."""
 
 
 @pytest.fixture(params=["simulated", "real"])
@@ -66,6 +71,7 @@ async def test_done_when_the_card_is_as_wanted(driver: Driver) -> None:
     assert await driver.divided() == DISABLED
 
 
+@REAL
 async def test_every_version_is_acknowledged_where_nothing_is_to_be_done(driver: Driver) -> None:
     await driver.start("alpha")
     await driver.ground.world.status(names.MANAGER_PLUGIN, 0, {"published": OFFER})
@@ -73,6 +79,7 @@ async def test_every_version_is_acknowledged_where_nothing_is_to_be_done(driver:
         await ends(driver, await driver.ground.want(DISABLED, asked=asked), "Done")
 
 
+@REAL
 @pytest.mark.parametrize(
     ("used", "free"),
     [
@@ -136,6 +143,7 @@ async def test_after_a_crash_the_work_goes_on_and_what_is_over_stays(driver: Dri
     assert (await driver.ground.world.get(1)).metadata.resource_version == before
 
 
+@REAL
 async def test_a_part_that_goes_takes_back_that_it_waits(driver: Driver) -> None:
     await driver.start("alpha")
     await driver.ground.world.status(names.MANAGER_PLUGIN, 0, {"published": OFFER})
