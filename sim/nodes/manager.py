@@ -18,7 +18,7 @@ from controllers.runtime.errors import Terminal
 from nodeagent.mig.cluster import Quorum
 from nodeagent.mig.look import told
 from nodeagent.mig.manager import Manager
-from nodeagent.mig.records import Loading, Look
+from nodeagent.mig.records import Loading, Look, Signs
 from nodeagent.mig.work import Work
 from sim.errors import UserError
 from sim.nodes import bus, mig, names, nvml
@@ -116,14 +116,20 @@ class Host:
         answer = await self._admin.merge(NODE, node.name, body, manager=names.HARDWARE)
         self._cluster.nodes.offer(adapter(Node).validate_json(answer))
 
-    async def loading(self) -> Loading | None:
+    async def signs(self, addresses: Collection[str]) -> Signs:
         """See `nodeagent.mig.look.Looker`."""
+        machine = self.machine()
+        there = frozenset(card.address for card in machine.cards)
+        instances = tuple(f"{address}: {machine.divided(address).instances}" for address in sorted(there))
+        return Signs(self._loading(), frozenset(addresses) - there, there if machine.driver else frozenset(), instances)
+
+    def _loading(self) -> Loading | None:
         boot = self._node.status.node_info.boot_id
         return Loading(boot) if boot and self.machine().driver else None
 
     async def look(self, addresses: Collection[str]) -> Look:
         """See `nodeagent.mig.look.Looker`."""
-        loading, machine = await self.loading(), self.machine()
+        loading, machine = self._loading(), self.machine()
         lost = frozenset(addresses) - {card.address for card in machine.cards}
         software = machine.software
         if software is None or not machine.driver:
