@@ -15,7 +15,7 @@ import yaml
 from controllers.domain.catalogue import model
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import place
-from nodeagent.mig.tools import Outcome
+from nodeagent.mig.tools import Outcome, is_busy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -70,7 +70,8 @@ class Programs:
         """See `nodeagent.mig.tools.Tools`."""
         if clients := self._clients():
             who = ", ".join(sorted(clients))
-            return Outcome(ok=False, text=f"nvidia-smi --gpu-reset: GPU {address} is currently in use by {who}")
+            text = f"nvidia-smi --gpu-reset: GPU {address} is currently in use by {who}"
+            return Outcome(ok=False, text=text, busy=is_busy(text))
         mode = self._modes.pop(address, None)
         if mode is not None:
             await self._divide({address: CardLayout(enabled=True) if mode else DISABLED})
