@@ -86,5 +86,5 @@ bool resolve(struct handle *handle, struct target *target) {
             target->compute_instance = instance;
         }
     }
-    return target->gpu_instance != NULL && target->compute_instance != NULL;
+    return target->gpu_instance != NULL && (handle->kind == GPU_INSTANCE || target->compute_instance != NULL);
 }

@@ -14,12 +14,13 @@ struct config *config;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users; /* initialisations without their shutdown */
 static struct stat seen;
+static struct timespec started;
 
-static void hold(void) {
+void hold(void) {
     pthread_mutex_lock(&lock);
 }
 
-static void release(void) {
+void release(void) {
     pthread_mutex_unlock(&lock);
 }
 
@@ -28,13 +29,19 @@ nvmlReturn_t leave(nvmlReturn_t answer) {
     return answer;
 }
 
+double since_start(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - started.tv_sec) + (double)(now.tv_nsec - started.tv_nsec) / 1e9;
+}
+
 static bool changed(const struct stat *now) {
     return now->st_mtim.tv_sec != seen.st_mtim.tv_sec || now->st_mtim.tv_nsec != seen.st_mtim.tv_nsec ||
            now->st_ino != seen.st_ino || now->st_size != seen.st_size;
 }
 
 /* Read the file again where it changed; false where the last good one stays although it should not. */
-static bool refresh(void) {
+bool refresh(void) {
     const char *path = getenv("FAKE_NVML_CONFIG");
     struct stat now;
     if (path == NULL || stat(path, &now) != 0) {
@@ -119,6 +126,14 @@ static nvmlReturn_t enter_handle(const char *function, struct handle *handle, st
     return refused != NVML_SUCCESS ? refused : proceed(function, handle, target);
 }
 
+nvmlReturn_t enter_kind(const char *function, struct handle *handle, enum kind kind, struct target *target) {
+    const nvmlReturn_t refused = enter_handle(function, handle, target);
+    if (refused != NVML_SUCCESS) {
+        return refused;
+    }
+    return handle->kind == kind ? NVML_SUCCESS : leave(NVML_ERROR_INVALID_ARGUMENT);
+}
+
 nvmlReturn_t enter_device(const char *function, nvmlDevice_t device, struct target *target) {
     const nvmlReturn_t refused = enter_handle(function, device, target);
     if (refused != NVML_SUCCESS) {
@@ -153,6 +168,7 @@ static nvmlReturn_t start(void) {
     if (config->driver_not_loaded || config->version_mismatch) {
         return config->driver_not_loaded ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_ERROR_LIB_RM_VERSION_MISMATCH;
     }
+    clock_gettime(CLOCK_MONOTONIC, &started);
     handles_restart();
     return NVML_SUCCESS;
 }
@@ -170,6 +186,10 @@ API nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
         hang(seconds);
     }
     return leave(answer);
+}
+
+API nvmlReturn_t nvmlInit(void) {
+    return nvmlInitWithFlags(0);
 }
 
 API nvmlReturn_t nvmlInit_v2(void) {

@@ -8,7 +8,7 @@
 #include "state.h"
 
 /* The slices of a compute instance, by NVML's numbers of their profiles. */
-static unsigned compute_slices(unsigned profile) {
+unsigned compute_slices(unsigned profile) {
     static const unsigned slices[] = {1, 2, 3, 4, 7, 8, 6};
     return profile < sizeof slices / sizeof *slices ? slices[profile] : 0;
 }
@@ -41,6 +41,19 @@ API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, un
     }
     *current = (unsigned)card->mig_mode;
     *pending = (unsigned)(card->mig_pending == NOT_GIVEN ? card->mig_mode : card->mig_pending);
+    return leave(NVML_SUCCESS);
+}
+
+API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is) {
+    struct target target;
+    const nvmlReturn_t refused = enter_device(__func__, device, &target);
+    if (refused != NVML_SUCCESS) {
+        return refused;
+    }
+    if (is == NULL) {
+        return leave(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    *is = device->kind == MIG_DEVICE;
     return leave(NVML_SUCCESS);
 }
 
@@ -82,6 +95,19 @@ API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsign
     return leave(*mig == NULL ? NVML_ERROR_MEMORY : NVML_SUCCESS);
 }
 
+API nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvmlDevice_t *device) {
+    struct target target;
+    const nvmlReturn_t refused = enter_kind(__func__, mig, MIG_DEVICE, &target);
+    if (refused != NVML_SUCCESS) {
+        return refused;
+    }
+    if (device == NULL) {
+        return leave(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    *device = handle_of(DEVICE, &mig->address, 0, 0);
+    return leave(*device == NULL ? NVML_ERROR_MEMORY : NVML_SUCCESS);
+}
+
 static nvmlReturn_t instance_id(const char *function, nvmlDevice_t mig, bool compute, unsigned *id) {
     struct target target;
     const nvmlReturn_t refused = enter_device(function, mig, &target);
@@ -101,4 +127,37 @@ API nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t mig, unsigned *id) {
 
 API nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t mig, unsigned *id) {
     return instance_id(__func__, mig, true, id);
+}
+
+static nvmlReturn_t attributes(const char *function, nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
+    struct target target;
+    const nvmlReturn_t refused = enter_device(function, device, &target);
+    if (refused != NVML_SUCCESS) {
+        return refused;
+    }
+    if (into == NULL || device->kind != MIG_DEVICE || target.profile == NULL) {
+        return leave(into == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED);
+    }
+    const struct profile *profile = target.profile;
+    const unsigned slices = compute_slices(target.compute_instance->profile);
+    *into = (nvmlDeviceAttributes_t){
+        .multiprocessorCount = profile->slices == 0 ? 0 : profile->sm * slices / profile->slices,
+        .sharedCopyEngineCount = profile->copy,
+        .sharedDecoderCount = profile->decoder,
+        .sharedEncoderCount = profile->encoder,
+        .sharedJpegCount = profile->jpeg,
+        .sharedOfaCount = profile->ofa,
+        .gpuInstanceSliceCount = profile->slices,
+        .computeInstanceSliceCount = slices,
+        .memorySizeMB = profile->memory_mib,
+    };
+    return leave(NVML_SUCCESS);
+}
+
+API nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
+    return attributes(__func__, device, into);
+}
+
+API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
+    return attributes(__func__, device, into);
 }

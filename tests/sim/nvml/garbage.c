@@ -14,25 +14,50 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char *, unsigned);
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t, nvmlPciInfo_t *);
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, unsigned *);
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, unsigned, nvmlDevice_t *);
+nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t, nvmlDeviceAttributes_t *);
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t, unsigned, nvmlGpuInstanceProfileInfo_v2_t *);
+nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t, unsigned, nvmlGpuInstancePlacement_t *,
+                                                           unsigned *);
+nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t, unsigned, unsigned *);
+nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t, unsigned, nvmlGpuInstance_t *);
+nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t, unsigned, unsigned,
+                                                           nvmlComputeInstanceProfileInfo_v2_t *);
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t, unsigned, nvmlPciInfo_t *);
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *);
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t);
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t, unsigned long long, nvmlEventSet_t);
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *, unsigned);
 
 static void ask_mig(nvmlDevice_t device) {
     unsigned most = 0;
     nvmlDeviceGetMaxMigDeviceCount(device, &most);
     for (unsigned i = 0; i < 32; i++) {
         nvmlDevice_t mig = NULL;
+        nvmlDeviceAttributes_t attributes;
         char text[400];
         if (nvmlDeviceGetMigDeviceHandleByIndex(device, i, &mig) == NVML_SUCCESS) {
+            nvmlDeviceGetAttributes_v2(mig, &attributes);
             nvmlDeviceGetName(mig, text, sizeof text);
             nvmlDeviceGetUUID(mig, text, sizeof text);
         }
         nvmlGpuInstanceProfileInfo_v2_t info = {.version = VERSIONED(nvmlGpuInstanceProfileInfo_v2_t, 2)};
-        nvmlDeviceGetGpuInstanceProfileInfoV(device, i, &info);
+        nvmlGpuInstancePlacement_t places[64];
+        unsigned count = 64;
+        if (nvmlDeviceGetGpuInstanceProfileInfoV(device, i, &info) == NVML_SUCCESS) {
+            nvmlDeviceGetGpuInstancePossiblePlacements_v2(device, info.id, places, &count);
+            nvmlDeviceGetGpuInstanceRemainingCapacity(device, info.id, &count);
+        }
+        nvmlGpuInstance_t instance = NULL;
+        nvmlComputeInstanceProfileInfo_v2_t offer = {.version = VERSIONED(nvmlComputeInstanceProfileInfo_v2_t, 2)};
+        if (nvmlDeviceGetGpuInstanceById(device, i, &instance) == NVML_SUCCESS) {
+            for (unsigned profile = 0; profile < 10; profile++) {
+                nvmlGpuInstanceGetComputeInstanceProfileInfoV(instance, profile, 0, &offer);
+            }
+        }
     }
 }
 
-static void ask(unsigned index) {
+static void ask(unsigned index, nvmlEventSet_t events) {
     nvmlDevice_t device = NULL;
     if (nvmlDeviceGetHandleByIndex_v2(index, &device) != NVML_SUCCESS) {
         return;
@@ -45,6 +70,7 @@ static void ask(unsigned index) {
     for (unsigned link = 0; link < 40; link++) {
         nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &pci);
     }
+    nvmlDeviceRegisterEvents(device, 8, events);
     ask_mig(device);
 }
 
@@ -57,15 +83,20 @@ int main(int count, char **paths) {
         }
         good++;
         unsigned cards = 0;
+        nvmlEventSet_t events = NULL;
+        nvmlEventData_t event;
+        nvmlEventSetCreate(&events);
         nvmlDeviceGetCount_v2(&cards);
         for (unsigned card = 0; card < cards; card++) {
-            ask(card);
+            ask(card, events);
         }
-        /* The next file takes the place of this one under the handles. */
+        /* The next file takes the place of this one under the handles and the set. */
         setenv("FAKE_NVML_CONFIG", paths[i + 1 < count ? i + 1 : 1], 1);
         for (unsigned card = 0; card < cards; card++) {
-            ask(card);
+            ask(card, events);
         }
+        nvmlEventSetWait_v2(events, &event, 0);
+        nvmlEventSetFree(events);
         nvmlShutdown();
     }
     printf("%u of %d\n", good, count - 1);
