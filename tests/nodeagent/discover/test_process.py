@@ -72,10 +72,10 @@ async def test_it_restores_what_is_deleted_or_edited_and_leaves_the_validators_p
     async with cluster.agent("edited", config, machine) as agent:
         cards = await told(cluster, agent, "edited", 1)
         good = await cluster.attributes("edited")
-        assert (cards[T4]["uuid"], cards[T4]["product"], good["gpu.driver"]) == (
+        assert (cards[T4]["uuid"], cards[T4]["product"], good["gpu.driver"]["version"]) == (
             UUID,
             "Tesla T4",
-            {"version": "595.91.07"},
+            "595.91.07",
         )
 
         validation = {"spec": {"features": {"attributes": {"gpu.validation": {"elements": {"driver": "ok"}}}}}}
