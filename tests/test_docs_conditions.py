@@ -1,123 +1,106 @@
-"""docs/conditions.md has a row for each reason that the code can give a condition, and no other."""
+"""The catalogue of reasons is whole, the page is made of it, and no other word can be given as a reason."""
 
 from __future__ import annotations
 
 import ast
-import itertools
 import re
-import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 import pytest
 import yaml
 
 from controllers.api import conditions as kinds
+from controllers.api import reasons
+from controllers.api.reasons.typed import CheckWord, Reason
+from sim.docs import blocks
 from tests.test_architecture import parsed
-from tests.tools.reasons import REASON_AT, SOURCES, Source, UnresolvedError
 
 ROOT = Path(__file__).resolve().parents[1]
-DOC = ROOT / "docs" / "conditions.md"
-COLUMNS = 5
-POOL_CONDITIONS = (kinds.AVAILABLE, kinds.MAINTENANCE, kinds.MISCONFIGURED, kinds.CAPACITY_LOW)
-NO_CONDITION = {"Check", "CardSlots", "Entry", "PendingCard", "CandidatePool", "MigApply", "Note", "Validation"}
-"""Records with a reason that stands in no condition, or is counted where a validator's check is made."""
-
-
-@cache
-def reasons() -> dict[str, set[str]]:
-    """Every reason of the code, with the files that give it."""
-    found: dict[str, set[str]] = {}
-    for path in SOURCES:
-        source = Source(path)
-        for reason in source.reasons():
-            found.setdefault(reason, set()).add(str(source.path))
-    return found
+NO_PLANNERS = ("formerly.py", "gpudevice.py", "gpunodeinventory.py")
+"""Files that spell words which are not given there."""
+CODE = [
+    path
+    for folder in ("controllers", "nodeagent/validate")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if ("reasons" not in path.parts or path.name == "__init__.py") and path.name not in NO_PLANNERS
+]
+SCOPES = {
+    "node": (reasons.NODE, kinds.NODE_OWNERS),
+    "card": (reasons.DEVICE, kinds.DEVICE_OWNERS),
+    "pool": (reasons.POOL, kinds.POOL_OWNERS),
+}
+NEIGHBOURS = re.compile(r"^(the same|as above|see above)\b|; the same\b")
+"""What a cure cannot say: kubectl prints it without the rows around it."""
 
 
 @cache
 def rows() -> frozenset[tuple[str, str, str]]:
-    """Condition, status and reason of each row of the page; a cell may name several."""
-    found = set()
-    for line in DOC.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-        if not line.startswith("| `") or len(cells) != COLUMNS:
-            continue
-        first = [re.findall(r"`([A-Za-z][A-Za-z0-9]*)`", cell) for cell in cells[:3]]
-        assert all(first), f"a row without condition, status or reason: {line}"
-        assert cells[3], line
-        assert cells[4], line
-        found |= set(itertools.product(*first))
-    return frozenset(found)
+    """Condition, status and reason of every row."""
+    return frozenset(cell for section in reasons.SECTIONS.values() for row in section for cell in row.cells())
 
 
-def test_every_reason_has_a_row() -> None:
-    documented = {reason for _, _, reason in rows()}
-    missing = {reason: sorted(files) for reason, files in reasons().items() if reason not in documented}
-
-    assert not missing, f"{DOC.name} has no row for {missing}"
-
-
-def test_every_row_has_a_reason() -> None:
-    left = sorted({reason for _, _, reason in rows()} - reasons().keys())
-
-    assert not left, f"{DOC.name} has rows for {left}, which nothing gives as a reason"
+@cache
+def spelled() -> frozenset[str]:
+    """Every string that the code has."""
+    trees = (parsed(path) for path in CODE)
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def test_every_condition_has_rows_and_no_other() -> None:
-    known = {*kinds.NODE_OWNERS, *kinds.DEVICE_OWNERS, *POOL_CONDITIONS}
-
-    assert {condition for condition, _, _ in rows()} == known
-    assert {status for _, status, _ in rows()} <= {"True", "False", "Unknown"}
-
-
-def test_whatever_carries_a_reason_is_looked_at() -> None:
-    """A new kind of record with a reason must be counted, or said to be none of a condition's."""
-    carriers = {
-        node.name
-        for path in SOURCES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ClassDef)
-        for field in node.body
-        if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == "reason"
-    }
-
-    assert carriers - REASON_AT.keys() - {"Condition"} == NO_CONDITION
+def test_the_types_know_every_reason_and_no_other() -> None:
+    assert sorted(get_args(CheckWord)) == reasons.words("validators")
+    assert sorted(get_args(Reason)) == reasons.words()
+    assert blocks.pages(ROOT)[ROOT / "controllers/api/reasons/typed.py"] == (
+        ROOT / "controllers/api/reasons/typed.py"
+    ).read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ('Finding(True, "Plain", "m")', {"Plain"}),
-        ('ONE = "Constant"\nFinding(True, ONE, "m")', {"Constant"}),
-        ('def f(late):\n    return Finding(True, "A" + ("B" if late else "C"), "m")', {"AB", "AC"}),
-        (
-            'def f(word):\n    return Finding(True, f"{word}Ready", "m")\nf("Driver")\nf(word="Cuda")',
-            {"DriverReady", "CudaReady"},
-        ),
-        (
-            'def g():\n    return 1, "Returned"\ndef f():\n    _, r = g()\n    return condition((), "K", reason=r)',
-            {"Returned"},
-        ),
-        ("def f(found):\n    return Finding(True, found.reason, found.message)", set()),
-        ("def f(found):\n    return Finding(True, strange(found), found.message)", UnresolvedError),
-        ("def f(table):\n    return Finding(True, table[0], 'm')", UnresolvedError),
-    ],
-)
-def test_a_reason_is_found_however_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, found: Any
-) -> None:
-    """The collector is not a formality."""
-    (tmp_path / "written.py").write_text(f"Finding = condition = lambda *_, **__: None\n{code}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "written", raising=False)
-    source = Source(tmp_path / "written.py", tmp_path)
-    if found is UnresolvedError:
-        with pytest.raises(UnresolvedError):
-            source.reasons()
-        return
-    assert source.reasons() == found
+def test_every_reason_is_given_somewhere() -> None:
+    assert not set(reasons.words()) - spelled() - set(kinds.DEVICE_OWNERS)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_rows_are_about_conditions_that_there_are(scope: str) -> None:
+    found, owners = SCOPES[scope]
+    cells = [cell for row in found for cell in row.cells()]
+
+    assert {kind for kind, _, _ in cells} == owners.keys()
+    assert {status for _, status, _ in cells} <= {"True", "False", "Unknown"}
+    assert all(row.meaning and row.cure for row in found)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_cure_stands_alone(scope: str) -> None:
+    assert [row.cure for row in SCOPES[scope][0] if NEIGHBOURS.search(row.cure)] == []
+
+
+def test_a_cure_names_what_it_is_about() -> None:
+    row = reasons.find("card", "Faulted", "True", "RowRemapFailure")
+    assert row is not None
+    assert row.spoken(card="a-1") == (
+        "replace the card; kubectl annotate gpudevice a-1 gpu.deckhouse.io/return=true accepts it as it is"
+    )
+    linked = reasons.find("node", "ManagedElsewhere", "True", "OperatorLabelled")
+    assert linked is not None
+    assert linked.spoken() == "leave the node to one of them: coexistence.md (docs/coexistence.md)"
+    well = reasons.find("card", "Faulted", "False", "Healthy")
+    assert well is not None
+    assert well.spoken() == ""
+
+
+def test_what_keeps_a_node_out_is_cured_as_in_the_condition_that_says_it() -> None:
+    assert reasons.find("node", "ReadyForPooling", "False", "DriverNotFound") == reasons.find(
+        "node", "DriverMissing", "True", "DriverNotFound"
+    )
+    assert reasons.find("node", "ReadyForPooling", "False", "NotManaged") is not None
+    assert reasons.find("node", "ReadyForPooling", "False", "Published") is None
+
+
+def test_a_word_that_no_row_is_about_is_no_reason() -> None:
+    assert reasons.check_word("CudaError802") == "CudaError802"
+    assert reasons.check_word("Held") == reasons.check_word("") == reasons.check_word("DriverNotReady") == "CheckFailed"
 
 
 def test_the_page_for_administrators_names_each_setting_with_its_default() -> None:

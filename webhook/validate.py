@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
+from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import effective, whole
 from controllers.domain.wording import listed, short
 from webhook.verdict import INVALID, Ask, Denied
@@ -88,16 +89,17 @@ def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied |
     ):
         if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
             see = f"kubectl describe gpupool {pool.name}"
-            return Denied(word, f"GPUPool {pool.name} gives no cards now: {_why(condition)}. {action}: {see}.")
+            return Denied(word, f"GPUPool {pool.name} gives no cards now: {_why(pool, condition)}. {action}: {see}.")
     return None
 
 
-def _why(condition: Condition) -> str:
+def _why(pool: GPUPool, condition: Condition) -> str:
     """Why a pool is closed, as tenants may read it: the messages can name other tenants' pods."""
-    if condition.reason == names.REASON_MODULE_DISABLED:
+    phase = last_phase(pool)
+    if phase == "Disabled":
         return f"the module is disabled by ModuleConfig {names.MODULE}, and pods that run keep their cards"
-    if condition.reason == names.REASON_LAYOUT_FAILED:
+    if phase == "Halted":
         return f"its cards could not be divided as its spec asks ({condition.reason})"
     if condition.type == MAINTENANCE:
         return f"its cards are being divided anew ({condition.reason})"
-    return condition.message.rstrip(".") or "no details were given"
+    return f"{condition.message}".rstrip(".") or "no details were given"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api import names
 from controllers.api.meta import Condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from controllers.api.reasons.typed import Reason
 
 MANAGED_DISABLED: Final = "ManagedDisabled"
 INVENTORY_INCOMPLETE: Final = "InventoryIncomplete"
@@ -54,6 +56,12 @@ NODE_OWNERS: Final = {
     MANAGED_ELSEWHERE: names.MANAGER_BOOTSTRAP,
     UNASSIGNED_DEVICE: names.MANAGER_POOL,
 }
+POOL_OWNERS: Final = {
+    AVAILABLE: names.MANAGER_POOL,
+    MAINTENANCE: names.MANAGER_POOL,
+    MISCONFIGURED: names.MANAGER_POOL,
+    CAPACITY_LOW: names.MANAGER_POOL,
+}
 MESSAGE_MAX: Final = 1024
 NUMBERS: Final = {"True": 1, "False": 0, "Unknown": -1}
 """A condition's status as the metrics tell it."""
@@ -64,13 +72,19 @@ class Finding:
     """One condition without its type and time."""
 
     status: bool | None
-    reason: str
+    reason: Reason
     message: str
 
 
 def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
     """The condition of that type."""
     return next((c for c in conditions if c.type == kind), None)
+
+
+def carried(found: Condition) -> Finding:
+    """What a condition of ours says, to be said again."""
+    status = {"True": True, "False": False}.get(found.status)
+    return Finding(status, cast("Reason", found.reason), found.message)
 
 
 def is_true(conditions: Iterable[Condition], kind: str) -> bool:
@@ -84,7 +98,7 @@ def condition(
     kind: str,
     *,
     status: bool | None,
-    reason: str,
+    reason: Reason,
     message: str,
     now: str,
     generation: int | None = None,

@@ -12,6 +12,18 @@ from controllers.api.record import Atomic, Timestamp, map_list, record
 
 SLOTS_MAX = 64
 """Slots that a card can have, however it is shared or divided; agents write them, so the API server bounds them."""
+Fault = Literal["CardLost", "ValidationFailed", "CriticalXid", "DoubleBitEcc", "RowRemapFailure", "Overheated"]
+FaultEnd = Literal["CleanScrapes", "ByHand", "Validated", "Back"]
+Offer = Literal[
+    "Offered",
+    "Withdrawn",
+    "AwaitingPlugin",
+    "AwaitingWithdrawal",
+    "AwaitingLayout",
+    "Drifted",
+    "PoolUnknown",
+    "KeptOut",
+]
 DeviceState = Literal["Unassigned", "Reserved", "Assigned", "Faulted"]
 
 
@@ -107,6 +119,11 @@ class MigApply:
     """Boot of the node in which the work came to its end."""
     driver_load: Annotated[str | None, Field(max_length=64)] = None
     """Which loading of the driver that was, as a word that no other one of the same boot has."""
+
+    @property
+    def why(self) -> str:
+        """What the MIG manager says to it, for people."""
+        return self.reason or ""
 
 
 @record
@@ -211,6 +228,8 @@ class DeviceHealth:
     """The driver's last error number."""
     throttled: bool | None = None
     """Whether the card slows itself down."""
+    row_remap_failure_accepted: bool | None = None
+    """Whether a person took the card back although its memory rows can no longer be remapped."""
     last_updated: Timestamp | None = None
     """When one of these was written."""
 
@@ -225,10 +244,14 @@ class GPUDeviceStatus:
     """`<node>-<pci address>`: the card's name in lists and selectors."""
     managed: bool | None = None
     """Whether the node is managed by the module."""
+    lost_since: Timestamp | None = None
+    """Since when a fresh report of its node does not name the card, while it is in a pool or serves pods."""
     node_gone_since: Timestamp | None = None
     """Since when its Node is deleted; until the card is recognised on a Node of that name pools go without it."""
     auto_attach: bool | None = None
     """Whether a pool takes this card without a person's confirmation."""
+    offer: Offer | None = None
+    """What the card is waited for, or whether the node's plugin offers it as its pool wants."""
     state: DeviceState | None = None
     """A projection for people; programs read the fields it is made of."""
     pool_ref: PoolRef | None = None
@@ -247,6 +270,10 @@ class GPUDeviceStatus:
     """What the card is."""
     health: DeviceHealth | None = None
     """Telemetry."""
+    fault: Fault | None = None
+    """What keeps the card out of service; absent while nothing does."""
+    fault_end: FaultEnd | None = None
+    """How the last fault ended; absent until one has, and while there is one."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()
     """ManagedDisabled, InventoryIncomplete, Faulted, Ignored, Configured."""
 

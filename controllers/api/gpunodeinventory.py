@@ -9,6 +9,20 @@ from pydantic import Field
 from controllers.api.meta import Condition, KubeObject
 from controllers.api.record import Atomic, Timestamp, map_list, record
 
+Stage = Literal[
+    "NotWanted",
+    "Node",
+    "Agent",
+    "Driver",
+    "Cuda",
+    "Toolkit",
+    "DriverCheck",
+    "ContainerCheck",
+    "Component",
+    "Monitoring",
+    "Ready",
+]
+Kept = Literal["Preparing", "Restarting", "MigWork", "Held"]
 PendingReason = Literal["AwaitingApproval", "NoPoolMatched", "OutOfSelector", "Declined"]
 
 
@@ -76,6 +90,12 @@ class Bootstrap:
     """When the preparation last changed."""
     suspended: bool | None = None
     """Whether the preparation rests while cards are divided anew (MIG); false where that takes too long."""
+    stage: Stage | None = None
+    """What the preparation waits for, or Ready; `lastRun` says since when."""
+    component: str | None = None
+    """The component whose pod stage Component waits for."""
+    kept: Kept | None = None
+    """Why a node that was ready stays in service although it is not at stage Ready, or is divided anew."""
 
 
 @record

@@ -293,6 +293,9 @@ class Candidate:
     """How it relates to pools."""
 
 
+PoolPhase = Literal["Serving", "Draining", "Rebuilding", "Applying", "Halted", "NotServed", "Deleting", "Disabled"]
+
+
 @record
 class PassedOver:
     """A pod whose reservations ran out again and again: others come first for a while."""
@@ -323,6 +326,8 @@ class GPUPoolStatus:
     """Whether a list above was cut at 500 entries."""
     passed_over: Annotated[tuple[PassedOver, ...] | None, Field(max_length=names.LIST_MAX), Atomic] = None
     """Pods that the scheduler did not place while cards were reserved for them, twice or more."""
+    phase: PoolPhase | None = None
+    """Where the pool is between what its spec asks for and what its nodes are configured for."""
     last_reconfigured: Timestamp | None = None
     """When the nodes were last configured anew; a change that was taken back does not count."""
     conditions: Annotated[tuple[Condition, ...], map_list("type")] = ()

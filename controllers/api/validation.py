@@ -10,6 +10,7 @@ What NVML tells of each card, `container` writes in instance feature `gpu.nvml` 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api.record import record
@@ -75,6 +76,10 @@ class Validation:
     cuda_version: str = ""
     cards: int = 0
     cards_failed: tuple[str, ...] = ()
+
+    def cut(self, most: int) -> Validation:
+        """The same with a sentence of so many characters at most: a program on a node wrote it."""
+        return replace(self, message=self.message[:most])
 
 
 def key(role: str, name: str) -> str:

@@ -17,6 +17,7 @@ from controllers.domain.wording import listed
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
+    from controllers.api.reasons.typed import Reason
     from controllers.bootstrap.situation import Situation
 
 RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
@@ -43,7 +44,7 @@ def managed_elsewhere(at: Situation) -> Finding:
         f"Leave the node to one of them: kubectl label node {at.name} {OFF} takes it from the operator,"
         f" kubectl label node {at.name} {names.LABEL_ENABLED}=false from this module; docs/coexistence.md"
     )
-    reason = "DevicePluginFound" if offered else "OperatorLabelled"
+    reason: Reason = "DevicePluginFound" if offered else "OperatorLabelled"
     return Finding(True, reason, f"on node {at.name} {'; '.join(told)}. {do}")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from controllers.api.component import ComponentSettings
+    from controllers.api.reasons.typed import Reason
     from controllers.api.settings import BootstrapSettings
 
 
@@ -27,8 +28,10 @@ class Phase:
     component: str
     setting: str
     """Its place in the settings' `bootstrap`."""
-    word: str
-    """How reasons of conditions begin that speak of it."""
+    not_ready: Reason
+    """What conditions say while its pod is not ready."""
+    overdue: Reason
+    """The same after the deadline."""
     condition: str
     """The node's condition that says that it is missing."""
     essential: bool = True
@@ -43,16 +46,29 @@ VALIDATOR: Final = "validator"
 # by default, and a function that builds its pod in `operands`. All else follows from the row: gate, order, deadline,
 # reasons. The check that comes after it is the same, whoever installed the driver.
 PHASES: Final = (
-    Phase("driver-validator", "driver_validator", "DriverValidator", kinds.DRIVER_MISSING),
-    Phase("toolkit", "toolkit", "Toolkit", kinds.TOOLKIT_MISSING),
+    Phase(
+        "driver-validator",
+        "driver_validator",
+        "DriverValidatorNotReady",
+        "DriverValidatorOverdue",
+        kinds.DRIVER_MISSING,
+    ),
+    Phase("toolkit", "toolkit", "ToolkitNotReady", "ToolkitOverdue", kinds.TOOLKIT_MISSING),
     # It asks NVML again and again, each time with every card open.
-    Phase("gfd", "gfd", "Gfd", kinds.INFRA_DEGRADED, essential=False, opens_cards=True),
+    Phase("gfd", "gfd", "GfdNotReady", "GfdOverdue", kinds.INFRA_DEGRADED, essential=False, opens_cards=True),
     # The host engine watches fields of every card, and keeps all of them open for it.
-    Phase("dcgm", "dcgm", "Dcgm", kinds.MONITORING_MISSING, opens_cards=True),
+    Phase("dcgm", "dcgm", "DcgmNotReady", "DcgmOverdue", kinds.MONITORING_MISSING, opens_cards=True),
     # It asks NVML about the cards itself, and without an engine it holds them in its own.
-    Phase(EXPORTER, "dcgm_exporter", "DcgmExporter", kinds.MONITORING_MISSING, opens_cards=True),
+    Phase(
+        EXPORTER,
+        "dcgm_exporter",
+        "DcgmExporterNotReady",
+        "DcgmExporterOverdue",
+        kinds.MONITORING_MISSING,
+        opens_cards=True,
+    ),
     # Its container has every card, and asks NVML of each in turn.
-    Phase(VALIDATOR, "validator", "Validator", kinds.INFRA_DEGRADED, opens_cards=True),
+    Phase(VALIDATOR, "validator", "ValidatorNotReady", "ValidatorOverdue", kinds.INFRA_DEGRADED, opens_cards=True),
 )
 CLIENTS: Final = frozenset(phase.component for phase in PHASES if phase.opens_cards)
 """Components that go before a card is reset. The driver's validator has no device nodes and reads the host's files.

@@ -20,25 +20,25 @@ from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.bootstrap import cards, judge, mig, phases, troubles
 from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation, needs
+from controllers.bootstrap.step import step_of
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
 
 if TYPE_CHECKING:
-    from controllers.api.gpunodeinventory import GPUNodeInventory, GPUNodeInventoryStatus
+    from controllers.api.gpunodeinventory import GPUNodeInventory, Kept
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.observe import ObservedNode
+    from controllers.bootstrap.step import Step
     from controllers.bootstrap.troubles import Trouble
 
 GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
 RETRY = 15.0
 """Seconds after which what a fuse holds is asked for again: others may have come back."""
-WAITS = frozenset(phase.word + troubles.NOT_READY for phase in PHASES)
-"""Reasons of a node that waits for a component's pod."""
 MONITORING = frozenset(phase.component for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
 """Components that the exporter's answers vouch for, whatever their pods do."""
 
@@ -54,8 +54,8 @@ class Assessment:
     trouble: Trouble | None
     since: str
     """When the preparation last changed."""
-    patience: str
-    """The reason for which a node that was ready stays so, since what troubles it may pass; else empty."""
+    patience: Kept | None
+    """The reason for which a node that was ready stays so, since what troubles it may pass."""
     left: float | None
     """Seconds after which time alone changes what is thought."""
 
@@ -103,7 +103,7 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     least = needs(card for card in seen.devices if not card.set_aside)
     at = Situation(seen, managed, count, running, step.blocking, False, deadline, least, enabled, rests, len(aside))
     return _timed(
-        Assessment(node, inventory, at, step, None, "", "", None), settings, now, opening=bool(step.gates - opened)
+        Assessment(node, inventory, at, step, None, "", None, None), settings, now, opening=bool(step.gates - opened)
     )
 
 
@@ -112,14 +112,16 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     at, old = found.at, found.inventory.status
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
     trouble = troubles.first(at)
-    since = _since(old, before, trouble, now, opening=opening, resting=bool(at.suspended.on))
+    last = step_of(old.bootstrap, before)
+    since = _since(old.bootstrap, last, trouble, now, opening=opening, resting=bool(at.suspended.on))
     rest = at.suspended.left
     if trouble is None:
         return replace(found, since=since, left=rest or None)
-    word, allowed = "", 0.0
+    word: Kept | None = None
+    allowed = 0.0
     if before is not None and before.status == "True" and trouble.passing:
         # A component that is new on a ready node has its image to pull, as on a node that is new.
-        new = opening or before.reason == judge.PREPARING
+        new = opening or (last is not None and last.kept == judge.PREPARING)
         word = judge.MIG_WORK if at.suspended.on else judge.PREPARING if new else judge.RESTARTING
         short = word == judge.RESTARTING
         allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
@@ -133,7 +135,7 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
         at=at,
         trouble=trouble,
         since=since,
-        patience=word if grace > 0 else "",
+        patience=word if grace > 0 else None,
         left=min((left for left in (grace, deadline, rest) if left > 0), default=None),
     )
 
@@ -175,14 +177,23 @@ def _gates(draft: Draft, node: Node, step: Progress) -> None:
 def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     """Facts and conditions of the node, in one write."""
     at, inventory, old = known.at, known.inventory, known.inventory.status
-    pooling = judge.ready_for_pooling(at, known.trouble, patience=known.patience, held=held)
+    trouble = known.trouble
+    kept = judge.stays(at, trouble, known.patience, held)
+    pooling = judge.ready_for_pooling(at, trouble, kept, held)
     made = [
         said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
-        for kind, found in judge.findings(at, pooling).items()
+        for kind, found in judge.findings(at, pooling, kept).items()
     ]
     driver = _driver(at) or old.driver
     monitoring = _monitoring(at, old.monitoring)
-    bootstrap = Bootstrap(**_flags(at), last_run=known.since, suspended=at.suspended.on)
+    bootstrap = Bootstrap(
+        **_flags(at),
+        last_run=known.since,
+        suspended=at.suspended.on,
+        stage=trouble.stage if trouble is not None else "Ready",
+        component=trouble.component if trouble is not None else None,
+        kept=kept,
+    )
     if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
         one in old.conditions for one in made
     ):
@@ -191,7 +202,7 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
-    _tell(draft, inventory, pooling)
+    _tell(draft, inventory, pooling, kept)
     _tell_driver(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
     _tell_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
 
@@ -207,8 +218,8 @@ def _flags(at: Situation) -> dict[str, bool | None]:
 
 
 def _since(
-    old: GPUNodeInventoryStatus,
-    before: Condition | None,
+    last: Bootstrap | None,
+    before: Step | None,
     trouble: Trouble | None,
     now: float,
     *,
@@ -220,17 +231,16 @@ def _since(
     From one component to another it changes only when a gate opens: pods that crash in turn put no deadline off.
     MIG work is a stage of its own: its beginning and its end are changes, and nothing in between is.
     """
-    last = old.bootstrap
     if last is None or last.last_run is None or before is None or not _is_past(last.last_run, now):
         return stamp_exact(now)
     if resting or last.suspended:
         return last.last_run if resting and last.suspended else stamp_exact(now)
-    if before.status == "True":
+    stage, component = (trouble.stage, trouble.component) if trouble is not None else ("Ready", None)
+    if before.in_service:
         # A ready node that restarts or is held is in trouble, and its clock runs on while it is.
-        same = (before.reason == judge.READY) == (trouble is None) and not (opening and trouble is not None)
+        same = (before.kept is None) == (trouble is None) and not (opening and trouble is not None)
     else:
-        stages = {judge.stage(reason) for reason in (before.reason, trouble.finding.reason if trouble else judge.READY)}
-        same = len(stages) == 1 or (stages <= WAITS and not opening)
+        same = before.stage == stage and (before.component == component or not opening)
     return last.last_run if same else stamp_exact(now)
 
 
@@ -266,7 +276,7 @@ def _monitoring(at: Situation, old: Monitoring | None) -> Monitoring:
     return Monitoring(dcgm_ready=heard.ready, last_heartbeat=last)
 
 
-def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding) -> None:
+def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
     """An event when the node becomes ready, when it is no more, and when a fuse keeps it so."""
     before = kinds.find(inventory.status.conditions, kinds.READY_FOR_POOLING)
     was, about = before is not None and before.status == "True", ref(GPUNODEINVENTORY, inventory)
@@ -276,7 +286,7 @@ def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding) -> None:
         text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
         text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
         draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
-    elif found.status and found.reason == judge.HELD and before is not None and before.reason != judge.HELD:
+    elif kept == judge.HELD and (last := step_of(inventory.status.bootstrap, before)) and last.kept != judge.HELD:
         draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
 
 

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from controllers.api.conditions import IGNORED, INVENTORY_INCOMPLETE, find, is_true
-from controllers.api.gpudevice import CardMeta, ComputeCapability, DeviceHealth, MigApply, Pci, PoolRef
+from controllers.api.conditions import IGNORED, INVENTORY_INCOMPLETE, is_true
+from controllers.api.gpudevice import CardMeta, ComputeCapability, DeviceHealth, Fault, FaultEnd, MigApply, Pci, PoolRef
 from controllers.api.kube import DaemonSetStatus, PodSpec, PodStatus
 from controllers.api.kube import Pod as KubePod
 from controllers.api.meta import Condition, KubeObject, ObjectMeta
-from controllers.api.names import REASON_VENDOR_NOT_SERVED
 from controllers.api.nodefeature import Features, InstanceFeatures, NodeFeature, NodeFeatureSpec
 from controllers.api.record import record
+from controllers.domain.position import is_set_aside
 
 
 @record
@@ -74,8 +74,11 @@ class CardStatus:
     pool_ref: PoolRef | None = None
     hardware: CardHardware | None = None
     health: DeviceHealth | None = None
+    fault: Fault | None = None
+    fault_end: FaultEnd | None = None
     conditions: tuple[Condition, ...] = ()
     mig_apply: MigApply | None = None
+    lost_since: str | None = None
     node_gone_since: str | None = None
     in_use: Annotated[bool, BeforeValidator(bool)] = Field(default=False, alias="allocations")
     """Whether kubelet says that a pod has it; which pod does not matter here."""
@@ -91,8 +94,9 @@ class Card(KubeObject):
     @property
     def set_aside(self) -> bool:
         """Whether no node is prepared for it: it is not of NVIDIA, or ignored and neither in a pool nor in use."""
-        incomplete = find(self.status.conditions, INVENTORY_INCOMPLETE)
-        if incomplete is not None and incomplete.reason == REASON_VENDOR_NOT_SERVED:
+        hardware = self.status.hardware
+        incomplete = is_true(self.status.conditions, INVENTORY_INCOMPLETE)
+        if hardware is not None and is_set_aside(hardware.pci, incomplete=incomplete):
             return True
         return is_true(self.status.conditions, IGNORED) and self.status.pool_ref is None and not self.status.in_use
 

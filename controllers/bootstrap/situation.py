@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
 FACT_MAX: Final = 64
 SAID_MAX: Final = 600
 """Characters of an agent's sentence that are passed on."""
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
-OURS: Final = re.compile(r"^(Ready|Restarting|Preparing|MigWork|Held)$|(NotReady|Overdue)$")
-"""Words by which the planners know what they said themselves; an agent does not get to say them."""
-CHECK_FAILED: Final = "CheckFailed"
-"""Reason of a failed check whose own word is none."""
 VALIDATORS: Final = {validation.DRIVER: "driver-validator", validation.CONTAINER: "validator"}
 """Roles of the node agent's validators, and the components that run them."""
 
@@ -103,7 +97,7 @@ def needs(cards: Iterable[Card]) -> Requirement:
 
 
 def verdict(seen: ObservedNode, role: str) -> Validation | None:
-    """What a validator found since the node last started; its words in a form that conditions take."""
+    """What a validator found since the node last started."""
     features = seen.report.spec.features.attributes.validation if seen.report else None
     found = validation.read(features.elements, role) if features else None
     if found is None or seen.node is None or seen.report is None or not is_of_this_boot(seen.report, seen.node):
@@ -111,8 +105,7 @@ def verdict(seen: ObservedNode, role: str) -> Validation | None:
     booted = seen.node.status.node_info.boot_id
     if found.boot_id and booted and found.boot_id != booted:
         return None
-    reason = found.reason if _WORD.fullmatch(found.reason) and not OURS.search(found.reason) else CHECK_FAILED
-    return replace(found, reason=reason, message=found.message[:SAID_MAX])
+    return found.cut(SAID_MAX)
 
 
 def passes(seen: ObservedNode, card: Card, roles: Iterable[str]) -> bool:

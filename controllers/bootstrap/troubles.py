@@ -7,21 +7,23 @@ times that pass: a status that changes by itself is written for ever.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from controllers.api import names, validation
+from controllers.api import names, reasons, validation
 from controllers.api.conditions import Finding
 from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.situation import source
+from controllers.domain import fuse
 from controllers.domain.catalogue import is_older
 from controllers.domain.report import is_of_this_boot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from controllers.api.gpunodeinventory import Stage
     from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.situation import Situation
-
-NOT_READY, OVERDUE, BLIND = "NotReady", "Overdue", "Blind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,10 @@ class Trouble:
 
     finding: Finding
     """As a condition that is True while the trouble lasts."""
+    stage: Stage
+    """What is waited for."""
+    component: str | None = None
+    """Whose pod is waited for, at stage Component."""
     passing: bool = False
     """Whether it is a pod that is away, or its first answers: a roll-out brings them, so a ready node waits."""
     decided: bool = False
@@ -41,18 +47,20 @@ class Trouble:
 def first(at: Situation) -> Trouble | None:
     """The first thing that keeps the node's cards out of pools; None when nothing does."""
     if (found := not_wanted(at)) is not None:
-        return Trouble(found, decided=True)
+        return Trouble(found, "NotWanted", decided=True)
     evident = _is_shown(at)
-    if not evident and (found := agent(at)) is not None:
-        return Trouble(found, passing=found.reason in ("NoReport", "AgentNotReady"))
-    for check in (no_driver, old_driver, old_cuda, no_toolkit, driver_check, container_check):
-        if (found := check(at)) is not None:
-            return Trouble(found, evident=evident)
+    if not evident and (away := _agent(at)) is not None:
+        return away
+    for stage, checks in CHECKS.items():
+        for check in checks:
+            if (found := check(at)) is not None:
+                return Trouble(found, stage, evident=evident)
     if at.blocking is not None:
-        return Trouble(waiting(at, at.blocking, status=True), passing=True)
-    silent = heartbeat(at)
-    told = silent is not None and silent.status is not False and silent.reason != BLIND
-    return Trouble(silent, passing=silent.status is None) if silent is not None and told else None
+        return Trouble(waiting(at, at.blocking, status=True), "Component", at.blocking.component, passing=True)
+    silent, heard = heartbeat(at), at.seen.telemetry
+    if silent is None or (heard is not None and heard.ready):
+        return None
+    return Trouble(silent, "Monitoring", passing=silent.status is None)
 
 
 def _is_shown(at: Situation) -> bool:
@@ -85,17 +93,24 @@ def not_wanted(at: Situation) -> Finding | None:
 
 def agent(at: Situation) -> Finding | None:
     """Why what the agent says cannot be relied on."""
+    found = _agent(at)
+    return found.finding if found is not None else None
+
+
+def _agent(at: Situation) -> Trouble | None:
     seen, look = at.seen, f"look at {names.DISCOVER_DAEMONSET}'s pod there"
     if seen.node is None or not seen.node.ready:
-        return Finding(True, "NodeNotReady", f"node {at.name} is not Ready; its cards cannot be vouched for")
+        message = f"node {at.name} is not Ready; its cards cannot be vouched for"
+        return Trouble(Finding(True, "NodeNotReady", message), "Node")
     if seen.report is None:
-        return Finding(True, "NoReport", f"{source(at.name)} is not there; {look}")
+        found = Finding(True, "NoReport", f"{source(at.name)} is not there; {look}")
+        return Trouble(found, "Agent", passing=True)
     if not is_of_this_boot(seen.report, seen.node):
         message = f"{source(at.name)} is from before node {at.name} last started; a report of this boot is awaited"
-        return Finding(True, "StaleReport", f"{message}; {look}")
+        return Trouble(Finding(True, "ReportOutdated", f"{message}; {look}"), "Agent")
     if not seen.agent_ready:
         message = f"no pod of {names.DISCOVER_DAEMONSET} is ready on node {at.name}; {look}"
-        return Finding(True, "AgentNotReady", message)
+        return Trouble(Finding(True, "AgentNotReady", message), "Agent", passing=True)
     return None
 
 
@@ -151,21 +166,31 @@ def _failed(at: Situation, role: str, what: str) -> Finding | None:
     found = at.verdict(role)
     if found is None or found.result != validation.FAILED:
         return None
-    return Finding(True, found.reason, f"the check of {what} {at.name} failed: {found.message}")
+    return Finding(True, reasons.check_word(found.reason), f"the check of {what} {at.name} failed: {found.message}")
+
+
+CHECKS: Final[Mapping[Stage, Sequence[Callable[[Situation], Finding | None]]]] = {
+    "Driver": (no_driver, old_driver),
+    "Cuda": (old_cuda,),
+    "Toolkit": (no_toolkit,),
+    "DriverCheck": (driver_check,),
+    "ContainerCheck": (container_check,),
+}
+"""What the node itself must show before its components are waited for, in order."""
 
 
 def waiting(at: Situation, phase: Phase, *, status: bool | None) -> Finding:
     """A component that is not ready, in time or late."""
     if phase.component in at.suspended.closed:
         message = f"{phase.component} does not run on node {at.name} while MIG work goes on there"
-        return Finding(status, phase.word + NOT_READY, f"{message}; see migApply of its GPUDevices")
+        return Finding(status, phase.not_ready, f"{message}; see migApply of its GPUDevices")
     late = at.overdue and phase == at.blocking
     message = (
         f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.component)} is ready on node {at.name}"
         f"{', and it should be after' if late else '; it has'} {at.deadline:g} s;"
         f" see {_pods(at, phase.component)}"
     )
-    return Finding(status, phase.word + (OVERDUE if late else NOT_READY), message)
+    return Finding(status, phase.overdue if late else phase.not_ready, message)
 
 
 def heartbeat(at: Situation) -> Finding | None:
@@ -176,7 +201,7 @@ def heartbeat(at: Situation) -> Finding | None:
     if heard.ready:
         if heard.blind:
             message = f"node {at.name} fell silent with so many others at once that the silence is taken to be ours"
-            return Finding(None, BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
+            return Finding(None, fuse.BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
         return Finding(False, "MonitoringReady", f"the exporter of node {at.name} answers with fresh values")
     if heard.ready is None:
         message = f"the exporter of node {at.name} has not yet answered often enough with fresh values"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.bootstrap import mig
 from controllers.bootstrap.health import heartbeat, judge
@@ -117,7 +116,7 @@ class Ward:
         uid, memory = self._cards.get(card.name, ("", None))
         if memory is not None and uid == card.metadata.uid:
             return memory
-        return judge.remember(card.status.health, kinds.find(card.status.conditions, kinds.FAULTED), now)
+        return judge.remember(card.status, now)
 
     def _heart(self, node: str, now: float) -> Heartbeat:
         if (heart := self._hearts.get(node)) is None:

@@ -7,11 +7,21 @@ phase, and what the conditions Maintenance and Misconfigured say, is read from `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final
 
+from controllers.api import formerly
+from controllers.api.gpupool import PoolPhase
 from controllers.domain.lifecycle import Happening
 
-Phase = Literal["Serving", "Draining", "Rebuilding", "Applying", "Halted", "NotServed", "Deleting", "Disabled"]
+if TYPE_CHECKING:
+    from controllers.api.gpupool import GPUPool
+
+Phase = PoolPhase
+
+
+def last_phase(pool: GPUPool) -> Phase | None:
+    """The phase that the pool's status tells; None before it has told one."""
+    return pool.status.phase or formerly.phase(pool.status)
 
 
 @dataclass(frozen=True, slots=True)

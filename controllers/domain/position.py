@@ -1,24 +1,42 @@
-"""A card's place among its node's, which `indexes` of a deviceSelector go by. Pure."""
+"""Whether a card is there, and its place among its node's, which `indexes` of a deviceSelector go by. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
-from controllers.api import names
-from controllers.api.conditions import INVENTORY_INCOMPLETE
+from controllers.api import formerly
+from controllers.domain.catalogue import vendor_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, Pci
+    from controllers.api.meta import Condition
 
 
-def is_lost(device: GPUDevice) -> bool:
+_NVIDIA: Final = vendor_id("nvidia")
+
+
+class PlaceStatus(Protocol):
+    """What of a card's status tells whether it is there, however much of it a process keeps."""
+
+    @property
+    def lost_since(self) -> str | None:
+        """See GPUDeviceStatus."""
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """See GPUDeviceStatus."""
+
+
+def is_lost(status: PlaceStatus) -> bool:
     """Whether a fresh report says that the card is gone from its node: it stays on record while a pool has it."""
-    return any(
-        c.type == INVENTORY_INCOMPLETE and c.status == "True" and c.reason == names.REASON_CARD_LOST
-        for c in device.status.conditions
-    )
+    return status.lost_since is not None or formerly.is_lost(status.conditions)
+
+
+def is_set_aside(pci: Pci, *, incomplete: bool) -> bool:
+    """Whether nobody can be asked for what is missing of a card: it is not NVIDIA's, and no node is prepared for it."""
+    return incomplete and pci.vendor != _NVIDIA
 
 
 def positions(devices: Iterable[GPUDevice]) -> Iterator[int]:
@@ -29,4 +47,4 @@ def positions(devices: Iterable[GPUDevice]) -> Iterator[int]:
     at = 0
     for device in devices:
         yield at
-        at += not is_lost(device)
+        at += not is_lost(device.status)

@@ -17,8 +17,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controllers.api import names
-from controllers.api.conditions import CONFIGURED, FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
+from controllers.api import formerly, names
+from controllers.api.conditions import FAULTED, IGNORED, INVENTORY_INCOMPLETE, MANAGED_DISABLED
 from controllers.domain.allocation import slots_under
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of, whole
@@ -27,7 +27,7 @@ from controllers.domain.taints import keeps_off
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, Offer
     from controllers.api.gpupool import AllocationSpec, Toleration
     from controllers.api.kube import Node, Pod
     from controllers.api.meta import Condition
@@ -147,7 +147,12 @@ def issuable(device: GPUDevice, pool: str) -> bool:
 
 def _is_withdrawn(device: GPUDevice) -> bool:
     """Whether its plugin was told to offer it no more, and has not answered: it may be as far gone as its node."""
-    return any(c.type == CONFIGURED and c.reason == names.REASON_AWAITING_WITHDRAWAL for c in device.status.conditions)
+    return offer_of(device) == "AwaitingWithdrawal"
+
+
+def offer_of(device: GPUDevice) -> Offer | None:
+    """What its pool says last of the card's offer; None before it has said anything."""
+    return device.status.offer or formerly.offer(device.status)
 
 
 def named_devices(pod: Pod) -> tuple[str, ...]:

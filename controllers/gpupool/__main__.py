@@ -182,7 +182,7 @@ class Reconciler:
                 continue
             self.nodes.controller.add(device.status.node_name or "")
             self._wake(_concerned(device))
-        if old is not None and is_lost(old) != (new is None or is_lost(new)):
+        if old is not None and is_lost(old.status) != (new is None or is_lost(new.status)):
             self._place_changed(old.status.node_name or "", pools=True)  # the others' positions are other ones now
         if new is not None:
             self.cards.add(new.name)

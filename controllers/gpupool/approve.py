@@ -75,7 +75,7 @@ def stays(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
     What is gone for a moment (a reset of its slot) is back by then. The rest nobody would take out: nobody put it in.
     """
     told = find(device.status.conditions, INVENTORY_INCOMPLETE)
-    if told is None or not is_lost(device) or not _is_ours(seen, device):
+    if told is None or not is_lost(device.status) or not _is_ours(seen, device):
         return None
     if is_ignored(device.metadata) or device.metadata.deletion_timestamp is not None:
         return None  # it goes at once, or with the record

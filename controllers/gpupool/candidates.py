@@ -44,8 +44,8 @@ def candidates_on(seen: ObservedNode) -> dict[str, tuple[Entry, ...]]:
         named = assigned_pool(device)
         if named is not None:
             hindered = obstacle(seen, device)
-            if hindered is not None and hindered.reason != POOL_UNKNOWN:
-                found[named].append(Entry(device.name, hindered.reason, automatic=False))
+            if hindered is not None and hindered.kind != POOL_UNKNOWN:
+                found[named].append(Entry(device.name, hindered.kind, automatic=False))
         elif unfit(device, ready=seen.facts.ready) is None:
             for pool in seen.takers.get(device.name, ()):
                 if serves(pool) and has_room(pool, taken[pool.name]):

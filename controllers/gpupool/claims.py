@@ -72,7 +72,7 @@ def sentence(device: GPUDevice, found: Ineligible) -> str:
     then = "; then the pool takes the card"
     if found.lasting:
         then = f", or remove the annotation (kubectl annotate gpudevice {device.name} {names.ASSIGNMENT}-)"
-    if found.reason == POOL_UNKNOWN:
+    if found.kind == POOL_UNKNOWN:
         then += "; it goes by itself after a while"
     return f"The annotation {hint} is not followed: {found.found}. {found.action}{then}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -14,17 +14,24 @@ from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.wording import SHOWN, listed
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, Offer
     from controllers.api.gpupool import Capacity
     from controllers.gpupool.maintenance import Standing
     from controllers.gpupool.observe import NodeFacts, ObservedPool
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What a card says of its offer: the condition Configured, and the field that goes with it."""
+
+    finding: Finding
+    offer: Offer = "KeptOut"
+
 
 NOT_OFFERED: Final = "CardsNotOffered"
 """CapacityLow is not judged, since the pool offers nothing, or its plugins have yet to offer what it has."""
 SLOTS_NOT_SHOWN: Final = "SlotsNotShown"
 """Available of a pool whose plugins offer what kubelet does not show."""
-AWAITING_PLUGIN: Final = "AwaitingPlugin"
-AWAITING_LAYOUT: Final = "AwaitingLayout"
 LAYOUT_DRIFTED: Final = "LayoutDrifted"
 """Configured of a card that was divided as asked, and is no longer."""
 PODS_UNKNOWN: Final = "PodsUnknown"
@@ -69,7 +76,7 @@ def _available(seen: ObservedPool, standing: Standing, total: Capacity, offered:
         return Finding(False, "InMaintenance", f"{members} cards are in the pool; condition Maintenance says why.")
     if members:
         message = f"{members} cards are in the pool and none is offered yet; status.nodes says why."
-        return Finding(False, "WaitingForPlugin", message)
+        return Finding(False, "NotYetOffered", message)
     to_do = f"Confirm candidates: kubectl annotate gpudevice <card> {annotation_hint(seen.pool.name)}"
     if standing.undividable:
         to_do = "None can come in; condition Misconfigured says why."
@@ -104,14 +111,13 @@ def _draining(seen: ObservedPool, standing: Standing, goal: str) -> Finding:
         told.append("without that label stand in status.allocations of the cards.")
     if cards:
         told.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {listed(cards)}.")
-    what = "Pods" if pods else "Plugins"
     if not standing.overdue:
-        return Finding(True, f"WaitingFor{what}", " ".join(told))
+        return Finding(True, "WaitingForPods" if pods else "AwaitingWithdrawal", " ".join(told))
     told.append(f"That takes longer than maintenance.deadline ({seen.settings.maintenance.deadline:g} s).")
     if cards:
         told.append(f"A card that its node does not let go of can be left out: {LEAVE_OUT}.")
     told.append(f"Nothing is killed: end what is in the way, or set the spec back to {spelled(standing.applied)}.")
-    return Finding(True, f"{what}Overdue", " ".join(told))
+    return Finding(True, "PodsOverdue" if pods else "PluginsOverdue", " ".join(told))
 
 
 def _misconfigured(seen: ObservedPool, standing: Standing) -> Finding:
@@ -145,25 +151,26 @@ def _capacity_low(seen: ObservedPool, standing: Standing, total: Capacity, comin
     return Finding(low, "BelowTenPercent" if low else "Enough", counted)
 
 
-def stray(device: GPUDevice) -> Finding:
+def stray(device: GPUDevice) -> Saying:
     """What Configured says of a card that is kept off the lists by a pod that the cluster does not have."""
     node, pods = device.status.node_name, sorted({f"{a.namespace}/{a.pod}" for a in device.status.allocations})
-    return Finding(
-        False,
-        PODS_UNKNOWN,
+    message = (
         f"The card is not offered: kubelet on {node} tells of pods on it that the cluster does not have there, or that"
         f" have ended ({listed(pods)}). It is offered once kubelet tells of them no more: a pod that was deleted by"
-        " force may run on. Where there is no such pod, the node's device plugin lies: replace the node.",
+        " force may run on. Where there is no such pod, the node's device plugin lies: replace the node."
     )
+    return Saying(Finding(False, PODS_UNKNOWN, message))
 
 
-def aside(seen: ObservedPool, device: GPUDevice, why: str, *, drifted: bool) -> Finding:
+def aside(seen: ObservedPool, device: GPUDevice, why: str, *, drifted: bool) -> Saying:
     """What Configured says of a card that could not be divided, or turned back: the pool goes on without it."""
     again = f"kubectl annotate gpupool {seen.pool.name} {names.RESUME}=true"
     out = LEAVE_OUT.replace("<card>", device.name)
     what = why.rstrip(".")
     message = f"The card is not offered: {what}. Mend it and have it tried again: {again}; or leave it out: {out}."
-    return Finding(False, LAYOUT_DRIFTED if drifted else names.REASON_LAYOUT_FAILED, message)
+    if drifted:
+        return Saying(Finding(False, LAYOUT_DRIFTED, message), "Drifted")
+    return Saying(Finding(False, names.REASON_LAYOUT_FAILED, message))
 
 
 def away(facts: NodeFacts, name: str) -> str:

@@ -9,28 +9,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.conditions import CONFIGURED, condition, find
+from controllers.api.conditions import CONFIGURED, Finding, carried, find, said
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import lies_ahead, seconds, stamp
-from controllers.domain.eligibility import POOL_UNKNOWN, serves
+from controllers.domain.eligibility import serves
+from controllers.domain.slots import offer_of
 from controllers.gpupool.approve import UNASSIGNED, is_deserted, is_withdrawn
 from controllers.gpupool.claims import obstacle, sentence
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpudevice import GPUDevice, Offer
     from controllers.api.meta import Condition
     from controllers.gpupool.observe import ObservedNode
 
 
-def own_status(configured: Condition | None, *, auto_attach: bool | None) -> dict[str, Any]:
+def own_status(configured: Condition | None, *, auto_attach: bool | None, offer: Offer | None) -> dict[str, Any]:
     """Everything that this process applies of a card's status."""
     status: dict[str, Any] = {"conditions": [to_json(configured)] if configured is not None else []}
     if auto_attach is not None:
         status["autoAttach"] = auto_attach
+    if offer is not None:
+        status["offer"] = offer
     return {"status": status}
 
 
@@ -46,19 +49,28 @@ def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
     automatic = any(
         serves(pool) and is_automatic(pool, device, seen.settings) for pool in seen.takers.get(device.name, ())
     )
-    if wanted == known and automatic == bool(device.status.auto_attach):
+    offer = _offer(wanted)
+    if wanted == known and (offer, automatic) == (device.status.offer, bool(device.status.auto_attach)):
         return []
     about = ref(GPUDEVICE, device)
-    actions: list[Action] = [Apply(about, own_status(wanted, auto_attach=automatic or None), "status")]
-    if wanted is not None and (known is None or known.message != wanted.message):
+    body = own_status(wanted, auto_attach=automatic or None, offer=offer)
+    actions: list[Action] = [Apply(about, body, "status")]
+    if wanted is not None and (known is None or carried(known) != carried(wanted)):
         actions.append(Note(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
     return actions
+
+
+def _offer(wanted: Condition | None) -> Offer | None:
+    """Of a card in no pool: that its annotation names no pool leaves it open whether it is configured."""
+    if wanted is None:
+        return None
+    return "PoolUnknown" if wanted.status == "Unknown" else "KeptOut"
 
 
 def dangles_for(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
     """Seconds until the card's annotation may go because there is no such pool; None where it is not so."""
     known = find(device.status.conditions, CONFIGURED)
-    if known is None or known.reason != POOL_UNKNOWN or known != _mismatch(seen, device, now):
+    if known is None or offer_of(device) != "PoolUnknown" or known != _mismatch(seen, device, now):
         return None
     return seconds(known.last_transition_time) + seen.settings.pools.dangling_after - now
 
@@ -86,11 +98,12 @@ def _mismatch(seen: ObservedNode, device: GPUDevice, now: float) -> Condition | 
     found = obstacle(seen, device)
     if found is None:
         return None
-    existing, message = device.status.conditions, sentence(device, found)
-    if found.reason == POOL_UNKNOWN:
+    existing = device.status.conditions
+    is_open = assigned_pool(device) not in seen.by_name
+    made = Finding(None if is_open else False, found.kind, sentence(device, found))
+    if is_open:
         known = find(existing, CONFIGURED)
         # A time from a clock that was wrong by then would put the annotation's end off by as much.
-        if known is None or known.message != message or lies_ahead(known.last_transition_time, now):
+        if known is None or carried(known) != made or lies_ahead(known.last_transition_time, now):
             existing = ()
-    status = None if found.reason == POOL_UNKNOWN else False
-    return condition(existing, CONFIGURED, status=status, reason=found.reason, message=message, now=stamp(now))
+    return said(existing, CONFIGURED, made, now=stamp(now))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from controllers.api import names
 from controllers.api.conditions import (
     FAULTED,
     IGNORED,
@@ -24,7 +23,7 @@ from controllers.api.conditions import (
 )
 from controllers.domain.allocation import applied, is_applied, wanted
 from controllers.domain.eligibility import SERVED_MODES
-from controllers.domain.poolcycle import DOES, PoolFacts, phase_of
+from controllers.domain.poolcycle import DOES, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
 from controllers.gpupool.assignment import is_offered
 from controllers.gpupool.building import Built, maintenance_since
@@ -130,7 +129,9 @@ def _undividable(seen: ObservedPool) -> str:
         return ""
     if seen.fit is None:  # not all nodes have been looked at: what was said stands
         told = find(seen.pool.status.conditions, MISCONFIGURED)
-        return told.message if told is not None and told.reason == names.INVALID_MIG_PROFILE else ""
+        # Of a pool that serves nothing else is Misconfigured.
+        is_said = told is not None and told.status == "True" and last_phase(seen.pool) == "Serving"
+        return f"{told.message}" if told is not None and is_said else ""
     if seen.fit.able or not seen.fit.unable:
         return ""
     profile = seen.pool.spec.allocation.mig_profile

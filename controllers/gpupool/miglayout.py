@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import INVENTORY_INCOMPLETE, MAINTENANCE, find, is_true
+from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import CONFIGMAP
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.assignment import assigned_pool
@@ -21,6 +21,7 @@ from controllers.domain.clock import stamp_exact
 from controllers.domain.eligibility import part_of
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.mig.configmap import COMPONENT
+from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import pools_of
 from controllers.domain.usage import is_clear, is_unused, unreported
 from controllers.gpupool import again
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from controllers.domain.mig import MigCard
     from controllers.gpupool.observe import ObservedNode
 
-BUILDING = ("Rebuilding", names.REASON_LAYOUT_FAILED)
-"""Reasons of Maintenance of a pool whose cards are to become what its spec asks for."""
+BUILDING = ("Rebuilding", "Halted")
+"""Phases of a pool whose cards are to become what its spec asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,7 @@ class ObservedLayout:
 
 def profile(pool: GPUPool) -> str | None:
     """The MIG profile that the pool's cards are to have now; None in other modes."""
-    told = find(pool.status.conditions, MAINTENANCE)
-    building = told is not None and told.status == "True" and told.reason in BUILDING
-    allocation = wanted(pool) if building else applied(pool)
+    allocation = wanted(pool) if last_phase(pool) in BUILDING else applied(pool)
     return allocation.mig_profile if allocation.mode == "MIG" else None
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names
-from controllers.api.conditions import CONFIGURED, MAINTENANCE, find
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
 from controllers.domain.eligibility import teller, untold_state
+from controllers.domain.poolcycle import last_phase
+from controllers.domain.slots import offer_of
 from controllers.gpupool import again
-from controllers.gpupool.findings import LAYOUT_DRIFTED
 from controllers.gpupool.migcards import acknowledged, is_done
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from controllers.gpupool.observe import ObservedPool
 
 NEVER: Final = float("inf")
-HAS_BEEN: Final = (LAYOUT_DRIFTED, "Published", names.REASON_AWAITING_WITHDRAWAL)
-"""What Configured says last of a card that was offered until its division was found to be another."""
+HAS_BEEN: Final = ("Drifted", "Offered", "AwaitingWithdrawal")
+"""What is said last of the offer of a card that was offered until its division was found to be another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +63,11 @@ def _ended(
 ) -> Progress | None:
     """How far a card is with which the MIG manager is through in vain, or was once; None where it is at it."""
     if told.phase == "Failed":
-        return Progress(failed=told.reason or "the MIG manager does not say why")
+        return Progress(failed=told.why or "the MIG manager does not say why")
     if told.phase == "Lost":
         if again.has_turn(part, node):
             return Progress(due=NEVER)  # it is asked for again once nobody is on it
-        return Progress(failed=f"{told.reason}; in this boot of the node that was mended {again.TIMES} times already")
+        return Progress(failed=f"{told.why}; in this boot of the node that was mended {again.TIMES} times already")
     if again.is_of_another_boot(told, node):
         return Progress(due=NEVER)  # the manager looks at it when it is back, and says what the reboot has left
     if _has_drifted(seen, device, told):
@@ -94,7 +93,5 @@ def _has_drifted(seen: ObservedPool, device: GPUDevice, told: MigApply) -> bool:
     if told.phase != "Done":
         return False
     was_offered = device.status.published is not None and device.status.published.pool == seen.pool.name
-    said, halted = find(device.status.conditions, CONFIGURED), find(seen.pool.status.conditions, MAINTENANCE)
-    has_halted = halted is not None and halted.status == "True" and halted.reason == names.REASON_LAYOUT_FAILED
-    has_been = said is not None and said.reason in HAS_BEEN and is_applied(seen.pool)
-    return was_offered or has_halted or has_been
+    has_been = offer_of(device) in HAS_BEEN and is_applied(seen.pool)
+    return was_offered or last_phase(seen.pool) == "Halted" or has_been

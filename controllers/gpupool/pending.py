@@ -46,7 +46,7 @@ def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterat
     if named is not None:
         found = obstacle(seen, device)
         if found is not None and found.lasting:  # elsewhere time will do it
-            yield PendingCard(pool=named, inventory_id=inventory_id, reason=_undecided(found.reason))
+            yield PendingCard(pool=named, inventory_id=inventory_id, reason=_undecided(found.kind))
         return
     takers = [pool for pool in seen.takers.get(device.name, ()) if serves(pool)]
     if not takers:

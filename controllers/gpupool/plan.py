@@ -16,8 +16,8 @@ from controllers.api.conditions import (
     CONFIGURED,
     MAINTENANCE,
     MISCONFIGURED,
-    NUMBERS,
     Finding,
+    carried,
     find,
     is_true,
     said,
@@ -35,7 +35,7 @@ from controllers.gpupool import migmanager, operands, unshown
 from controllers.gpupool.again import is_of_another_boot
 from controllers.gpupool.approve import deserted
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
-from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, NOT_OFFERED, aside, away, stray
+from controllers.gpupool.findings import NOT_OFFERED, Saying, aside, away, stray
 from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Published
     from controllers.api.gpupool import GPUPoolStatus
     from controllers.api.kube import DaemonSet
-    from controllers.api.meta import Condition, KubeObject
+    from controllers.api.meta import KubeObject
     from controllers.api.settings import DeviceStrategy
     from controllers.domain.agents import Variables
     from controllers.gpupool.maintenance import Standing
@@ -310,91 +310,93 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
         settled = standing.offers and is_offered(seen, device)
         kept = (_taken(device) or _strayed(seen, standing, device)) if settled else None
         offer_of_it = settings.of(device.status.inventory_id or "") if offered else None
-        found = kept or _divided(seen, standing, device, now) or _agreement(device, offer_of_it)
+        saying = kept or _divided(seen, standing, device, now) or _agreement(device, offer_of_it)
+        found = saying.finding
         waits, node = not (found.status and is_wanted(seen, device)), device.status.node_name
         if waits and (why := away(seen.facts(node), node or "")):
             found = replace(found, message=f"{found.message} {why}")
         known, automatic = find(device.status.conditions, CONFIGURED), is_automatic(seen.pool, device, seen.settings)
-        if known is not None and _says(known, found) and device.status.auto_attach == automatic:
+        fields = (device.status.offer, device.status.auto_attach)
+        if known is not None and carried(known) == found and fields == (saying.offer, automatic):
             continue
         # A card that is offered by then costs one write less; the pool's `status.nodes` says at once who is waited for.
         left = seen.joined.get(device.name, float("-inf")) + seen.settings.pools.plugin_patience - now
-        if known is None and found.reason == AWAITING_PLUGIN and left > 0:
+        if known is None and saying.offer == "AwaitingPlugin" and left > 0:
             draft.look_again(left)  # mostly it is offered by then, and that is all there is to say
             continue
         if len(actions) >= SAID_AT_ONCE:
             draft.look_again(0.0)
             break
         wanted = said(device.status.conditions, CONFIGURED, found, now=stamp(now))
-        body = own_status(wanted, auto_attach=automatic)
+        body = own_status(wanted, auto_attach=automatic, offer=saying.offer)
         actions.append(Apply(ref(GPUDEVICE, device), body, "status", together=True))
     return actions
 
 
-def _says(known: Condition, found: Finding) -> bool:
-    status = NUMBERS.get(known.status) == found.status
-    return status and known.reason == found.reason and known.message == found.message
-
-
-def _strayed(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Finding | None:
+def _strayed(seen: ObservedPool, standing: Standing, device: GPUDevice) -> Saying | None:
     """What Configured says of a card that is not offered for a pod that the cluster does not have; None elsewhere."""
     is_withdrawn = device.status.published is None
     return stray(device) if is_withdrawn and is_kept_by_strays(seen, standing, device) else None
 
 
-def _taken(device: GPUDevice) -> Finding | None:
+def _taken(device: GPUDevice) -> Saying | None:
     """What Configured says of a card that others have by a resource that is not the module's; None where nobody has."""
     if (what := foreign_users(device)) is None:
         return None
     both = " Pods of this pool have it, too, and keep it: two tenants share its memory."
     own = both if device.status.allocations else ""
-    return Finding(False, HELD_ELSEWHERE, f"The card is not offered: {what}.{own} It comes back once they have ended.")
+    message = f"The card is not offered: {what}.{own} It comes back once they have ended."
+    return Saying(Finding(False, HELD_ELSEWHERE, message))
 
 
-def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Finding | None:
+def _divided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Saying | None:
     """What Configured says of a card that waits for MIG, or that MIG has failed; None elsewhere."""
     if device.status.published is not None:
         return None
     node, told = device.status.node_name, device.status.mig_apply
     says = f"its MIG manager says {told.phase}" if told is not None else "its MIG manager has not answered"
-    why = f" ({told.reason})" if told is not None and told.reason else ""
+    why = f" ({told.why})" if told is not None and told.why else ""
     if told is not None and is_of_another_boot(told, seen.facts(node).node):
         why = " and has not looked again since the node was started anew"
     missing = f" {unknown}." if (unknown := untold_state(device)) is not None else ""
     if not is_wanted(seen, device):
         if is_turned_back(seen, device):
             return None
-        return Finding(False, "AwaitingTurnBack", f"Node {node} has yet to turn MIG mode off: {says}{why}.{missing}")
+        message = f"Node {node} has yet to turn MIG mode off: {says}{why}.{missing}"
+        return Saying(Finding(False, "AwaitingTurnBack", message))
     if standing.offers and is_offered(seen, device) and not is_ready(seen, standing, device):
-        still = Finding(False, AWAITING_LAYOUT, f"Node {node} has yet to divide the card: {says}{why}.{missing}")
+        message = f"Node {node} has yet to divide the card: {says}{why}.{missing}"
+        still = Saying(Finding(False, "AwaitingLayout", message), "AwaitingLayout")
         return _undivided(seen, standing, device, now) or still
     return None
 
 
-def _undivided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Finding | None:
+def _undivided(seen: ObservedPool, standing: Standing, device: GPUDevice, now: float) -> Saying | None:
     """What Configured says of a card that stands aside until a person does something; None where it is waited for."""
     part = part_of(seen.facts(device.status.node_name).layout, device)
     if (found := mode_obstacle(standing.applied.mode, part, device)) is not None:
-        return Finding(False, found.reason, f"The card is not offered: {found.found}. {found.action}.")
+        return Saying(Finding(False, found.kind, f"The card is not offered: {found.found}. {found.action}."))
     far = progress(seen, device, standing.applied, now)
     return aside(seen, device, far.failed, drifted=far.drifted) if far.failed is not None else None
 
 
-def _agreement(device: GPUDevice, wanted: Published | None) -> Finding:
+def _agreement(device: GPUDevice, wanted: Published | None) -> Saying:
     """What Configured is to say; `wanted` None where the card is not to be offered."""
     published, node = device.status.published, device.status.node_name
     if wanted is None:
         if published is None:
-            return Finding(True, "Withdrawn", "The card is not to be offered, and is not.")
+            return Saying(Finding(True, "Withdrawn", "The card is not to be offered, and is not."), "Withdrawn")
         message = f"The device plugin on {node} has yet to withdraw the card."
-        return Finding(False, names.REASON_AWAITING_WITHDRAWAL, message)
+        return Saying(Finding(False, names.REASON_AWAITING_WITHDRAWAL, message), "AwaitingWithdrawal")
     if published is None:
-        return Finding(False, AWAITING_PLUGIN, f"The device plugin on {node} has yet to offer the card.")
+        message = f"The device plugin on {node} has yet to offer the card."
+        return Saying(Finding(False, "AwaitingPlugin", message), "AwaitingPlugin")
     if published != wanted:
         found, expected = _spelled(published), _spelled(wanted)
-        return Finding(False, "SettingsDiffer", f"The device plugin on {node} offers {found}; {expected} is expected.")
+        message = f"The device plugin on {node} offers {found}; {expected} is expected."
+        return Saying(Finding(False, "SettingsDiffer", message))
     resource = names.resource_name(wanted.pool)
-    return Finding(True, "Published", f"The device plugin on {node} offers the card as {resource}.")
+    return Saying(Finding(True, "Published", f"The device plugin on {node} offers the card as {resource}."), "Offered")
 
 
 def _spelled(offer: Published) -> str:

@@ -13,12 +13,12 @@ from controllers.domain.capacity import capacity
 from controllers.domain.clock import seconds, stamp
 from controllers.domain.eligibility import unfit
 from controllers.domain.lifecycle import facts_of, project
-from controllers.domain.slots import NodeSlots, account
+from controllers.domain.slots import NodeSlots, account, offer_of
 from controllers.domain.taints import keeps_off
 from controllers.domain.usage import foreign_users
 from controllers.gpupool import unshown
 from controllers.gpupool.assignment import is_offered, is_wanted
-from controllers.gpupool.findings import AWAITING_LAYOUT, AWAITING_PLUGIN, away, findings
+from controllers.gpupool.findings import away, findings
 from controllers.gpupool.maintenance import is_kept_by_strays, offers
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def pool_status(seen: ObservedPool, standing: Standing, now: float) -> GPUPoolSt
         devices=tuple(devices),
         candidates=tuple(candidates[: names.LIST_MAX]),
         truncated=max(len(nodes), len(seen.members)) > names.LIST_MAX or more or None,
+        phase=standing.phase,
         last_reconfigured=seen.pool.status.last_reconfigured,
         conditions=_conditions(seen, standing, slots, nodes[: names.LIST_MAX], total, now=now),
     )
@@ -177,7 +178,7 @@ def _is_coming(seen: ObservedPool, standing: Standing, device: GPUDevice, now: f
     told = kinds.find(device.status.conditions, kinds.CONFIGURED)
     if told is None or told.status == "True":
         return True  # nothing has been said of its plugin
-    if told.reason not in (AWAITING_PLUGIN, AWAITING_LAYOUT):
+    if offer_of(device) not in ("AwaitingPlugin", "AwaitingLayout"):
         return False
     patience = seen.settings.pools.plugin_patience
     if standing.applied.mode == "MIG":

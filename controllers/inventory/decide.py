@@ -14,6 +14,7 @@ from controllers.api import names
 from controllers.api.conditions import Finding
 from controllers.domain.approval import is_ignored
 from controllers.domain.catalogue import VENDORS
+from controllers.domain.position import is_lost, is_set_aside
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
 from controllers.inventory import findings, gfd, identity, nfd
@@ -42,6 +43,10 @@ class Wanted:
     """Its record so far."""
     gone_since: str | None = None
     """Since when its Node was deleted, while nobody has recognised it."""
+    is_unreported: bool = False
+    """Whether there is a report that does not name it."""
+    is_lost: bool = False
+    """Whether it is gone from its node for certain."""
 
     @property
     def is_recognised(self) -> bool:
@@ -258,15 +263,15 @@ def _unreported(
     if reading is None:
         # Nobody speaks: what was last known of the card holds.
         old = kinds.find(status.conditions, kinds.INVENTORY_INCOMPLETE)
-        held = Finding(old.status == "True", old.reason, old.message) if old and old.status != "Unknown" else None
+        held = kinds.carried(old) if old and old.status != "Unknown" else None
         unknown = Finding(None, "NoReport", f"{findings.source(seen.name)} says nothing of the node's cards")
-        return Wanted(address, status.hardware, held or unknown, device)
+        return Wanted(address, status.hardware, held or unknown, device, is_lost=is_lost(status))
     place = places.get(status.hardware.uuid or "", "") if status.hardware else ""
     if confirmed and not (status.pool_ref or status.reservations or status.allocations):
         moved = f"; it is {place} now" if place else ""
         return Removal(device, f"a fresh report of node {seen.name} does not name it{moved}")
     lost = findings.lost(seen.name, address, confirmed=confirmed, place=place)
-    return Wanted(address, status.hardware, lost, device)
+    return Wanted(address, status.hardware, lost, device, is_unreported=True, is_lost=confirmed)
 
 
 def _is_fresh(seen: Observed) -> bool:
@@ -292,7 +297,7 @@ def _incomplete(
         return findings.silent(node, report, len(cards), nfd.describe(models or ()))
     if seen.labelled and not is_of_this_boot(report, node):
         return findings.outdated(seen.name)
-    gone = [card for card in cards if card.incomplete.reason in (names.REASON_CARD_LOST, "AwaitingReport")]
+    gone = [card for card in cards if card.is_unreported]
     aside = {card.address for card in cards if _is_set_aside(card)}
     problems = [card.problem for card in reading.cards if card.problem and card.address not in aside]
     problems += [f"{card.address} is on record and not reported" for card in gone]
@@ -310,4 +315,5 @@ def _incomplete(
 def _is_set_aside(card: Wanted) -> bool:
     """Whether nobody waits for the card: what it lacks makes no node incomplete."""
     ignored = card.device is not None and is_ignored(card.device.metadata)
-    return ignored or card.incomplete.reason == names.REASON_VENDOR_NOT_SERVED
+    incomplete = card.incomplete.status is True
+    return ignored or (card.hardware is not None and is_set_aside(card.hardware.pci, incomplete=incomplete))

@@ -43,7 +43,7 @@ def managed(node: Node, settings: ManagedNodes) -> Finding:
     odd = f"label {key}={value} is neither true nor false; " if value is not None else ""
     if settings.enabled_by_default:
         return Finding(False, "ManagedByDefault", f"{odd}managed by default; label {key}=false ends it")
-    return Finding(True, "NotEnabled", f"{odd}not managed by default; label {key}=true begins it")
+    return Finding(True, "NotManaged", f"{odd}not managed by default; label {key}=true begins it")
 
 
 def prerequisite(node: str, *, nfd: bool, refused: str = "") -> Finding:

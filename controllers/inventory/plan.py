@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import condition
 from controllers.api.gpunodeinventory import GPUNodeInventory, InventoryCard, InventoryHardware
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE
 from controllers.domain.approval import is_ignored
 from controllers.domain.clock import stamp
+from controllers.domain.position import is_lost
 from controllers.domain.wording import sentence
 from controllers.inventory import findings, identity
 from controllers.inventory.decide import Decision, Removal, Wanted, decide
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.api.conditions import Finding
-    from controllers.api.gpudevice import GPUDevice, Hardware
+    from controllers.api.gpudevice import GPUDevice, GPUDeviceStatus, Hardware
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
@@ -121,10 +121,18 @@ def _card(draft: Draft, node: Node, card: Wanted, disabled: Finding, at: str) ->
         kinds.IGNORED: findings.IGNORED if _ignored(card) else findings.NOT_IGNORED,
     }
     old = device.status if device else None
-    made = _conditions(of_card, old.conditions if old else (), at, device.metadata.generation if device else 1)
-    said = {"nodeName": node.name, "inventoryID": inventory_id, "managed": managed, "nodeGoneSince": card.gone_since}
+    before = _lasting(old, card) if old is not None else ()
+    made = _conditions(of_card, before, at, device.metadata.generation if device else 1)
+    lost_since = _lost_since(old, at) if card.is_lost else None
+    said = {
+        "nodeName": node.name,
+        "inventoryID": inventory_id,
+        "managed": managed,
+        "lostSince": lost_since,
+        "nodeGoneSince": card.gone_since,
+    }
     if old is not None and (
-        (old.node_name, old.inventory_id, old.managed, old.node_gone_since, old.hardware)
+        (old.node_name, old.inventory_id, old.managed, old.lost_since, old.node_gone_since, old.hardware)
         == (*said.values(), card.hardware)
         and all(one in old.conditions for one in made)
     ):
@@ -151,19 +159,22 @@ def _ignored(card: Wanted) -> bool:
 
 
 def _conditions(wanted: Mapping[str, Finding], old: tuple[Condition, ...], at: str, generation: int) -> list[Condition]:
-    return [
-        condition(
-            _lasting(old, f), kind, status=f.status, reason=f.reason, message=f.message, now=at, generation=generation
-        )
-        for kind, f in wanted.items()
-    ]
+    return [kinds.said(old, kind, found, now=at, generation=generation) for kind, found in wanted.items()]
 
 
-def _lasting(old: tuple[Condition, ...], found: Finding) -> tuple[Condition, ...]:
+def _lasting(old: GPUDeviceStatus, card: Wanted) -> tuple[Condition, ...]:
     """The conditions whose time goes on: how long a card has been lost is counted, whatever was incomplete before."""
-    if found.reason != names.REASON_CARD_LOST:
-        return old
-    return tuple(one for one in old if one.type != kinds.INVENTORY_INCOMPLETE or one.reason == found.reason)
+    if not card.is_lost or is_lost(old):
+        return old.conditions
+    return tuple(one for one in old.conditions if one.type != kinds.INVENTORY_INCOMPLETE)
+
+
+def _lost_since(old: GPUDeviceStatus | None, at: str) -> str:
+    """Since when a card is lost; a status of a version that did not say it has the time of its condition."""
+    if old is None or not is_lost(old):
+        return at
+    incomplete = kinds.find(old.conditions, kinds.INVENTORY_INCOMPLETE)
+    return old.lost_since or (incomplete.last_transition_time if incomplete is not None else at)
 
 
 def _inventory(draft: Draft, seen: Observed, decision: Decision, wanted: Mapping[str, Finding], at: str) -> None:

@@ -11,6 +11,7 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import listed
+from kubectl_gpu.say.cures import cure
 from kubectl_gpu.say.explanation import Explanation, Finding
 from kubectl_gpu.say.records import Unread
 from kubectl_gpu.say.words import card_name, since
@@ -53,7 +54,7 @@ def troubles(device: GPUDevice) -> Iterator[Finding]:
             yield Finding(
                 "bad",
                 f"Condition {kind} of card {device.name} is True ({found.reason}): {found.message}",
-                "docs/conditions.md says of each reason what to do",
+                cure("card", found, card=device.name, node=device.status.node_name or ""),
             )
 
 
@@ -91,7 +92,8 @@ def _place(seen: CardSeen) -> Iterator[Finding]:
     home, named = status.pool_ref, assigned_pool(device)
     configured = condition(status.conditions, CONFIGURED)
     if configured is not None and configured.status != "True":
-        yield Finding("warning", configured.message or f"Configured is {configured.status} ({configured.reason})")
+        text = configured.message or f"Configured is {configured.status} ({configured.reason})"
+        yield Finding("warning", text, cure("card", configured, card=device.name, pool=named or ""))
     elif home is not None and status.published is None:
         yield Finding("note", "The node's device plugin does not offer the card now")
     elif home is not None and status.published is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from controllers.api.conditions import NODE_OWNERS, READY_FOR_POOLING, UNASSIGNED_DEVICE
 from controllers.api.conditions import find as condition
 from kubectl_gpu.say.card import PENDING
+from kubectl_gpu.say.cures import cure
 from kubectl_gpu.say.explanation import Explanation, Finding
 from kubectl_gpu.say.words import counted
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpunodeinventory import GPUNodeInventory
+    from kubectl_gpu.say.explanation import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,15 @@ def conditions(inventory: GPUNodeInventory) -> Iterator[Finding]:
     """What is wrong with the node, the decisive condition first."""
     ready = condition(inventory.status.conditions, READY_FOR_POOLING)
     if ready is not None:
-        yield Finding("good" if ready.status == "True" else "bad", f"{ready.reason}: {ready.message}")
+        level: Level = "good" if ready.status == "True" else "bad"
+        yield Finding(level, f"{ready.reason}: {ready.message}", cure("node", ready, node=inventory.name))
     said = {ready.message if ready else ""}
     for kind in NODE_OWNERS:
         found = condition(inventory.status.conditions, kind)
         if found is None or kind in (READY_FOR_POOLING, UNASSIGNED_DEVICE) or found.status != "True":
             continue
         text = f"{kind} ({found.reason})" + ("" if found.message in said else f": {found.message}")
-        yield Finding("warning", text, "docs/conditions.md says of each reason what to do")
+        yield Finding("warning", text, cure("node", found, node=inventory.name))
         said.add(found.message)
 
 

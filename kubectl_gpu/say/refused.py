@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names
+from controllers.api import names, reasons
+from controllers.api.conditions import MAINTENANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,13 +28,8 @@ CURES: Final = {
     " kubectl gpu cards --pool {pool} shows who has them, kubectl gpu assign <card> {pool} adds one",
 }
 """What to do, by the word at the head of the webhook's error."""
-MAINTENANCE_CURES: Final = {
-    names.REASON_LAYOUT_FAILED: "An administrator changes spec.allocation, or mends the nodes and resumes:"
-    f" kubectl annotate gpupool {{pool}} {names.RESUME}=true",
-    names.REASON_MODULE_DISABLED: "An administrator sets spec.enabled: true in"
-    f" ModuleConfig {names.MODULE} (kubectl edit moduleconfig {names.MODULE})",
-}
-"""By the reason of condition Maintenance or Misconfigured; of another reason Maintenance ends by itself."""
+LASTING: Final = (names.REASON_LAYOUT_FAILED, names.REASON_MODULE_DISABLED)
+"""Reasons of condition Maintenance that wait for an administrator; of another one it ends by itself."""
 DISABLED: Final = "the module is disabled"
 """How the webhook tells of names.REASON_MODULE_DISABLED."""
 FIELDS: Final = {"reason": FAILED_CREATE}
@@ -71,7 +67,7 @@ def cure(why: str) -> str:
     pool = _POOL.search(rest)
     name = pool[1] if pool else "<pool>"
     if word in (names.POOL_IN_MAINTENANCE, names.POOL_MISCONFIGURED):
-        told = (reason for reason in MAINTENANCE_CURES if f"({reason})" in rest)
+        told = (reason for reason in LASTING if f"({reason})" in rest)
         reason = names.REASON_MODULE_DISABLED if DISABLED in rest else next(told, "")
         if reason:
             return f"{maintenance_cure(reason, name)}; the controller then tries again by itself"
@@ -80,7 +76,8 @@ def cure(why: str) -> str:
 
 def maintenance_cure(reason: str, pool: str) -> str:
     """What ends a pool's Maintenance of that reason; empty where it ends by itself."""
-    return MAINTENANCE_CURES.get(reason, "").format(pool=pool)
+    row = reasons.find("pool", MAINTENANCE, "True", reason) if reason in LASTING else None
+    return f"For an administrator: {row.spoken(pool=pool)}" if row is not None else ""
 
 
 def nothing_found(name: str, namespace: str, pods: Sequence[str], there: Sequence[str] = (), unread: str = "") -> str:

@@ -14,6 +14,8 @@ from controllers.api.validation import FAILED, OK, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from controllers.api.reasons.typed import CheckWord
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -58,12 +60,12 @@ def ok(name: str, message: str) -> Check:
     return Check(name, OK, message)
 
 
-def failed(name: str, reason: str, message: str, *cards: str) -> Check:
+def failed(name: str, reason: CheckWord, message: str, *cards: str) -> Check:
     """A check that failed, for the node or for some cards."""
     return Check(name, FAILED, message, reason, cards)
 
 
-def unknown(name: str, reason: str, message: str, *, needed: bool = True) -> Check:
+def unknown(name: str, reason: CheckWord, message: str, *, needed: bool = True) -> Check:
     """A check that could not be made."""
     return Check(name, UNKNOWN, message, reason, needed=needed)
 

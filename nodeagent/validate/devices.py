@@ -7,7 +7,7 @@ node, or a container, that is older than the module leads to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nodeagent.validate.check import Check, aside, failed, ok, several, unknown
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "devices"
 CONTROL, UVM = "nvidiactl", "nvidia-uvm"
 CONTROL_MINOR = 255
-STALE_PROC = "ProcOfOldDriver"
+STALE_PROC: Final = "ProcOfOldDriver"
 STALE_PROC_MESSAGE = (
     "/proc/driver/nvidia was copied into this container from a driver of another version; restart this pod"
 )

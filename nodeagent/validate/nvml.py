@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nodeagent.validate.check import Check, failed, ok, several, unknown
 
 if TYPE_CHECKING:
+    from controllers.api.reasons.typed import CheckWord
     from nodeagent.validate.facts import Facts
 
 NAME = "nvml"
 _ALL_SILENT = frozenset({"uuid", "memory_mib"})
 """A card that tells neither is lost to the driver, though it may still be listed."""
-_REASONS = (
+_REASONS: Final[tuple[tuple[str, CheckWord, str], ...]] = (
     # What the reader, or NVML itself, says; the first that fits.
     ("mismatch", "LibraryMismatch", "reboot the node, or unload and load the nvidia modules"),
     ("no library", "LibraryMissing", "see whether the container runtime brings the driver (RuntimeClass, toolkit)"),
@@ -50,7 +51,6 @@ def _silent(facts: Facts) -> Check:
     if not facts.silence:
         return unknown(NAME, "AwaitingAnswer", "NVML has been asked and has not answered yet")
     text = facts.silence.lower()
-    reason, do = next(
-        ((reason, do) for word, reason, do in _REASONS if word in text), ("NVMLFailed", "run nvidia-smi on the node")
-    )
+    other: tuple[CheckWord, str] = ("NVMLFailed", "run nvidia-smi on the node")
+    reason, do = next(((reason, do) for word, reason, do in _REASONS if word in text), other)
     return failed(NAME, reason, f"NVML does not answer: {facts.silence.rstrip('.')}; {do}")

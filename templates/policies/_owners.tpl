@@ -1,15 +1,16 @@
-{{- /* Who owns which field of a status: (docs/design.md, Owners of status fields). A field or condition that is not
-       here may be written by nobody; a test compares this with the models. */ -}}
+{{- /* Who owns which field of a status (docs/design.md, Owners of status fields). A field or condition that is not
+       here may be written by nobody. Made from controllers/api/ownership.py by `python -m sim.docs`. */ -}}
 {{- define "gpu-control-plane.statusOwners" -}}
+# status-owners:begin
 gpudevices:
   gpu-inventory-controller:
-    fields: [nodeName, inventoryID, managed, nodeGoneSince, hardware]
+    fields: [nodeName, inventoryID, managed, lostSince, nodeGoneSince, hardware]
     conditions: [ManagedDisabled, InventoryIncomplete, Ignored]
   gpu-bootstrap-controller:
-    fields: [health]
+    fields: [health, fault, faultEnd]
     conditions: [Faulted]
   gpupool-controller:
-    fields: [poolRef, autoAttach, state, reservations]
+    fields: [poolRef, autoAttach, offer, state, reservations]
     conditions: [Configured]
   gpu-admission-webhook:
     fields: [state, reservations]
@@ -29,8 +30,9 @@ gpunodeinventories:
     conditions: [UnassignedDevice]
 gpupools:
   gpupool-controller:
-    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, passedOver, lastReconfigured]
+    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, passedOver, phase, lastReconfigured]
     conditions: [Available, Maintenance, Misconfigured, CapacityLow]
+# status-owners:end
 {{- end -}}
 
 {{- /* The same as a CEL literal: resource -> field -> owners. */ -}}

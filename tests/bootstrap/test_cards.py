@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED, OK
@@ -76,7 +75,13 @@ def test_a_fault_is_the_cards_alone_and_it_comes_back(ready: Cluster) -> None:
 # --- many at once ---------------------------------------------------------------------------------
 
 
-FAULTS = {"xid": "CriticalXid", "hot": "Overheated", "rows": "RowRemapFailure", "check": "ValidationFailed", "": "Lost"}
+FAULTS = {
+    "xid": "CriticalXid",
+    "hot": "Overheated",
+    "rows": "RowRemapFailure",
+    "check": "ValidationFailed",
+    "": "CardLost",
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -104,7 +109,7 @@ def test_a_card_that_an_earlier_version_held_goes_and_comes_back(ready: Cluster,
         conditions.put(card, condition("Faulted", "Unknown", f"{reason}Held", said))
     found = ready.view().devices.get(DEVICE)
     assert found is not None
-    ready.memory[DEVICE] = judge.remember(found.status.health, kinds.find(found.status.conditions, "Faulted"), 0)
+    ready.memory[DEVICE] = judge.remember(found.status, 0)
     if reason == "ValidationFailed":
         ready.silence()
     ready.step()
@@ -124,7 +129,7 @@ def test_that_a_card_is_gone_is_said_before_what_its_telemetry_said(ready: Clust
     ready.verdict(DRIVER, FAILED, cards_failed=address(0), message="not started")
     ready.device(names.REASON_CARD_LOST)
     ready.step()
-    assert ready.faulted() == ("True", "Lost")
+    assert ready.faulted() == ("True", "CardLost")
 
     ready.device()
     ready.step()
@@ -232,7 +237,7 @@ def test_a_command_that_changes_nothing_is_told_and_removed(ready: Cluster) -> N
 @pytest.mark.parametrize(
     ("happen", "reason"),
     [
-        (lambda c: c.device(names.REASON_CARD_LOST), "Lost"),
+        (lambda c: c.device(names.REASON_CARD_LOST), "CardLost"),
         (lambda c: c.verdict(DRIVER, OK, message="not started", cards_failed=address(0)), "ValidationFailed"),
     ],
 )
@@ -312,14 +317,14 @@ def test_condition_and_health_are_one_write_and_neither_takes_the_other_away(rea
     ready.device(names.REASON_CARD_LOST)
     made = ready.step()
     (apply,) = [action for action in made.actions if isinstance(action, Apply) and action.ref.name == DEVICE]
-    assert set(apply.body["status"]) == {"conditions", "health"}
+    assert set(apply.body["status"]) == {"conditions", "health", "fault"}
     assert health(ready) == known
-    assert ready.faulted() == ("True", "Lost")
+    assert ready.faulted() == ("True", "CardLost")
 
     _heat(ready, 90)
     made = ready.step()
     assert health(ready)["temperatureC"] == 90
-    assert ready.faulted() == ("True", "Lost")
+    assert ready.faulted() == ("True", "CardLost")
     assert ready.plan().writes == ()
 
 

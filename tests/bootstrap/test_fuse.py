@@ -113,7 +113,7 @@ def test_what_was_shown_before_the_node_started_anew_shows_nothing_now(fleet: Cl
     for node in NODES:
         fleet.report(driver="", boot="another", on=node)
         fleet.step(on=node)
-    assert [fleet.pooling(node)[1] for node in NODES] == ["StaleReport", *["Held"] * 4]
+    assert [fleet.pooling(node)[1] for node in NODES] == ["ReportOutdated", *["Held"] * 4]
 
 
 def test_a_node_that_a_fuse_holds_goes_when_it_is_shown_to_be_bad(fleet: Cluster) -> None:

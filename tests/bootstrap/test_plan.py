@@ -42,7 +42,7 @@ def test_a_node_is_prepared_step_by_step(cluster: Cluster) -> None:
     for at in range(len(COMPONENTS)):
         made = cluster.step()
         assert cluster.gates() == COMPONENTS[: at + 1]
-        assert cluster.condition("ReadyForPooling") == ("False", f"{PHASES[at].word}NotReady")
+        assert cluster.condition("ReadyForPooling") == ("False", PHASES[at].not_ready)
         assert f"gpu-{COMPONENTS[at]} is ready on node {NODE}" in cluster.message("ReadyForPooling")
         assert notes(made.actions) == []
         assert cluster.step().writes == ()
@@ -92,6 +92,8 @@ def aside(cluster: Cluster, why: str, number: int = 0) -> None:
             conditions.put(card, condition("Ignored", True, "IgnoreRequested"))
     else:
         cluster.device(names.REASON_VENDOR_NOT_SERVED, number=number)
+        with cluster.edit("GPUDevice", device_name(number=number)) as card:
+            card["status"]["hardware"]["pci"]["vendor"] = "1002"
 
 
 @pytest.mark.parametrize("why", ["ignored", "not served"])
@@ -168,7 +170,7 @@ def test_a_node_that_is_gone_needs_nothing(ready: Cluster) -> None:
     [
         (lambda c: c.node(ready=False), "NodeNotReady", "node worker-01 is not Ready"),
         (lambda c: c.silence(), "NoReport", "NodeFeature d8-gpu-operator/gpu-worker-01 is not there"),
-        (lambda c: c.report(boot="another"), "StaleReport", "from before node worker-01 last started"),
+        (lambda c: c.report(boot="another"), "ReportOutdated", "from before node worker-01 last started"),
         (lambda c: c.pod("discover", ready=False), "AgentNotReady", "no pod of gpu-nodeagent-discover is ready"),
     ],
 )
@@ -254,7 +256,7 @@ def test_past_its_deadline_a_component_is_called_overdue(cluster: Cluster, at: i
     for component in COMPONENTS[:at]:
         cluster.pod(component)
     made = cluster.step()
-    assert cluster.condition("ReadyForPooling") == ("False", f"{phase.word}NotReady")
+    assert cluster.condition("ReadyForPooling") == ("False", phase.not_ready)
     assert made.requeue_after == pytest.approx(deadline, abs=1)
 
     cluster.now += deadline - 1
@@ -262,8 +264,8 @@ def test_past_its_deadline_a_component_is_called_overdue(cluster: Cluster, at: i
     assert cluster.plan().requeue_after == pytest.approx(1, abs=0.1)
     cluster.now += 1
     cluster.step()
-    assert cluster.condition("ReadyForPooling") == ("False", f"{phase.word}Overdue")
-    assert cluster.condition(phase.condition) == ("True", f"{phase.word}Overdue")
+    assert cluster.condition("ReadyForPooling") == ("False", phase.overdue)
+    assert cluster.condition(phase.condition) == ("True", phase.overdue)
     assert "should be after 600 s" in cluster.message("ReadyForPooling")
     assert cluster.plan().actions == ()
     assert cluster.plan().requeue_after is None
@@ -271,7 +273,7 @@ def test_past_its_deadline_a_component_is_called_overdue(cluster: Cluster, at: i
     cluster.pod(phase.component)
     cluster.step()
     assert cluster.condition(phase.condition)[0] != "True"
-    assert cluster.condition("ReadyForPooling")[1] != f"{phase.word}Overdue"
+    assert cluster.condition("ReadyForPooling")[1] != phase.overdue
 
 
 def test_the_deadline_counts_from_the_last_step_forward(cluster: Cluster) -> None:
@@ -285,6 +287,38 @@ def test_the_deadline_counts_from_the_last_step_forward(cluster: Cluster) -> Non
     cluster.now += 1
     cluster.step()
     assert cluster.condition("ReadyForPooling") == ("False", "ToolkitOverdue")
+
+
+def test_stages_are_told_and_clocks_go_on_by_them(cluster: Cluster) -> None:
+    cluster.step()
+    told = cluster.status()["bootstrap"]
+    assert (told["stage"], told["component"]) == ("Component", "driver-validator")
+    assert "kept" not in told
+
+
+def test_why_a_node_stays_in_service_is_told(ready: Cluster) -> None:
+    assert ready.status()["bootstrap"]["stage"] == "Ready"
+    ready.pod("toolkit", ready=False)
+    ready.step()
+    told = ready.status()["bootstrap"]
+    assert (told["stage"], told["component"], told["kept"]) == ("Component", "toolkit", "Restarting")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_clock_that_an_earlier_version_began_goes_on(cluster: Cluster, late: bool) -> None:
+    """It said in the reason alone what it waited for."""
+    cluster.step()
+    if late:
+        cluster.now += 600
+        cluster.step()
+    began = cluster.status()["bootstrap"]["lastRun"]
+    with cluster.edit("GPUNodeInventory", NODE) as inventory:
+        del inventory["status"]["bootstrap"]["stage"], inventory["status"]["bootstrap"]["component"]
+    cluster.now += 100
+    cluster.step()
+
+    assert cluster.status()["bootstrap"]["lastRun"] == began
+    assert cluster.status()["bootstrap"]["stage"] == "Component"
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -305,7 +339,7 @@ def test_a_component_that_fails_later_takes_the_cards_out_unless_it_only_labels(
         assert ready.pooling() == ("True", "Ready")
         assert ready.condition("InfraDegraded") == ("True", "GfdNotReady")
     else:
-        assert ready.pooling() == ("False", f"{phase.word}NotReady")
+        assert ready.pooling() == ("False", phase.not_ready)
     assert ready.plan().writes == ()
 
 
@@ -340,14 +374,14 @@ def test_a_card_that_is_lost_is_faulted_and_returns(ready: Cluster) -> None:
     ready.device(names.REASON_CARD_LOST)
     ready.step()
     conditions = {c["type"]: c for c in ready.objects["GPUDevice", DEVICE]["status"]["conditions"]}
-    assert (conditions["Faulted"]["status"], conditions["Faulted"]["reason"]) == ("True", "Lost")
+    assert (conditions["Faulted"]["status"], conditions["Faulted"]["reason"]) == ("True", "CardLost")
     assert conditions["InventoryIncomplete"]["reason"] == names.REASON_CARD_LOST
     assert ready.plan().writes == ()
 
     ready.device("Complete")
     ready.step()
     conditions = {c["type"]: c for c in ready.objects["GPUDevice", DEVICE]["status"]["conditions"]}
-    assert (conditions["Faulted"]["status"], conditions["Faulted"]["reason"]) == ("False", "Returned")
+    assert (conditions["Faulted"]["status"], conditions["Faulted"]["reason"]) == ("False", "CardBack")
     assert ready.plan().writes == ()
 
 

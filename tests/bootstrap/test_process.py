@@ -148,7 +148,7 @@ async def test_a_lost_card_is_faulted(plane: Plane, tmp_path: Path, flags: Flags
 
         async def faulted() -> bool:
             found = await plane.condition(resources.GPUDEVICE, name, "Faulted")
-            return found is not None and (found["status"], found["reason"]) == ("True", "Lost")
+            return found is not None and (found["status"], found["reason"]) == ("True", "CardLost")
 
         await plane.until(faulted, "the card to be faulted")
         await plane.report("loser", [reported(0), reported(1)], boot="")

@@ -96,7 +96,7 @@ def test_one_restart_after_another_without_a_pause_is_one(ready: Cluster) -> Non
     [
         (lambda c: c.report(driver=""), "DriverNotFound"),
         (lambda c: c.node(ready=False), "NodeNotReady"),
-        (lambda c: c.report(boot="another"), "StaleReport"),
+        (lambda c: c.report(boot="another"), "ReportOutdated"),
         (lambda c: c.inventory(managed=False), "NotManaged"),
         (lambda c: c.verdict("driver", "failed", reason="CardLost", message="gone"), "CardLost"),
     ],

@@ -130,7 +130,7 @@ def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(room: 
     room.scrapes(sample=replace(WELL, xids=(79,)))
     assert room.finding() == (True, "CriticalXid")
     memory = room.look().cards[DEVICE].memory
-    condition = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": memory.fault.message}  # type: ignore[union-attr]
+    condition = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": memory.fault.text}  # type: ignore[union-attr]
     stamp = {"lastTransitionTime": "2027-01-15T08:00:00Z"}
     room.cluster.device(health={"lastXid": 79})
     conditions = room.cluster.objects["GPUDevice", DEVICE]["status"]["conditions"]

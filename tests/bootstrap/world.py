@@ -18,7 +18,7 @@ from controllers.bootstrap.health.text import CardSample
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.bootstrap.observe import World
 from controllers.bootstrap.phases import PHASES
-from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
+from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, Report, RuntimeClass
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, conditions, objects, patches
 from tests.kit.manifests import body
@@ -148,7 +148,7 @@ class Cluster(cluster.Cluster):
         name = device_name(on, number)
         for _ in range(times):
             asked = self.annotations(name).get(names.RETURN) == "true"
-            before = self.memory.get(name) or judge.remember(None, None, self.now)
+            before = self.memory.get(name) or judge.remember(CardStatus(), self.now)
             made = judge.judge(before, SAMPLES[what], LIMITS, self.now, validated=validated, return_asked=asked)
             self.memory[name] = made.memory
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from controllers.api import names
+from controllers.api.reasons import words as reasons_of_conditions
 from sim.docs.markdown import blocks
 from tests.docs.site import IDS, PAGES, ROOT, text
-from tests.test_docs_conditions import reasons
 
 CODE = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim")
 TEXTS = ("templates", "crds", "openapi", "monitoring", "values.yaml", "charts")
@@ -94,7 +94,7 @@ def vocabulary() -> frozenset[str]:
             word for path in paths if path.is_file() for word in CAMEL.findall(path.read_text("utf-8", "replace"))
         }
     found |= set(re.findall(r"^class (\w+)", sources(), re.MULTILINE))
-    return frozenset(found | KUBERNETES | reasons().keys())
+    return frozenset(found | KUBERNETES | set(reasons_of_conditions()))
 
 
 def described(schema: Any, at: str = "") -> Iterator[str]:

@@ -130,7 +130,7 @@ def at_rest(cluster: Cluster) -> None:
             assert not is_automatic(pools[claimed], device, cluster.settings), f"{claimed} keeps a declined card"
         if pooled is not None:
             assert claimed == pooled.name
-            stays_lost = is_lost(device) and is_automatic(pools[claimed], device, cluster.settings)
+            stays_lost = is_lost(device.status) and is_automatic(pools[claimed], device, cluster.settings)
             assert not stays_lost, f"{claimed} keeps a card that is gone, and nobody takes it out"
             continue
         said = find(device.status.conditions, CONFIGURED)

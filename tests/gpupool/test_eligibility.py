@@ -165,7 +165,7 @@ def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made.annotate(CARD, case.named)
     found = claims.obstacle(made.view().node("n1"), device(made))
     assert found is not None
-    assert found.reason == case.reason
+    assert found.kind == case.reason
     if (pool := made.view().pool(case.named)) is not None:
         assert not assignment.assign(pool, made.now)
 

@@ -318,7 +318,7 @@ def test_a_plugin_that_never_withdraws_is_named() -> None:
     made.plugin = lambda: None  # type: ignore[method-assign]
     ask(made, SHARED)
     made.settle()
-    assert told(made) == ("True", "WaitingForPlugins")
+    assert told(made) == ("True", "AwaitingWithdrawal")
 
     made.now += 3601
     made.settle()

@@ -110,7 +110,7 @@ def test_a_card_that_a_person_leaves_out_is_waited_for_no_longer_than_the_deadli
     with made.edit("GPUDevice", CARDS[0]) as card:
         put(card, condition("Ignored"))
     made.settle()
-    assert told(made) == ("True", "WaitingForPlugins")
+    assert told(made) == ("True", "AwaitingWithdrawal")
 
     made.now += 3601
     made.settle()

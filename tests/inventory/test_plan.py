@@ -131,11 +131,11 @@ def test_a_record_that_somebody_else_made_is_not_ours(known: Cluster) -> None:
     ("label", "by_default", "managed", "reason"),
     [
         (None, True, True, "ManagedByDefault"),
-        (None, False, False, "NotEnabled"),
+        (None, False, False, "NotManaged"),
         ("true", False, True, "NodeLabel"),
         ("false", True, False, "NodeLabel"),
         ("perhaps", True, True, "ManagedByDefault"),
-        ("perhaps", False, False, "NotEnabled"),
+        ("perhaps", False, False, "NotManaged"),
     ],
 )
 def test_managed_is_by_label_then_by_default(
@@ -278,10 +278,29 @@ def test_a_card_that_is_gone_while_it_is_of_use_stays_and_is_marked(known: Clust
     assert state_of(known.device(), "InventoryIncomplete") == ("True", names.REASON_CARD_LOST)
     assert state_of(known.inventory(), "InventoryIncomplete") == ("True", "CardsIncomplete")
     assert known.device()["status"]["hardware"]["uuid"]
+    lost = find(known.device(), "InventoryIncomplete")
+    assert lost is not None
+    assert known.device()["status"]["lostSince"] == lost["lastTransitionTime"]
 
     known.report([reported(0), reported(1)])
     known.settle()
     assert state_of(known.device(), "InventoryIncomplete") == ("False", "Complete")
+    assert "lostSince" not in known.device()["status"]
+
+
+def test_since_when_a_card_is_lost_is_taken_over_from_a_version_that_did_not_say_it(known: Cluster) -> None:
+    known.merge("GPUDevice", FIRST, IN_POOL)
+    known.report([reported(1)])
+    known.settle()
+    since = known.device()["status"]["lostSince"]
+    with known.edit("GPUDevice", FIRST) as stored:
+        del stored["status"]["lostSince"]
+    known.now += 3600
+    known.settle()
+
+    lost = find(known.device(), "InventoryIncomplete")
+    assert lost is not None
+    assert (known.device()["status"]["lostSince"], lost["lastTransitionTime"]) == (since, since)
 
 
 def test_a_lost_card_that_leaves_its_pool_goes(known: Cluster) -> None:

@@ -162,7 +162,7 @@ class TestPools:
     @pytest.mark.parametrize(
         ("reason", "cure"),
         [
-            ("LayoutFailed", f"mends the nodes and resumes: kubectl annotate gpupool {POOL} {names.RESUME}=true"),
+            ("LayoutFailed", f"mend the nodes and resume: kubectl annotate gpupool {POOL} {names.RESUME}=true"),
             (names.REASON_MODULE_DISABLED, f"spec.enabled: true in ModuleConfig {names.MODULE}"),
             ("WaitingForPods", "Wait until the condition is over"),
         ],
@@ -182,7 +182,7 @@ class TestPools:
         assert [finding.level for finding in answer.findings].count("bad") == 2, "this, and that nothing is free"
         assert "mends the spec" not in text(answer)
         alone = pools.explained(pools.PoolSeen(pool(conditions=failed[1:]), ()))
-        assert "resumes" in alone.findings[0].do
+        assert "resume: kubectl" in alone.findings[0].do
 
 
 class TestCards:
@@ -193,6 +193,15 @@ class TestCards:
         assert answer.verdict.endswith(f"is in GPUPool {POOL} and cannot be issued now")
         assert "Pod legacy/train (container main) has it by nvidia.com/gpu" in text(answer)
         assert "legacy/train (nvidia.com/gpu)" in [cell.text for cell in lists.card(found, NOW)]
+
+    def test_one_that_is_faulted_says_what_to_do_about_that_fault(self) -> None:
+        bad = {"type": "Faulted", "status": "True", "reason": "RowRemapFailure", "message": "rows"}
+        found = device(conditions=[bad])
+        answer = card.explained(card.CardSeen(found, None, NOW))
+        accept = f"kubectl annotate gpudevice {found.name} {names.RETURN}=true accepts it as it is"
+        assert answer.findings[0].do == f"replace the card; {accept}"
+        unknown = device(conditions=[bad | {"reason": "OfAnotherVersion"}])
+        assert card.explained(card.CardSeen(unknown, None, NOW)).findings[0].do.startswith("docs/conditions.md")
 
     def test_one_that_leaves_its_pool(self) -> None:
         answer = card.explained(card.CardSeen(device(claim=None), Unread("no"), NOW))

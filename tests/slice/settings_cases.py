@@ -50,7 +50,7 @@ async def enabled_by_default(live: Live) -> None:
         await live.label(node, names.LABEL_ENABLED, "true")
         await live.says(live.view.inventories, node, "ManagedDisabled", ("False", "NodeLabel"))
     await live.set(managedNodes={"enabledByDefault": False})
-    await live.says(live.view.inventories, NODE, "ManagedDisabled", ("True", "NotEnabled"))
+    await live.says(live.view.inventories, NODE, "ManagedDisabled", ("True", "NotManaged"))
     await live.set()
     await live.says(live.view.inventories, NODE, "ManagedDisabled", ("False", "ManagedByDefault"))
     for node in others:

@@ -104,9 +104,9 @@ def _assigned(device: GPUDevice, named: str, view: CardView) -> Judged:
         return PASSED  # the removal is taken back
     of_pool = failed_checks(context, POOL_CHECKS)
     of_card = failed_checks(context, (*CARD_CHECKS, *_place_checks(device)))
-    refused = next((found for found in of_pool if found.reason in REFUSED), None)
+    refused = next((found for found in of_pool if found.kind in REFUSED), None)
     denied = _refusal(device, refused, context.pool, view) if refused is not None else _busy(device, named, view)
-    if denied is None and (unready := next((found for found in of_card if found.reason in REFUSED), None)) is not None:
+    if denied is None and (unready := next((found for found in of_card if found.kind in REFUSED), None)) is not None:
         denied = _refusal(device, unready, context.pool, view)
     if denied is not None:
         return Judged(denied)
@@ -136,7 +136,7 @@ def _place_checks(device: GPUDevice) -> tuple[Check, ...]:
 
 
 def _refusal(device: GPUDevice, found: Ineligible, pool: GPUPool | None, view: CardView) -> Denied:
-    word = REFUSED[found.reason]
+    word = REFUSED[found.kind]
     match word:
         case names.UNKNOWN_POOL:
             return Denied(word, f"{found.found}. {_pools_here(view)}")

@@ -10,16 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names
-from controllers.api.conditions import Finding
-from controllers.bootstrap.health.signs import FAULTS, REMAP_FAILURE, Memory, hear
+from controllers.api import formerly, names
+from controllers.api.conditions import FAULTED, Finding, carried, find
+from controllers.bootstrap.health.signs import FAULTS, REMAP_FAILURE, CardFault, Memory, hear
 from controllers.bootstrap.health.table import TABLE, Table
 
 if TYPE_CHECKING:
-    from controllers.api.gpudevice import DeviceHealth
-    from controllers.api.meta import Condition
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.health.text import CardSample
+    from controllers.bootstrap.records import CardStatus
 
 HEALTHY: Final = "Healthy"
 RECOVERED: Final = "Recovered"
@@ -27,10 +26,6 @@ RETURNED: Final = "ReturnedByHand"
 NO_TELEMETRY: Final = "NoTelemetry"
 REASONS: Final = (*FAULTS, HEALTHY, RECOVERED, RETURNED, NO_TELEMETRY)
 """Every reason that this package gives the condition Faulted."""
-_ONCE_HELD: Final = "Held"
-_ONCE_BECAUSE: Final = " Held back: "
-"""What earlier versions added to the reason (status Unknown) and the message of a card that a fuse kept in service:
-read as the fault that it is, or an update would call that card well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +44,9 @@ class Judgement:
         return self.memory.finding
 
 
-def remember(health: DeviceHealth | None, faulted: Condition | None, now: float) -> Memory:
+def remember(recorded: CardStatus, now: float) -> Memory:
     """What a card's status tells after a restart of ours: its verdict holds, and old errors are no news."""
-    memory = Memory(since=now)
+    memory, health = Memory(since=now, end=recorded.fault_end), recorded.health
     if health is not None:
         memory = replace(
             memory,
@@ -60,12 +55,16 @@ def remember(health: DeviceHealth | None, faulted: Condition | None, now: float)
             ecc_volatile=health.ecc_errors_total,
             temperature=health.temperature_c,
             throttled=health.throttled,
+            remap_accepted=health.row_remap_failure_accepted,
         )
-    fault = recorded(faulted)
-    if faulted is None or (faulted.status != "False" and (fault.reason if fault else faulted.reason) not in REASONS):
+    faulted, fault = find(recorded.conditions, FAULTED), standing(recorded)
+    if faulted is None or (fault is not None and fault.kind not in FAULTS):
         return memory  # that the card is gone, or fails a validation, is others' verdict
-    found = fault or Finding({"True": True, "False": False}.get(faulted.status), faulted.reason, faulted.message or "")
-    return replace(memory, finding=found, fault=fault, acknowledged=found.reason == RETURNED)
+    if fault is not None:
+        return replace(memory, finding=fault.finding, fault=fault)
+    if memory.remap_accepted is None and formerly.is_returned(faulted):
+        memory = replace(memory, remap_accepted=True, end="ByHand")
+    return replace(memory, finding=carried(faulted))
 
 
 def judge(
@@ -93,31 +92,32 @@ def judge(
     signs = hear(memory, sample, limits, table, now)
     memory = signs.memory
     if signs.fault is not None:
-        memory = replace(memory, fault=signs.fault, clean=0)
+        memory = replace(memory, fault=signs.fault, end=None, clean=0)
     elif memory.fault is not None:
         memory = replace(memory, clean=memory.clean + 1 if signs.clean else 0)
     if memory.fault is not None and memory.clean >= limits.recovery_scrapes and validated:
-        text = f"{limits.recovery_scrapes} clean scrapes and a passed validation after: {memory.fault.message}"
-        memory = replace(memory, fault=None, clean=0, hot=0, finding=Finding(False, RECOVERED, text))
-    return Judgement(replace(memory, finding=memory.fault or _well(memory)), signs.warnings, returned)
+        text = f"{limits.recovery_scrapes} clean scrapes and a passed validation after: {memory.fault.text}"
+        memory = replace(
+            memory, fault=None, clean=0, hot=0, finding=Finding(False, RECOVERED, text), end="CleanScrapes"
+        )
+    return Judgement(replace(memory, finding=_says(memory)), signs.warnings, returned)
 
 
-def recorded(faulted: Condition | None) -> Finding | None:
-    """The fault that a card's condition records, whoever found it; None where it records none."""
-    if faulted is None or faulted.status == "False":
-        return None
-    message, reason = faulted.message or "", faulted.reason.removesuffix(_ONCE_HELD)
-    if faulted.status == "True":
-        return Finding(True, faulted.reason, message)
-    return Finding(True, reason, message.partition(_ONCE_BECAUSE)[0]) if reason != faulted.reason else None
+def standing(recorded: CardStatus) -> CardFault | None:
+    """The fault that a card's status records, whoever found it; None where it records none."""
+    faulted = find(recorded.conditions, FAULTED)
+    if recorded.fault is not None and faulted is not None:
+        return CardFault(recorded.fault, carried(faulted).message)
+    found = formerly.fault(faulted)
+    return CardFault(*found) if found is not None else None
 
 
 def _by_hand(memory: Memory) -> Memory:
     """Rows that cannot be remapped stay so: who takes such a card back has accepted it."""
-    accepted = memory.acknowledged or (memory.fault is not None and memory.fault.reason == REMAP_FAILURE)
-    text = f"returned by {names.RETURN}=true" + (f" after: {memory.fault.message}" if memory.fault else "")
+    accepted = bool(memory.remap_accepted) or (memory.fault is not None and memory.fault.kind == REMAP_FAILURE)
+    text = f"returned by {names.RETURN}=true" + (f" after: {memory.fault.text}" if memory.fault else "")
     found = Finding(False, RETURNED, text)
-    return replace(memory, fault=None, clean=0, hot=0, acknowledged=accepted, finding=found)
+    return replace(memory, fault=None, clean=0, hot=0, remap_accepted=accepted, finding=found, end="ByHand")
 
 
 def _silent(memory: Memory, limits: Limits, now: float, *, suspended: bool) -> Memory:
@@ -127,7 +127,7 @@ def _silent(memory: Memory, limits: Limits, now: float, *, suspended: bool) -> M
     if now - memory.since < limits.missing_after:
         return memory
     if memory.fault is not None:
-        return replace(memory, clean=0, finding=memory.fault)
+        return replace(memory, clean=0, finding=memory.fault.finding)
     text = (
         f"no telemetry of the card for {limits.missing_after:g} s: look at the node's pod of dcgm-exporter, and with "
         "nvidia-smi on the node whether the driver still sees the card"
@@ -135,10 +135,12 @@ def _silent(memory: Memory, limits: Limits, now: float, *, suspended: bool) -> M
     return replace(memory, finding=Finding(None, NO_TELEMETRY, text))
 
 
-def _well(memory: Memory) -> Finding:
+def _says(memory: Memory) -> Finding:
     """A card without a fault keeps the words that it was called well with."""
+    if memory.fault is not None:
+        return memory.fault.finding
     if memory.finding is not None and memory.finding.status is False:
         return memory.finding
-    if memory.acknowledged:
+    if memory.remap_accepted:
         return Finding(False, RETURNED, f"returned by {names.RETURN}=true although its rows cannot be remapped")
     return Finding(False, HEALTHY, "the card's telemetry shows no fault")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api.conditions import Finding
 
 if TYPE_CHECKING:
+    from controllers.api.gpudevice import Fault, FaultEnd
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.health.table import Table
     from controllers.bootstrap.health.text import CardSample
@@ -21,7 +22,20 @@ CRITICAL_XID: Final = "CriticalXid"
 DOUBLE_BIT_ECC: Final = "DoubleBitEcc"
 REMAP_FAILURE: Final = "RowRemapFailure"
 OVERHEATED: Final = "Overheated"
-FAULTS: Final = (CRITICAL_XID, DOUBLE_BIT_ECC, REMAP_FAILURE, OVERHEATED)
+FAULTS: Final[tuple[Fault, ...]] = (CRITICAL_XID, DOUBLE_BIT_ECC, REMAP_FAILURE, OVERHEATED)
+
+
+@dataclass(frozen=True, slots=True)
+class CardFault:
+    """Why a card is out of service."""
+
+    kind: Fault
+    text: str
+
+    @property
+    def finding(self) -> Finding:
+        """As the condition Faulted says it."""
+        return Finding(True, self.kind, self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +46,10 @@ class Memory:
     """When it was last heard of, or when we began to listen; seconds since the epoch."""
     finding: Finding | None = None
     """The condition Faulted as it should be; None while nothing can be said."""
-    fault: Finding | None = None
-    """Why the card is out of service; it stays while `finding` says so or is held back."""
+    fault: CardFault | None = None
+    """Why the card is out of service; it stays while `finding` says so."""
+    end: FaultEnd | None = None
+    """How the last fault ended, while there is none."""
     clean: int = 0
     """Scrapes in a row without a sign of trouble since the fault."""
     gauge: frozenset[int] | None = None
@@ -49,8 +65,8 @@ class Memory:
     """Scrapes in a row that contradict `throttled`."""
     remap_pending: bool = False
     """Whether a row waits to be replaced at the next reset."""
-    acknowledged: bool = False
-    """Whether a person took the card back although its rows cannot be remapped."""
+    remap_accepted: bool | None = None
+    """Whether a person took the card back although its rows cannot be remapped; None while nobody took it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,7 @@ class Signs:
     """What a sample says."""
 
     memory: Memory
-    fault: Finding | None
+    fault: CardFault | None
     """A new reason to take the card out of service, the gravest."""
     warnings: tuple[str, ...]
     clean: bool
@@ -83,11 +99,11 @@ def hear(memory: Memory, sample: CardSample, limits: Limits, table: Table, now: 
         temperature=_known(sample.temperature, memory.temperature),
         hot=hot,
         remap_pending=memory.remap_pending if sample.remap_pending is None else sample.remap_pending,
-        acknowledged=memory.acknowledged and sample.remap_failed is not False,
+        remap_accepted=memory.remap_accepted and sample.remap_failed is not False,
     )
     if memory.fault is None:
         faults += _standing(after, sample, limits, table)
-    clean = not faults and not (sample.remap_failed and not after.acknowledged) and _is_cool(after, limits)
+    clean = not faults and not (sample.remap_failed and not after.remap_accepted) and _is_cool(after, limits)
     told = [xid for xid in new if xid not in critical and _told(xid, limits, table)]
     warnings = [f"XID {xid} ({table.xid(xid).name}): {table.xid(xid).do}" for xid in told]
     if after.remap_pending and not memory.remap_pending:
@@ -124,15 +140,15 @@ def _last(memory: Memory, sample: CardSample, new: list[int], critical: list[int
     return next(reversed(critical or new or first_look), memory.last_xid)
 
 
-def _xid_fault(xid: int, table: Table) -> Finding:
+def _xid_fault(xid: int, table: Table) -> CardFault:
     meaning = table.xid(xid)
     return _fault(CRITICAL_XID, f"XID {xid} ({meaning.name})", meaning.do)
 
 
-def _standing(memory: Memory, sample: CardSample, limits: Limits, table: Table) -> list[Finding]:
+def _standing(memory: Memory, sample: CardSample, limits: Limits, table: Table) -> list[CardFault]:
     """Reasons that last as long as the card says so."""
     found = []
-    if sample.remap_failed and not memory.acknowledged:
+    if sample.remap_failed and not memory.remap_accepted:
         found.append(_fault(REMAP_FAILURE, table.remap_failure.name, table.remap_failure.do))
     if memory.hot >= limits.temperature_scrapes:
         found.append(
@@ -149,7 +165,7 @@ def _is_cool(memory: Memory, limits: Limits) -> bool:
     """A card that was too hot must be below the lower border, any other only not too hot."""
     if memory.temperature is None:
         return True
-    too_hot = memory.fault is not None and memory.fault.reason == OVERHEATED
+    too_hot = memory.fault is not None and memory.fault.kind == OVERHEATED
     return memory.temperature < (limits.temperature_clear if too_hot else limits.temperature_fault)
 
 
@@ -180,5 +196,5 @@ def _known(new: int | None, old: int | None) -> int | None:
     return old if new is None else new
 
 
-def _fault(reason: str, found: str, do: str) -> Finding:
-    return Finding(True, reason, f"{found}: {do}")
+def _fault(kind: Fault, found: str, do: str) -> CardFault:
+    return CardFault(kind, f"{found}: {do}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from controllers.api.gpudevice import DeviceHealth
 from controllers.domain.clock import stamp
@@ -12,16 +12,20 @@ if TYPE_CHECKING:
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.health.signs import Memory
 
+_Value = TypeVar("_Value", int, bool)
+
 
 def telemetry(memory: Memory) -> DeviceHealth | None:
-    """What is known of a card in the form of its status; None before its first sample."""
-    if memory.gauge is None and memory.temperature is None and memory.ecc_volatile is None and memory.throttled is None:
+    """What is known of a card in the form of its status; None before its first sample and word of a person."""
+    told = (memory.gauge, memory.temperature, memory.ecc_volatile, memory.throttled, memory.remap_accepted)
+    if all(value is None for value in told):
         return None
     return DeviceHealth(
         temperature_c=memory.temperature,
         ecc_errors_total=memory.ecc_volatile if memory.ecc_volatile is not None else memory.ecc_aggregate,
         last_xid=memory.last_xid,
         throttled=memory.throttled,
+        row_remap_failure_accepted=memory.remap_accepted,
     )
 
 
@@ -42,7 +46,8 @@ def worth_writing(
         temperature_c=_either(new.temperature_c, old.temperature_c),
         ecc_errors_total=_either(new.ecc_errors_total, old.ecc_errors_total),
         last_xid=_either(new.last_xid, old.last_xid),
-        throttled=old.throttled if new.throttled is None else new.throttled,
+        throttled=_either(new.throttled, old.throttled),
+        row_remap_failure_accepted=_either(new.row_remap_failure_accepted, old.row_remap_failure_accepted),
         last_updated=stamp(now),
     )
     crossed = _crossed(old.temperature_c, whole.temperature_c, limits)
@@ -50,7 +55,7 @@ def worth_writing(
     return None if same and not crossed else whole
 
 
-def _either(new: int | None, old: int | None) -> int | None:
+def _either(new: _Value | None, old: _Value | None) -> _Value | None:
     return old if new is None else new
 
 

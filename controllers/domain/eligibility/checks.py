@@ -8,7 +8,7 @@ way, or None. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api import names
 from controllers.api.conditions import IGNORED
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
+    from controllers.api.reasons.typed import Reason
 
 SERVED_MODES: Final = ("Exclusive", "TimeSlice", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
@@ -165,7 +166,7 @@ def blocked(device: GPUDevice) -> Ineligible | None:
     if kind is None:
         return None
     do = f"kubectl describe gpudevice {device.name} says what to do"
-    return Ineligible(kind, f"the card's condition {kind} is True", do, cause=condition)
+    return Ineligible(cast("Reason", kind), f"the card's condition {kind} is True", do, cause=condition)
 
 
 def unfit(device: GPUDevice, *, ready: bool) -> Ineligible | None:

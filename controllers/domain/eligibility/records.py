@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.meta import Condition
+    from controllers.api.reasons.typed import Reason
     from controllers.domain.mig import PlannedCard
     from controllers.domain.unmatched import Mismatch
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 class Ineligible:
     """Why a card cannot come into a pool, or be served there."""
 
-    reason: str
-    """One word; where a condition of the card is the reason, its type."""
+    kind: Reason
+    """What is in the way, as the reason of a condition; where a condition of the card is, its type."""
     found: str
     """What was found and what was expected, without a full stop."""
     action: str
@@ -31,11 +32,11 @@ class Ineligible:
     @property
     def detail(self) -> str:
         """What that condition says itself, after `found`; no other condition repeats it, since it changes."""
-        return f" ({self.cause.reason}): {self.cause.message.rstrip('.')}" if self.cause is not None else ""
+        return f" ({self.cause.reason}): {self.cause.message}".rstrip(".") if self.cause is not None else ""
 
     def __str__(self) -> str:
         """As sentences, without the last full stop."""
-        return f"{self.reason}: {self.found}. {self.action}"
+        return f"{self.kind}: {self.found}. {self.action}"
 
 
 @dataclass(frozen=True, slots=True)

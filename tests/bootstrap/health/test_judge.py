@@ -15,6 +15,7 @@ from controllers.bootstrap.health.judge import REASONS, judge, remember
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.text import CardSample
 from controllers.bootstrap.health.writing import telemetry, worth_writing
+from controllers.bootstrap.records import CardStatus
 
 LIMITS = Limits()
 WELL = CardSample(
@@ -29,8 +30,10 @@ class Card:
         self.now, self.writes = 1000.0, 0
         self.health: Any = None
         self.condition: Any = None
+        self.fault: Any = None
+        self.end: Any = None
         self.warnings: list[str] = []
-        self.memory = remember(None, None, self.now)
+        self.memory = remember(CardStatus(), self.now)
         self.scrape(replace(WELL, **first))
 
     def scrape(self, sample=WELL, *, times=1, validated=True, **options):
@@ -51,9 +54,16 @@ class Card:
         health = worth_writing(self.health, telemetry(self.memory), LIMITS, self.now)
         self.writes += (health is not None) + (self.condition != was)
         self.health = health or self.health
+        self.fault, self.end = self.memory.fault, self.memory.end
+
+    @property
+    def status(self):
+        fault = self.fault.kind if self.fault is not None else None
+        conditions = (self.condition,) if self.condition is not None else ()
+        return CardStatus(health=self.health, fault=fault, fault_end=self.end, conditions=conditions)
 
     def restart(self):
-        self.memory = remember(self.health, self.condition, self.now)
+        self.memory = remember(self.status, self.now)
         return self
 
     @property
@@ -217,6 +227,36 @@ def test_rows_that_cannot_be_remapped_keep_it_out_until_a_person_accepts_that():
     assert card.scrape(WELL).scrape(broken).state == ("True", "RowRemapFailure")
 
 
+def test_rows_that_a_person_accepted_stay_accepted_after_another_fault_and_a_restart():
+    broken = seen(remap_failed=True)
+    card = Card().scrape(broken).scrape(broken, return_asked=True)
+    card.scrape(seen(remap_failed=True, xids=(79,)))
+    assert card.state == ("True", "CriticalXid")
+    card.scrape(seen(remap_failed=True, xids=(79,)), times=LIMITS.recovery_scrapes)
+    assert card.state == ("False", "Recovered")
+    assert card.restart().scrape(seen(remap_failed=True, xids=(79,)), times=50).state == ("False", "Recovered")
+
+
+def test_a_return_after_another_fault_accepts_no_rows_also_after_a_restart():
+    card = Card().scrape(seen(xids=(79,))).scrape(seen(xids=(79,)), return_asked=True).restart()
+    assert card.scrape(seen(xids=(79,), remap_failed=True)).state == ("True", "RowRemapFailure")
+
+
+def test_rows_that_were_accepted_before_a_version_that_records_it_stay_accepted():
+    broken = seen(remap_failed=True)
+    card = Card().scrape(broken).scrape(broken, return_asked=True)
+    card.health = replace(card.health, row_remap_failure_accepted=None)
+    assert card.restart().scrape(broken).state == ("False", "ReturnedByHand")
+    assert card.health.row_remap_failure_accepted is True
+
+
+def test_rows_are_accepted_also_where_no_sample_has_come():
+    card = Card().scrape(seen(remap_failed=True))
+    card.health = None
+    card.restart().scrape(None, return_asked=True)
+    assert card.health.row_remap_failure_accepted is True
+
+
 def test_silence_says_nothing_for_two_minutes_and_then_that_nothing_is_known():
     card = Card().scrape(None, times=7)
     assert card.state == ("False", "Healthy")
@@ -242,23 +282,24 @@ def test_a_restart_changes_no_verdict():
         before = card.condition
         card.restart().write()
         assert card.condition == before
-    assert judge(remember(None, None, 0), None, LIMITS, 60, validated=True).finding is None
+    assert judge(remember(CardStatus(), 0), None, LIMITS, 60, validated=True).finding is None
 
 
 def test_a_lost_card_is_another_planners_verdict():
-    lost = condition([], FAULTED, status=True, reason="Lost", message="gone", now="t")
-    assert remember(None, lost, 0).fault is None
-    back = condition([], FAULTED, status=False, reason="Returned", message="back", now="t")
-    made = judge(remember(None, back, 0), WELL, LIMITS, 15, validated=True)
-    assert made.finding.reason == "Returned"
+    lost = condition([], FAULTED, status=True, reason="CardLost", message="gone", now="t")
+    assert remember(CardStatus(conditions=(lost,)), 0).fault is None
+    back = condition([], FAULTED, status=False, reason="CardBack", message="back", now="t")
+    made = judge(remember(CardStatus(conditions=(back,)), 0), WELL, LIMITS, 15, validated=True)
+    assert made.finding.reason == "CardBack"
 
 
 def test_a_fault_that_an_earlier_version_held_is_a_fault():
     card = Card().scrape(seen(xids=(79,)))
-    message = card.memory.fault.message
+    message = card.memory.fault.text
     card.condition = replace(
         card.condition, status="Unknown", reason="CriticalXidHeld", message=f"{message} Held back: too many at once"
     )
+    card.fault = None
     card.restart().scrape(seen(xids=(79,)))
     assert (card.state, card.condition.message) == (("True", "CriticalXid"), message)
 

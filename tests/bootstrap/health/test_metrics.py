@@ -8,10 +8,11 @@ from controllers.bootstrap.health.judge import judge, remember
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.metrics import CardTelemetry, DeviceHealth
 from controllers.bootstrap.health.text import CardSample
+from controllers.bootstrap.records import CardStatus
 
 
 def test_what_is_known_is_told_and_nothing_else():
-    memory = remember(None, None, 0)
+    memory = remember(CardStatus(), 0)
     sample = CardSample("GPU-1", None, temperature=64, xids=(), ecc_volatile=2)
     cards = [
         CardTelemetry("worker-01", "a", judge(memory, sample, Limits(), 15, validated=True).memory),

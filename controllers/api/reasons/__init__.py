@@ -1,0 +1,76 @@
+"""Every reason that the module gives a condition: of which condition, with which status, what it means, what to do.
+
+The one list of them. `python -m sim.docs` makes docs/conditions.md of it, and `typed`, by which the type checker knows
+a reason: one that has no row here cannot be spelled. kubectl's cures are read from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from controllers.api.conditions import READY_FOR_POOLING
+from controllers.api.reasons import (
+    configured,
+    container_checks,
+    device,
+    driver_checks,
+    host,
+    inventory,
+    node_pools,
+    pool,
+    readiness,
+    watching,
+)
+
+if TYPE_CHECKING:
+    from controllers.api.reasons.row import Row
+    from controllers.api.reasons.typed import CheckWord, Reason
+
+SECTIONS: Final = {
+    "node-inventory": inventory.ROWS,
+    "node-bootstrap": readiness.ROWS + host.ROWS + watching.ROWS,
+    "node-pools": node_pools.ROWS,
+    "validators": driver_checks.ROWS + container_checks.ROWS,
+    "device": device.ROWS + configured.ROWS,
+    "pool": pool.ROWS,
+}
+"""The rows by the table of docs/conditions.md in which they stand."""
+NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS["node-pools"] + SECTIONS["validators"]
+DEVICE: Final = SECTIONS["device"]
+POOL: Final = SECTIONS["pool"]
+_BY_CELL: Final = {
+    scope: {cell: row for row in reversed(rows) for cell in row.cells()}
+    for scope, rows in (("node", NODE), ("card", DEVICE), ("pool", POOL))
+}
+
+
+def words(*sections: str) -> list[str]:
+    """The reasons of these sections, or of all, sorted."""
+    rows = (row for name in sections or SECTIONS for row in SECTIONS[name])
+    return sorted({reason for row in rows for reason in row.reasons.split()})
+
+
+CHECK_WORDS: Final = frozenset(words("validators"))
+"""What the node agent's validators may say."""
+CHECK_FAILED: Final = "CheckFailed"
+"""The reason of a failed check whose own word is none."""
+
+
+def check_word(said: str) -> Reason:
+    """A word that a validator said, as a reason: agents of other versions may say what no row is about."""
+    return cast("CheckWord", said) if said in CHECK_WORDS else CHECK_FAILED
+
+
+def find(scope: str, kind: str, status: str, reason: str) -> Row | None:
+    """The row of a condition of a `node` (GPUNodeInventory), a `card` or a `pool`; None of what no row is about."""
+    row = _BY_CELL[scope].get((kind, status, reason))
+    if row is None and (scope, kind, status) == ("node", READY_FOR_POOLING, "False"):
+        # It says why in the words of the condition that found it.
+        return next(
+            (one for one in SECTIONS["node-bootstrap"] + SECTIONS["validators"] if _troubles(one, reason)), None
+        )
+    return row
+
+
+def _troubles(row: Row, reason: str) -> bool:
+    return reason in row.reasons.split() and row.statuses != "False"

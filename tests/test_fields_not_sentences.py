@@ -1,0 +1,85 @@
+"""Planners read fields, not what was said to people: no decision hangs on the reason or the message of a condition.
+
+A reason or a message may be passed on: put into a sentence, or handed to what makes one. It may not be compared, looked
+up, cut or branched on.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import ROOT, parsed
+
+FOLDERS = ("controllers/bootstrap", "controllers/domain", "controllers/gpupool", "controllers/inventory", "webhook")
+PRINTERS = ("controllers/inventory/coverage", "controllers/gpupool/metrics.py", "controllers/bootstrap/metrics.py")
+"""Programs and modules that only tell people: they compare nothing with what was said before."""
+MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "check_word", "info"})
+"""Calls by which a reason or a sentence is passed on."""
+SAID = ("reason", "message")
+LEFT = {
+    "controllers/gpupool/candidates.py": 1,
+    "controllers/gpupool/pending.py": 6,
+    "controllers/gpupool/plan.py": 1,
+    "controllers/inventory/plan.py": 4,
+}
+"""Places that still decide by a word, by file: no new one may come, and one that goes is taken out here."""
+
+
+def decides(tree: ast.AST) -> list[int]:
+    """The lines where a reason or a message is read for anything but to be passed on."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+    def is_passed_on(node: ast.AST) -> bool:
+        above, is_told = parents.get(node), False
+        while above is not None and not isinstance(above, ast.stmt):
+            if isinstance(above, ast.Compare) or (not is_told and isinstance(above, (ast.BoolOp, ast.Subscript))):
+                return False
+            if not is_told and isinstance(above, ast.Call):
+                if (getattr(above.func, "id", None) or getattr(above.func, "attr", "")) not in MAKERS:
+                    return False
+                is_told = True
+            is_told = is_told or isinstance(above, (ast.FormattedValue, ast.Dict))
+            above = parents.get(above)
+        return is_told
+
+    read = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in SAID)
+    return [node.lineno for node in read if isinstance(node.ctx, ast.Load) and not is_passed_on(node)]
+
+
+def planners() -> list[Path]:
+    """The modules that decide; `__main__` only wires them."""
+    found = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
+    decide = (path for path in found if path.name != "__main__.py")
+    return [path for path in decide if not str(path.relative_to(ROOT)).startswith(PRINTERS)]
+
+
+def test_no_planner_decides_by_what_was_said() -> None:
+    found = {str(path.relative_to(ROOT)): lines for path in planners() if (lines := decides(parsed(path)))}
+    new = {path: lines for path, lines in found.items() if len(lines) > LEFT.get(path, 0)}
+    gone = {path: number for path, number in LEFT.items() if number > len(found.get(path, ()))}
+
+    assert not new, f"lines that decide by a reason or a message, where a field of the status should tell: {new}"
+    assert not gone, f"fewer places are left than LEFT says: {gone}"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_decision"),
+    [
+        ("if told.reason == 'Held': pass", True),
+        ("x = told.message", True),
+        ("x = told.reason.removesuffix('Held')", True),
+        ("x = TABLE[told.reason]", True),
+        ("x = TABLE.get(told.reason)", True),
+        ("if f'{told.reason}' == 'Held': pass", True),
+        ("x = told.message or 'none'", True),
+        ("x = f'{told.reason}: {told.message}'", False),
+        ("x = Finding(True, told.reason, f'so {told.message}')", False),
+        ("Note(about, 'Normal', EVENT, message=told.message)", False),
+        ("told.reason = 'Held'", False),
+    ],
+)
+def test_a_decision_is_told_from_what_is_passed_on(code: str, is_decision: bool) -> None:
+    assert bool(decides(ast.parse(code))) == is_decision
