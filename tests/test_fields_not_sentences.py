@@ -20,9 +20,9 @@ MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "c
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
 LEFT = {
-    "controllers/gpupool/candidates.py": 1,
-    "controllers/gpupool/pending.py": 6,
-    "controllers/gpupool/plan.py": 1,
+    "controllers/gpupool/membership/candidates.py": 1,
+    "controllers/gpupool/node/pending.py": 6,
+    "controllers/gpupool/pool/plan.py": 1,
     "controllers/inventory/plan.py": 4,
 }
 """Places that still decide by a word, by file: no new one may come, and one that goes is taken out here."""

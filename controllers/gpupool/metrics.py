@@ -19,7 +19,7 @@ from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import gives, issuable, slots_of
-from controllers.gpupool import promises
+from controllers.gpupool.queue import promises
 from controllers.runtime.plan import Note
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
     from controllers.api.tenant import TenantPod
-    from controllers.gpupool.observe import World
+    from controllers.gpupool.world import World
     from controllers.runtime.plan import Plan
     from controllers.runtime.store import Store
 

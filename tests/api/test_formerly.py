@@ -12,7 +12,7 @@ from controllers.bootstrap.phases import PHASES
 from controllers.domain.poolcycle import last_phase
 from controllers.domain.position import is_lost
 from controllers.domain.slots import offer_of
-from controllers.gpupool.miglayout import profile
+from controllers.gpupool.mig.layout import profile
 
 
 def said(kind: str, status: str, reason: str) -> Condition:

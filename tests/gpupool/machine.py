@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from controllers.api import names
-from controllers.gpupool import plan
+from controllers.gpupool.pool import plan
 from controllers.runtime.plan import Action, Apply, Merge, Note
 from tests.kit.cluster import ConflictError
 

@@ -14,7 +14,9 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds, stamp
-from controllers.gpupool import assignment, nodes, plan
+from controllers.gpupool.membership import assignment
+from controllers.gpupool.node import node_plan as planner
+from controllers.gpupool.pool import plan
 from controllers.runtime.plan import Expect, Merge, Note, Plan
 from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit import conditions, objects
@@ -68,7 +70,7 @@ def status(made: Cluster, pool: str = "a") -> GPUPoolStatus:
 
 
 def node_plan(made: Cluster) -> Plan:
-    return nodes.plan(made.view().node("n1"), made.now)
+    return planner.plan(made.view().node("n1"), made.now)
 
 
 def told(plan: Plan, reason: str) -> list[str]:
@@ -602,7 +604,7 @@ def test_what_is_only_said_waits_and_what_is_done_does_not() -> None:
     made.objects["GPUDevice", CARD]["metadata"]["annotations"][names.ASSIGNMENT] = "b"
     made.touch(("GPUDevice", CARD))
 
-    plan = nodes.plan(made.view().node("n1"), made.now, status_in=0.3)
+    plan = planner.plan(made.view().node("n1"), made.now, status_in=0.3)
 
     (write,) = plan.writes
     assert isinstance(write, Merge)

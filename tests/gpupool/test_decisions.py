@@ -12,7 +12,9 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.gpupool import operands, plan, reservations
+from controllers.gpupool import operands
+from controllers.gpupool.pool import plan
+from controllers.gpupool.queue import reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
 from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit.cluster import ConflictError

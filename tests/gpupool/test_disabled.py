@@ -9,8 +9,8 @@ from controllers.api.conditions import MAINTENANCE, find, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
-from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
+from controllers.gpupool.pool import plan
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body

@@ -15,7 +15,8 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter
 from controllers.api.settings import parse_settings
 from controllers.domain.agents import api_server
-from controllers.gpupool import migmanager, operands, plan
+from controllers.gpupool import migmanager, operands
+from controllers.gpupool.pool import plan
 from controllers.runtime.plan import Apply, Delete
 from controllers.runtime.resting import NAME_RESTS
 from nodeagent.deviceplugin.__main__ import CDI_DIRS

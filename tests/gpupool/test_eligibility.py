@@ -19,10 +19,10 @@ from controllers.api.gpudevice import ForeignAllocation, GPUDevice
 from controllers.api.settings import Settings
 from controllers.domain import eligibility as chain
 from controllers.domain.eligibility import checks
-from controllers.gpupool import assignment, claims
-from controllers.gpupool.approve import approvals
-from controllers.gpupool.candidates import candidates_on
-from controllers.gpupool.pending import pending
+from controllers.gpupool.membership import annotations, assignment
+from controllers.gpupool.membership.approval import approvals
+from controllers.gpupool.membership.candidates import candidates_on
+from controllers.gpupool.node.pending import pending
 from kubectl_gpu.say import choice
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
@@ -163,7 +163,7 @@ def test_no_check_is_left_out() -> None:
 def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
-    found = claims.obstacle(made.view().node("n1"), device(made))
+    found = annotations.obstacle(made.view().node("n1"), device(made))
     assert found is not None
     assert found.kind == case.reason
     if (pool := made.view().pool(case.named)) is not None:
@@ -180,7 +180,7 @@ def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
     node = made.view().node("n1")
-    found = claims.obstacle(node, device(made))
+    found = annotations.obstacle(node, device(made))
     assert found is not None
     listed = {entry.card: entry.reason for entry in candidates_on(node).get(case.named, ())}
     assert listed.get(CARD) == (None if case.reason == chain.POOL_UNKNOWN else case.reason)
@@ -202,7 +202,7 @@ def test_the_webhook_refuses_it_or_says_that_it_waits(case: Case) -> None:
     made = case.made()
     said = judged(made, case.named)
     made.annotate(CARD, case.named)
-    found = claims.obstacle(made.view().node("n1"), device(made))
+    found = annotations.obstacle(made.view().node("n1"), device(made))
     assert found is not None
     if case.reason in webhook.REFUSED:
         assert said.denied is not None
@@ -225,7 +225,7 @@ def test_a_card_that_passes_is_taken_by_everybody() -> None:
     assert judged(made, "a") == webhook.Judged()
     assert [change.after for change in choice.changes([], [device(made)], "a")[0]] == ["a"]
     made.annotate(CARD, "a")
-    assert claims.obstacle(made.view().node("n1"), device(made)) is None
+    assert annotations.obstacle(made.view().node("n1"), device(made)) is None
     made.settle()
     assert device(made).home == "a"
 

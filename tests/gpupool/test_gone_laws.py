@@ -19,8 +19,8 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.domain import offer
-from controllers.gpupool import plan
 from controllers.gpupool.operands import cards_in
+from controllers.gpupool.pool import plan
 from controllers.install import dismantle
 from controllers.runtime.plan import Plan
 from tests.gpupool.machine import Controlled

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from controllers.domain import waiting as domain
-from controllers.gpupool import queues, waiting
-from controllers.gpupool.queues import Queues
+from controllers.gpupool.loops import pending_pods as loops
+from controllers.gpupool.loops.pending_pods import Queues
+from controllers.gpupool.queue import pending_pods
 from controllers.runtime.plan import Plan
 from tests.gpupool.test_waiting import Pool
 from tests.kit.clock import Clock
@@ -46,7 +47,7 @@ def test_one_look_is_bounded_and_goes_on_where_the_last_one_ended(pool: Pool, mo
 
     domain_fits = domain.fits
     monkeypatch.setattr(domain, "fits", fits)
-    monkeypatch.setattr(waiting, "WORK", 200)
+    monkeypatch.setattr(pending_pods, "WORK", 200)
     rounds = []
     while "young" not in pool.reservations():
         assert len(rounds) < 40, "it is never looked at"
@@ -60,16 +61,16 @@ def test_one_look_is_bounded_and_goes_on_where_the_last_one_ended(pool: Pool, mo
 def test_one_pod_that_takes_all_the_work_keeps_nobody_from_being_looked_at(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "WORK", 20)  # no pod of the thirty can be held against all nodes
+    monkeypatch.setattr(pending_pods, "WORK", 20)  # no pod of the thirty can be held against all nodes
     for _ in range(40):
         pool.step()
     assert "young" in pool.reservations()
 
 
 def test_a_short_queue_is_looked_at_as_a_whole_and_asks_for_no_other_look(pool: Pool) -> None:
-    seen = waiting.observe(pool.view(), "a", {})
+    seen = pending_pods.observe(pool.view(), "a", {})
     assert seen is not None
-    made = waiting.plan(seen, pool.now)
+    made = pending_pods.plan(seen, pool.now)
     assert (made.served, made.unreached) == (("r-young",), ())
 
 
@@ -87,12 +88,12 @@ class Process:
 async def test_a_long_queue_is_looked_at_beside_the_event_loop(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     loop_lives, looked = threading.Event(), []
 
-    def plan(seen: Any, now: float) -> waiting.Turns:
+    def plan(seen: Any, now: float) -> pending_pods.Turns:
         looked.append(loop_lives.wait(PATIENCE))
-        return waiting.Turns(Plan(), {})
+        return pending_pods.Turns(Plan(), {})
 
-    monkeypatch.setattr(queues.waiting, "plan", plan)
-    monkeypatch.setattr(queues, "THREAD_SIZE", 10)
+    monkeypatch.setattr(pending_pods, "plan", plan)
+    monkeypatch.setattr(loops, "THREAD_SIZE", 10)
     look = asyncio.create_task(Process(pool).queues._reconcile("a"))
     await asyncio.sleep(0)
     loop_lives.set()  # which comes to be while it is looked at
@@ -101,18 +102,18 @@ async def test_a_long_queue_is_looked_at_beside_the_event_loop(pool: Pool, monke
 
 
 async def test_after_a_long_look_the_queue_rests_whatever_changes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch, queues)
+    clock = Clock(monkeypatch, loops)
 
-    def plan(seen: Any, now: float) -> waiting.Turns:
+    def plan(seen: Any, now: float) -> pending_pods.Turns:
         clock.now += 2.0
-        return waiting.Turns(Plan(requeue_after=0.0), {})
+        return pending_pods.Turns(Plan(requeue_after=0.0), {})
 
-    monkeypatch.setattr(queues.waiting, "plan", plan)
+    monkeypatch.setattr(pending_pods, "plan", plan)
     loop = Process(pool).queues
     woken: list[float] = []
     monkeypatch.setattr(loop.controller, "add_after", lambda _pool, seconds: woken.append(seconds))
-    assert await loop._reconcile("a") == 2.0 * queues.RESTS
+    assert await loop._reconcile("a") == 2.0 * loops.RESTS
     loop._wake("a")
-    clock.now += 2.0 * queues.RESTS
+    clock.now += 2.0 * loops.RESTS
     loop._wake("a")
-    assert woken == [2.0 * queues.RESTS, queues.DELAY]
+    assert woken == [2.0 * loops.RESTS, loops.DELAY]

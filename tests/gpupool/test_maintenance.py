@@ -14,8 +14,8 @@ from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.domain.eligibility import SERVED_MODES, checks
 from controllers.domain.usage import pool_users
-from controllers.gpupool import maintenance
-from controllers.gpupool.building import Built
+from controllers.gpupool.mig.handler import Built
+from controllers.gpupool.pool import maintenance
 from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster

@@ -22,7 +22,7 @@ from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import NodeSlots, account
 from controllers.domain.usage import pool_users
-from controllers.gpupool.maintenance import judge
+from controllers.gpupool.pool.maintenance import judge
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
 

@@ -11,8 +11,8 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
-from controllers.gpupool import places
-from controllers.gpupool.places import Places
+from controllers.gpupool.loops import nodes
+from controllers.gpupool.loops.nodes import Places
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Action
 from tests.gpupool.world import KINDS, Cluster
@@ -53,14 +53,14 @@ class Bench:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which it settles; for who asks for it."""
-    return Clock(monkeypatch, places)
+    return Clock(monkeypatch, nodes)
 
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr(places, "SETTLE", SETTLE)
-    monkeypatch.setattr(places, "CANDIDATES_DELAY", DELAY)
-    monkeypatch.setattr(places, "CANDIDATES_PERIOD", PERIOD)
+    monkeypatch.setattr(nodes, "SETTLE", SETTLE)
+    monkeypatch.setattr(nodes, "CANDIDATES_DELAY", DELAY)
+    monkeypatch.setattr(nodes, "CANDIDATES_PERIOD", PERIOD)
     cluster = Cluster()
     cluster.node("n1", 4)
     cluster.node("n2", 1)

@@ -10,9 +10,9 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.assignment import assigned_pool
-from controllers.gpupool.findings import away
-from controllers.gpupool.observe import NodeFacts
-from controllers.gpupool.plan import orphans
+from controllers.gpupool.pool.conditions import away
+from controllers.gpupool.pool.plan import orphans
+from controllers.gpupool.world import NodeFacts
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError

@@ -16,9 +16,10 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.selector import LabelSelector
 from controllers.gpupool import __main__ as controller
-from controllers.gpupool import plan, sayings
 from controllers.gpupool.__main__ import Reconciler
-from controllers.gpupool.selection import Selection
+from controllers.gpupool.loops import status
+from controllers.gpupool.membership.selector_index import Selection
+from controllers.gpupool.pool import plan
 from controllers.runtime.errors import Conflict
 from controllers.runtime.plan import Action, Apply, Plan
 from tests.gpupool.world import KINDS, Cluster
@@ -76,13 +77,13 @@ class Process:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which statuses and lists are written once in a while."""
-    return Clock(monkeypatch, sayings, controller)
+    return Clock(monkeypatch, status, controller)
 
 
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Process:
     del clock  # it is set
-    monkeypatch.setattr(sayings, "STATUS_PERIOD", PERIOD)
+    monkeypatch.setattr(status, "STATUS_PERIOD", PERIOD)
     monkeypatch.setattr(controller, "LISTS_PERIOD", PERIOD)
     cluster = Cluster()
     cluster.node("n1", 3)

@@ -14,7 +14,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
-from controllers.gpupool import taints
+from controllers.gpupool.node import taints
 from controllers.runtime.plan import Merge, Note
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import cluster, objects

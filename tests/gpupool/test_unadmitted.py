@@ -11,7 +11,8 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
-from controllers.gpupool import gone, waiting
+from controllers.gpupool.membership import orphaned
+from controllers.gpupool.queue import pending_pods
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
 
@@ -93,7 +94,7 @@ def test_one_that_waits_holds_nothing_and_is_reserved_for_by_nobody(label: str |
     made.settle()
 
     assert counts(made) == (2, 0, 2)
-    assert waiting.observe(made.view(), "a", {}) is None
+    assert pending_pods.observe(made.view(), "a", {}) is None
 
 
 @ADMITTED
@@ -150,7 +151,7 @@ def test_no_card_of_a_pool_that_is_gone_is_let_go_when_it_was_bound_a_moment_ago
             made.drop(kind, key)
 
     def abandon() -> None:
-        made.execute(gone.abandon(made.view().without_pool("a"), made.now), names.MANAGER_POOL)
+        made.execute(orphaned.abandon(made.view().without_pool("a"), made.now), names.MANAGER_POOL)
 
     with pytest.raises(ConflictError):
         abandon()

@@ -7,7 +7,7 @@ import pytest
 from controllers.api import resources
 from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, find
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
-from controllers.gpupool import plan
+from controllers.gpupool.pool import plan
 from tests.gpupool.world import Cluster
 
 PATIENCE = 30.0

@@ -17,7 +17,7 @@ from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp, stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
-from controllers.gpupool import waiting
+from controllers.gpupool.queue import pending_pods
 from controllers.runtime.plan import Merge
 from tests.gpupool.world import Cluster
 from tests.kit import objects
@@ -34,7 +34,7 @@ class Pool(Cluster):
 
     def __init__(self, nodes: dict[str, int], slots: int = 1, **spec: Any) -> None:
         super().__init__()
-        self.turns, self.unreached, self.slots = dict[str, waiting.Turn](), tuple[str, ...](), slots
+        self.turns, self.unreached, self.slots = dict[str, pending_pods.Turn](), tuple[str, ...](), slots
         self.pool("a", **spec)
         for name, cards in nodes.items():
             self.add(objects.node(name, labels={names.pool_node_label("a"): "true"}))
@@ -49,15 +49,15 @@ class Pool(Cluster):
 
     def step(self, stop_after: int | None = None) -> int:
         """One reconciliation, or its beginning; returns the writes that it wanted."""
-        seen = waiting.observe(self.view(), "a", self.turns, self.unreached)
+        seen = pending_pods.observe(self.view(), "a", self.turns, self.unreached)
         if seen is None:
             return 0
-        made = waiting.plan(seen, self.now)
+        made = pending_pods.plan(seen, self.now)
         self.turns, self.unreached = dict(made.seen), made.unreached
         self.execute(made.plan.actions, names.MANAGER_POOL, stop_after)
         if stop_after is None:
             for request in made.served:
-                self.turns[request] = replace(self.turns.get(request, waiting.Turn(0.0)), began=self.now)
+                self.turns[request] = replace(self.turns.get(request, pending_pods.Turn(0.0)), began=self.now)
         return len(made.plan.writes)
 
     def rest(self) -> None:
@@ -151,9 +151,9 @@ def test_a_pod_that_could_not_use_a_card_gets_none(spec: dict[str, Any]) -> None
 def test_a_pod_whose_reservation_the_cache_may_not_show_yet_is_left_alone() -> None:
     pool = Pool({"n1": 1})
     pool.waits("p", age=UNSEEN - 1)
-    seen = waiting.observe(pool.view(), "a", {})
+    seen = pending_pods.observe(pool.view(), "a", {})
     assert seen is not None
-    made = waiting.plan(seen, pool.now)
+    made = pending_pods.plan(seen, pool.now)
     assert not made.plan.writes
     assert made.plan.requeue_after == pytest.approx(1, abs=0.2)
 
@@ -289,7 +289,7 @@ def test_of_very_many_that_are_passed_over_those_are_named_for_whom_it_lasts_lon
     pool = Pool({"n1": 1})
     for number in range(names.LIST_MAX + 5):
         pool.waits(f"p{number:03}")
-        pool.turns[f"r-p{number:03}"] = waiting.Turn(pool.now - TTL - 1, 1, frozenset({"n1-0"}))
+        pool.turns[f"r-p{number:03}"] = pending_pods.Turn(pool.now - TTL - 1, 1, frozenset({"n1-0"}))
     pool.rest()
     named = passed(pool)
     assert len(named) == names.LIST_MAX
@@ -394,9 +394,9 @@ def oldest_first(pool: Pool, asked: list[tuple[int, int, str, bool]]) -> None:
 def test_a_card_that_somebody_else_reserved_meanwhile_is_a_conflict() -> None:
     pool = Pool({"n1": 1})
     pool.waits("p")
-    seen = waiting.observe(pool.view(), "a", {})
+    seen = pending_pods.observe(pool.view(), "a", {})
     assert seen is not None
-    (write,) = waiting.plan(seen, pool.now).plan.writes
+    (write,) = pending_pods.plan(seen, pool.now).plan.writes
     assert isinstance(write, Merge)
     pool.reserve("n1-0", "newcomer")
     with pytest.raises(ConflictError):

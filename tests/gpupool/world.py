@@ -18,9 +18,11 @@ from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
-from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.__main__ import UNADMITTED
-from controllers.gpupool.observe import ObservedPool, World
+from controllers.gpupool.node import node_plan, taints
+from controllers.gpupool.pool import plan
+from controllers.gpupool.queue import pending_pods, reservations
+from controllers.gpupool.world import ObservedPool, World
 from controllers.runtime import resting
 from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan
 from controllers.runtime.store import Store
@@ -367,7 +369,7 @@ class Cluster(cluster.Cluster):
             if (seen := self.view().pool(pool.name)) is not None:
                 made.append(whole(seen, self.now))
         made += [
-            nodes.plan(self.view().node(n.name), self.now)
+            node_plan.plan(self.view().node(n.name), self.now)
             for n in self.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
         ]
         for device in self.all(resources.GPUDEVICE, GPUDevice):
@@ -412,10 +414,10 @@ class Cluster(cluster.Cluster):
             planner = POOL_LOOPS.get(kind, whole)
             return planner(seen, self.now) if seen else Plan()
         if kind == "GPUNodeInventory":
-            return nodes.plan(world.node(name), self.now)
+            return node_plan.plan(world.node(name), self.now)
         if kind == "Queue":
-            queue = waiting.observe(world, name, {})
-            return waiting.plan(queue, self.now).plan if queue else Plan()
+            queue = pending_pods.observe(world, name, {})
+            return pending_pods.plan(queue, self.now).plan if queue else Plan()
         if kind == "Node":
             place = taints.observe(world, name, self.now)
             return taints.plan(place) if place else Plan()

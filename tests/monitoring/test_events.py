@@ -10,7 +10,9 @@ import structlog
 
 from controllers.api import names
 from controllers.api.resources import NODE
-from controllers.gpupool import metrics, nodes, reservations
+from controllers.gpupool import metrics
+from controllers.gpupool.node import node_plan
+from controllers.gpupool.queue import reservations
 from controllers.runtime.events import Recorder
 from controllers.runtime.plan import Note, Plan, Ref
 from tests.bootstrap import world as bootstrap
@@ -27,10 +29,10 @@ def test_cards_that_wait_for_a_person_are_told_of_once() -> None:
     made = Cluster()
     made.node("n1", 2)
     made.pool("a")
-    (note,) = told(nodes.plan(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
+    (note,) = told(node_plan.plan(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
     assert "n1 (AwaitingApproval): 2 cards" in note.message
     made.settle()
-    assert not told(nodes.plan(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
+    assert not told(node_plan.plan(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
 
 
 def test_a_driver_that_goes_is_told_of_once() -> None:

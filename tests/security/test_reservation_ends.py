@@ -9,8 +9,8 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.domain.clock import seconds, stamp_exact
-from controllers.gpupool import reservations
-from controllers.gpupool.reservations import FAR as AHEAD
+from controllers.gpupool.queue import reservations
+from controllers.gpupool.queue.reservations import FAR as AHEAD
 from tests.gpupool.world import Cluster
 from tests.kit.objects import NOW
 

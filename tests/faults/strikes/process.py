@@ -29,7 +29,7 @@ STOPPED: Final = 5.0 * PACE
 JUMP: Final = 600.0
 WEBHOOK_JUMP: Final = 8.0
 """Of the webhook's clock, which dates reservations: those of a clock that was ahead end later by as much, and no more
-is promised (`controllers/gpupool/reservations.py`). It is still more than what ends a process."""
+is promised (`controllers/gpupool/queue/reservations.py`). It is still more than what ends a process."""
 JUMPED: Final = 6.0 * PACE
 """Long enough to act under the wrong time: a process starts anew where its clock jumps."""
 RBAC_PATHS: Final = (

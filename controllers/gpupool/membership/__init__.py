@@ -1,0 +1,1 @@
+"""Which GPUDevice belongs to which GPUPool: assignment, approval, release, candidates. Pure."""

@@ -1,0 +1,50 @@
+"""Confirmations that outlived their pool: cards that are only remembered, and for a pool that is gone. Pure.
+
+A card whose Node was deleted is to no pool there, so its pool goes without waiting for it, and the record would keep
+the pool's name: whoever made a pool of that name later would get the card, and its pods, once it is recognised. But a
+card is confirmed for a pool, not for a name. So the annotation goes with the pool: before its finalizer does, or, where
+nobody looked then, once that is seen. Of a card that is there the annotation stays for a while instead, for a person to
+see (`controllers.gpupool.membership.unassigned`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.resources import GPUDEVICE
+from controllers.domain.clock import seconds
+from controllers.gpupool.membership.approval import UNASSIGNED
+from controllers.runtime.plan import Action, Merge, Note, ref
+
+if TYPE_CHECKING:
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
+    from controllers.gpupool.world import ObservedPool
+
+
+def outlived(seen: ObservedPool) -> list[Action]:
+    """The annotations of remembered cards to be removed, on the versions that were read."""
+    actions: list[Action] = []
+    for device in seen.remembered:
+        if device.metadata.deletion_timestamp is None and _is_over(seen.pool, device):
+            about = ref(GPUDEVICE, device)
+            message = (
+                f"The card was confirmed for a GPUPool {seen.pool.name} that is gone, while its own Node was, too: the"
+                f" annotation {names.ASSIGNMENT}={seen.pool.name} was removed. Confirm the card anew once it is back."
+            )
+            actions += [
+                Merge(about, device.metadata.resource_version, UNASSIGNED, together=True),
+                Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, together=True),
+            ]
+    return actions
+
+
+def _is_over(pool: GPUPool, device: GPUDevice) -> bool:
+    """Whether the pool that the card was confirmed for is gone, or going."""
+    if pool.metadata.uid and pool.metadata.deletion_timestamp is not None:
+        return True
+    home, since = device.status.pool_ref, device.status.node_gone_since
+    if home is None or home.name != pool.name or since is None:
+        return False  # what a person has said since for a pool that there was not yet is meant for what comes
+    return not pool.metadata.uid or seconds(pool.metadata.creation_timestamp) > seconds(since)

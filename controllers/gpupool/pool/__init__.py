@@ -1,0 +1,1 @@
+"""What is planned for one GPUPool: operands, Maintenance, status and conditions. Pure."""

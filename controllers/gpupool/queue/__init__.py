@@ -1,0 +1,1 @@
+"""Pods that wait for cards, and the reservations made for them. Pure."""
