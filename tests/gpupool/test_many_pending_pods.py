@@ -14,7 +14,7 @@ from controllers.gpupool.loops import pending_pods as loops
 from controllers.gpupool.loops.pending_pods import Queues
 from controllers.gpupool.queue import pending_pods
 from controllers.runtime.plan import Plan
-from tests.gpupool.test_waiting import Pool
+from tests.gpupool.test_pending_pods import Pool
 from tests.kit.clock import Clock
 from tests.kit.waiting import PATIENCE
 
