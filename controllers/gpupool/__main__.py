@@ -24,6 +24,7 @@ from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.domain.position import is_lost
 from controllers.domain.request import pools_of
 from controllers.gpupool import metrics
+from controllers.gpupool.caches import BY_MEMORY, BY_NODE, BY_POOL, BY_REQUEST, FREE
 from controllers.gpupool.loops.nodes import POOLS_DELAY, Places
 from controllers.gpupool.loops.pending_pods import Queues
 from controllers.gpupool.loops.status import Sayings, planned
@@ -32,7 +33,7 @@ from controllers.gpupool.mig.layout import profile
 from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN, SHARD_CARDS
 from controllers.gpupool.pool import plan
 from controllers.gpupool.queue import reservations
-from controllers.gpupool.world import BY_MEMORY, BY_NODE, BY_POOL, BY_REQUEST, FREE, World
+from controllers.gpupool.world import World
 from controllers.runtime.controller import Controller
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope

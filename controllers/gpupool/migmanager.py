@@ -19,7 +19,7 @@ from controllers.gpupool.pluginpod import SERVES
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.domain.agents import Variables
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 
 def is_needed(seen: ObservedPool) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.kube import Pod
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 BOUND = f"spec.nodeName!=,{names.TENANT_PODS}"
 """Field selector for pods that have a node."""

@@ -68,7 +68,7 @@ def test_one_pod_that_takes_all_the_work_keeps_nobody_from_being_looked_at(
 
 
 def test_a_short_queue_is_looked_at_as_a_whole_and_asks_for_no_other_look(pool: Pool) -> None:
-    seen = pending_pods.observe(pool.view(), "a", {})
+    seen = pool.view().queue("a", {})
     assert seen is not None
     made = pending_pods.plan(seen, pool.now)
     assert (made.served, made.unreached) == (("r-young",), ())

@@ -49,7 +49,7 @@ class Pool(Cluster):
 
     def step(self, stop_after: int | None = None) -> int:
         """One reconciliation, or its beginning; returns the writes that it wanted."""
-        seen = pending_pods.observe(self.view(), "a", self.turns, self.unreached)
+        seen = self.view().queue("a", self.turns, self.unreached)
         if seen is None:
             return 0
         made = pending_pods.plan(seen, self.now)
@@ -151,7 +151,7 @@ def test_a_pod_that_could_not_use_a_card_gets_none(spec: dict[str, Any]) -> None
 def test_a_pod_whose_reservation_the_cache_may_not_show_yet_is_left_alone() -> None:
     pool = Pool({"n1": 1})
     pool.waits("p", age=UNSEEN - 1)
-    seen = pending_pods.observe(pool.view(), "a", {})
+    seen = pool.view().queue("a", {})
     assert seen is not None
     made = pending_pods.plan(seen, pool.now)
     assert not made.plan.writes
@@ -394,7 +394,7 @@ def oldest_first(pool: Pool, asked: list[tuple[int, int, str, bool]]) -> None:
 def test_a_card_that_somebody_else_reserved_meanwhile_is_a_conflict() -> None:
     pool = Pool({"n1": 1})
     pool.waits("p")
-    seen = pending_pods.observe(pool.view(), "a", {})
+    seen = pool.view().queue("a", {})
     assert seen is not None
     (write,) = pending_pods.plan(seen, pool.now).plan.writes
     assert isinstance(write, Merge)

@@ -12,7 +12,7 @@ from controllers.api.kube import Node
 from controllers.domain.assignment import assigned_pool
 from controllers.gpupool.pool.conditions import away
 from controllers.gpupool.pool.plan import orphans
-from controllers.gpupool.world import NodeFacts
+from controllers.gpupool.views import NodeFacts
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError

@@ -233,7 +233,7 @@ def reserved(made: Cluster, request: str) -> None:
 
 def put_off(made: Cluster) -> str:
     """What the event of a withheld taint says; empty where none is withheld."""
-    seen = taints.observe(made.view(), "n1", made.now)
+    seen = made.view().taints("n1", made.now)
     assert seen is not None
     found = taints.plan(seen)
     notes = [action.message for action in found.actions if isinstance(action, Note)]

@@ -12,7 +12,6 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.gpupool.membership import orphaned
-from controllers.gpupool.queue import pending_pods
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
 
@@ -94,7 +93,7 @@ def test_one_that_waits_holds_nothing_and_is_reserved_for_by_nobody(label: str |
     made.settle()
 
     assert counts(made) == (2, 0, 2)
-    assert pending_pods.observe(made.view(), "a", {}) is None
+    assert made.view().queue("a", {}) is None
 
 
 @ADMITTED

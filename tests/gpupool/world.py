@@ -22,7 +22,8 @@ from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.node import node_plan, taints
 from controllers.gpupool.pool import plan
 from controllers.gpupool.queue import pending_pods, reservations
-from controllers.gpupool.world import ObservedPool, World
+from controllers.gpupool.views import ObservedPool
+from controllers.gpupool.world import World
 from controllers.runtime import resting
 from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan
 from controllers.runtime.store import Store
@@ -416,10 +417,10 @@ class Cluster(cluster.Cluster):
         if kind == "GPUNodeInventory":
             return node_plan.plan(world.node(name), self.now)
         if kind == "Queue":
-            queue = pending_pods.observe(world, name, {})
+            queue = world.queue(name, {})
             return pending_pods.plan(queue, self.now).plan if queue else Plan()
         if kind == "Node":
-            place = taints.observe(world, name, self.now)
+            place = world.taints(name, self.now)
             return taints.plan(place) if place else Plan()
         card = world.card(name)
         return reservations.plan(card, self.now) if card else Plan()

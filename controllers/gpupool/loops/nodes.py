@@ -18,7 +18,8 @@ from controllers.runtime.controller import Controller
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.gpupool.world import ObservedNode, World
+    from controllers.gpupool.views import ObservedNode
+    from controllers.gpupool.world import World
     from controllers.runtime.process import Process
 
 SETTLE = 0.5

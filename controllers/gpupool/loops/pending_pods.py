@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.domain.request import pools_of
+from controllers.gpupool.caches import BY_NODE
 from controllers.gpupool.queue import pending_pods
-from controllers.gpupool.world import BY_NODE
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Queues:
 
     async def _reconcile(self, pool: str) -> float | None:
         began = time.monotonic()
-        seen = pending_pods.observe(self._world, pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
+        seen = self._world.queue(pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
         if seen is None:
             for kept in (self._turns, self._unreached, self._rests):
                 kept.pop(pool, None)

@@ -20,7 +20,8 @@ from controllers.runtime.controller import Controller
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from controllers.gpupool.world import ObservedPool, World
+    from controllers.gpupool.views import ObservedPool
+    from controllers.gpupool.world import World
     from controllers.runtime.plan import Plan
     from controllers.runtime.process import Process
 

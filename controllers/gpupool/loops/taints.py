@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from controllers.gpupool.caches import BY_POOL
 from controllers.gpupool.node import taints
-from controllers.gpupool.world import BY_POOL
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Tainting:
         self.controller = Controller("taints", self._reconcile, workers=4)
 
     async def _reconcile(self, name: str) -> float | None:
-        seen = taints.observe(self._world, name, time.time())
+        seen = self._world.taints(name, time.time())
         if seen is None:
             return None
         made = taints.plan(seen)

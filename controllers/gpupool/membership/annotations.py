@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.domain.eligibility import Ineligible
     from controllers.domain.unmatched import Mismatch
-    from controllers.gpupool.world import ObservedNode, ObservedPool
+    from controllers.gpupool.views import ObservedNode, ObservedPool
 
 
 def obstacle(seen: ObservedNode, device: GPUDevice) -> Ineligible | None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpudevice import GPUDevice
-    from controllers.gpupool.world import ObservedNode, ObservedPool
+    from controllers.gpupool.views import ObservedNode, ObservedPool
 
 UNASSIGNED: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.domain.lifecycle import Facts
     from controllers.domain.usage import Unreported
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 
 CACHE_LAG = 600.0

@@ -18,12 +18,12 @@ from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN, has_room, serves, unfit
 from controllers.gpupool.membership.annotations import obstacle
 from controllers.gpupool.membership.approval import taking
-from controllers.gpupool.membership.selector_index import Fit
+from controllers.gpupool.views import Fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.gpupool.world import ObservedNode
+    from controllers.gpupool.views import ObservedNode
 
 AWAITING_APPROVAL = "AwaitingApproval"
 

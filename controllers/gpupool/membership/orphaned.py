@@ -21,7 +21,7 @@ from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 RUNS = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector for pods that have not ended."""

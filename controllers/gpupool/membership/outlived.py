@@ -20,7 +20,7 @@ from controllers.runtime.plan import Action, Merge, Note, ref
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 
 def outlived(seen: ObservedPool) -> list[Action]:

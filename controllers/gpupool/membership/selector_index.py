@@ -6,12 +6,13 @@ judged once (`domain.kinds`), so that a node costs microseconds for each of its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import undividable
 from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.position import positions
 from controllers.domain.selectors import matches
+from controllers.gpupool.views import Fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
 
 NODES_MAX = 10_000
 """Sets of labels remembered: about one for each node, and some that nodes had before."""
-
-
-class Fit(NamedTuple):
-    """How many cards that a pool's selectors mean can be divided by MIG as it asks."""
-
-    able: int = 0
-    unable: int = 0
-    why: str = ""
-    """Why the first of those that cannot be divided so cannot."""
-
-    def plus(self, other: Fit) -> Fit:
-        """Both together."""
-        return Fit(self.able + other.able, self.unable + other.unable, self.why or other.why)
 
 
 class Selection:

@@ -24,7 +24,7 @@ from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Offer
     from controllers.api.meta import Condition
-    from controllers.gpupool.world import ObservedNode
+    from controllers.gpupool.views import ObservedNode
 
 
 def own_status(configured: Condition | None, *, auto_attach: bool | None, offer: Offer | None) -> dict[str, Any]:

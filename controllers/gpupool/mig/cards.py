@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, MigApply
     from controllers.api.kube import ConfigMap
     from controllers.domain.mig import PlannedCard
-    from controllers.gpupool.world import NodeFacts, ObservedPool
+    from controllers.gpupool.views import NodeFacts, ObservedPool
 
 
 def acknowledged(part: PlannedCard, device: GPUDevice) -> MigApply | None:

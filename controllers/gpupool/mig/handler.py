@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec, GPUPool
-    from controllers.gpupool.world import NodeFacts, ObservedPool
+    from controllers.gpupool.views import NodeFacts, ObservedPool
     from controllers.runtime.plan import Action
 
 

@@ -9,7 +9,7 @@ manager has said that it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -33,26 +33,11 @@ from controllers.runtime.plan import Action, Apply, Delete, Expect, Ref, ref
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import ConfigMap, Pod
     from controllers.domain.mig import MigCard
-    from controllers.gpupool.world import ObservedNode
+    from controllers.gpupool.views import ObservedNode
 
 BUILDING = ("Rebuilding", "Halted")
 """Phases of a pool whose cards are to become what its spec asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedLayout:
-    """What more is looked at of a node that has, or is to have, a layout."""
-
-    config: ConfigMap | None
-    """The layout as it is written."""
-    pods: tuple[Pod, ...] = ()
-    """Bound pods of all pools on the node."""
-    unlabelled: tuple[Pod, ...] = ()
-    """Unbound pods of the pools of its cards that no list by label shows."""
-    listed: frozenset[str] = frozenset()
-    """Cards (inventoryIDs) of the node that a list of their pool allows."""
 
 
 def profile(pool: GPUPool) -> str | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec
     from controllers.domain.mig import PlannedCard
-    from controllers.gpupool.world import NodeFacts, ObservedPool
+    from controllers.gpupool.views import NodeFacts, ObservedPool
     from controllers.runtime.plan import Action
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, MigApply
     from controllers.api.kube import Node
     from controllers.domain.mig import PlannedCard
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 NEVER: Final = float("inf")
 HAS_BEEN: Final = ("Drifted", "Offered", "AwaitingWithdrawal")

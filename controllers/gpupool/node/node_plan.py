@@ -26,7 +26,7 @@ from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
-    from controllers.gpupool.world import ObservedNode
+    from controllers.gpupool.views import ObservedNode
 
 POOL_LABEL = names.pool_node_label("")
 

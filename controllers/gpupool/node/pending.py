@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.meta import Condition
-    from controllers.gpupool.world import ObservedNode
+    from controllers.gpupool.views import ObservedNode
 
 
 def pending(seen: ObservedNode) -> tuple[PendingCard, ...]:

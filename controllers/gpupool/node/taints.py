@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.fits import tolerates
-from controllers.domain.lifecycle import live
 from controllers.domain.taints import Place, is_ours, remembered, wanted
-from controllers.gpupool.world import BY_NODE, BY_REQUEST, UNBOUND
 from controllers.install.dismantle import taint_json as _json
 from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool, Taint
     from controllers.api.kube import Node, NodeTaint
     from controllers.api.tenant import TenantPod
-    from controllers.gpupool.world import World
 
 LOOK_AGAIN = 5.0
 """Seconds after which a withheld taint is considered anew."""
@@ -57,29 +54,6 @@ class ObservedTaints:
     """Unbound pods of these pools, and those for which cards are reserved here."""
     unseen: tuple[Reservation, ...] = ()
     """Live reservations here whose pods have not appeared."""
-
-
-def observe(world: World, name: str, now: float) -> ObservedTaints | None:
-    """The view of a node; None where no taint is wanted or remembered, as on most nodes."""
-    node = world.nodes.get(name)
-    if node is None or node.metadata.deletion_timestamp is not None:
-        return None
-    devices = world.devices.by(BY_NODE, name)
-    here = {device.home for device in devices if device.home is not None}
-    pools = [pool for pool in map(world.pools.get, here) if pool is not None and world.enabled]
-    if names.POOL_TAINTS not in node.metadata.annotations and not any(map(wanted, pools)):
-        return None
-    held = [r for device in devices for r in device.status.reservations if live(r, now)]
-    promised = {r.request_id: world.pods.by(BY_REQUEST, r.request_id) for r in held}
-    waiting = [pod for pool in pools for pod in world.pods.by(UNBOUND, pool.name)]
-    coming = {pod.key: pod for pods in (waiting, *promised.values()) for pod in pods if _comes(pod)}
-    return ObservedTaints(
-        node=node,
-        pools=tuple(sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name))),
-        running=tuple(pod for pod in world.pods.by(BY_NODE, name) if not pod.finished),
-        coming=tuple(coming.values()),
-        unseen=tuple(r for r in held if not promised[r.request_id]),
-    )
 
 
 def plan(seen: ObservedTaints) -> Plan:
@@ -135,11 +109,6 @@ def _goes(taint: NodeTaint, wishes: Mapping[Place, tuple[Taint, str]], known: Ma
     """Whether it is ours and no longer wanted as it is."""
     place = (taint.key, taint.effect)
     return is_ours(taint, known) and (place not in wishes or (wishes[place][0].value or "") != taint.value)
-
-
-def _comes(pod: TenantPod) -> bool:
-    """Whether it may yet be bound."""
-    return pod.node is None and not pod.finished and pod.metadata.deletion_timestamp is None
 
 
 def _stays(seen: ObservedTaints, taint: NodeTaint, late: Mapping[Place, str]) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Offer
     from controllers.api.gpupool import Capacity
     from controllers.gpupool.pool.maintenance import Standing
-    from controllers.gpupool.world import NodeFacts, ObservedPool
+    from controllers.gpupool.views import NodeFacts, ObservedPool
 
 
 @dataclass(frozen=True, slots=True)

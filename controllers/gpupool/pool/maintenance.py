@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import AllocationSpec, Mode
     from controllers.domain.poolcycle import Phase
     from controllers.gpupool.mig.handler import Builder
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
     from controllers.runtime.plan import Action
 
 

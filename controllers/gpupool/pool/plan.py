@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from controllers.api.settings import DeviceStrategy
     from controllers.domain.agents import Variables
     from controllers.gpupool.pool.maintenance import Standing
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 
 SAID_AT_ONCE = 200

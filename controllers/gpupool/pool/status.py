@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Pod
     from controllers.api.meta import Condition
     from controllers.gpupool.pool.maintenance import Standing
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 
 def pool_status(seen: ObservedPool, standing: Standing, now: float) -> GPUPoolStatus:

@@ -16,7 +16,7 @@ from controllers.domain.clock import lies_ahead, seconds, stamp
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPoolStatus, PoolNode
     from controllers.domain.slots import NodeSlots
-    from controllers.gpupool.world import ObservedPool
+    from controllers.gpupool.views import ObservedPool
 
 
 def since(said: str | None, now: float) -> str:

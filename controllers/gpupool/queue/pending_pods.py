@@ -34,7 +34,6 @@ from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
 from controllers.domain.slots import account, gives, issuable, slots_of
 from controllers.domain.waiting import Room, Rooms, Waiting, until, waiting, waits_from
-from controllers.gpupool.world import BY_POOL, UNBOUND
 from controllers.runtime.plan import Draft, Merge, Plan, ref
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node, Pod
     from controllers.api.tenant import TenantPod
     from controllers.domain.slots import Card, NodeSlots
-    from controllers.gpupool.world import World
 
     Held = dict[str, list[tuple[GPUDevice, Reservation]]]
     """What is reserved on which card, by request."""
@@ -91,27 +89,6 @@ class ObservedQueue:
     """Requests that the last plan did not come to."""
     reservation_ttl: float = 120.0
     unseen_ttl: float = 15.0
-
-
-def observe(world: World, name: str, turns: Mapping[str, Turn], unreached: Iterable[str] = ()) -> ObservedQueue | None:
-    """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
-    pool, unbound = world.pools.get(name), world.pods.by(UNBOUND, name)
-    if pool is None or not (unbound or pool.status.passed_over):
-        return None
-    members = world.devices.by(BY_POOL, name)
-    found = {node: world.nodes.get(node) for node in {device.status.node_name or "" for device in members}}
-    return ObservedQueue(
-        pool=pool,
-        unbound=tuple(unbound),
-        members=tuple(members),
-        nodes={name: node for name, node in found.items() if node is not None},
-        bound=tuple(pod for pod in world.pods_of(name) if pod.node is not None),
-        tolerated=world.tolerated(pool),
-        turns=turns,
-        unreached=frozenset(unreached),
-        reservation_ttl=world.settings.admission.reservation_ttl,
-        unseen_ttl=world.settings.admission.unseen_ttl,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import Reservation
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
-    from controllers.gpupool.world import ObservedCard
+    from controllers.gpupool.views import ObservedCard
 
 GRACE = 0.05
 """Seconds added to a deadline, so that it has passed when the key comes back."""

@@ -1,0 +1,182 @@
+"""The caches of gpupool-controller: stores with their indexes, and what no object tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from controllers.api import names
+from controllers.api.conditions import CONFIGURED, find
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.settings import Settings
+from controllers.domain import mig
+from controllers.domain.assignment import assigned_pool
+from controllers.domain.request import pools_of
+from controllers.domain.taints import tolerated, wanted
+from controllers.domain.usage import given_cards
+from controllers.gpupool.membership.candidates import Candidates
+from controllers.gpupool.membership.selector_index import Selection
+from controllers.gpupool.views import NodeFacts
+from controllers.runtime import resting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.gpupool import GPUPool, Toleration
+    from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+    from controllers.api.tenant import TenantPod, UnadmittedPod
+    from controllers.domain.agents import Variables
+    from controllers.domain.mig import NodeLayout
+    from controllers.runtime.store import Store
+
+BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
+BY_CLAIM = "claim"
+"""Cards in no pool by the pool that their annotation names."""
+BY_MEMORY = "memory"
+"""Cards whose Node was deleted, and that are not recognised yet, by the pool that their annotation names."""
+UNBOUND = "unbound"
+"""Pods by the pool that admitted them that are on no node and have not ended."""
+UNLABELLED = "unlabelled"
+"""Pods by the pools that they ask for without its label, that are on no node and have not ended."""
+FREE = ""
+"""Index value of cards that are in no pool."""
+
+
+@dataclass(slots=True)
+class Caches:
+    """Stores with their indexes, and what is kept beside them."""
+
+    pools: Store[GPUPool]
+    devices: Store[GPUDevice]
+    inventories: Store[GPUNodeInventory]
+    nodes: Store[Node]
+    pods: Store[TenantPod]
+    """Pods that a pool admitted: they carry its label."""
+    unadmitted: Store[UnadmittedPod]
+    """Pods that ask for cards without the label of a pool."""
+    configs: Store[ConfigMap]
+    daemonsets: Store[DaemonSet]
+    clock: Callable[[], float]
+    """Tells epoch seconds."""
+    settings: Settings = field(default_factory=Settings)
+    enabled: bool = True
+    """Whether the module is."""
+    agent_image: str = ""
+    agent_env: Variables = ()
+    """Variables by which agents find the API server."""
+    candidates: Candidates = field(default_factory=Candidates, init=False)
+    joined: dict[str, float] = field(default_factory=dict, init=False)
+    """When cards (by name) came into their pools, while nothing has been said of their plugins; see `follow`."""
+    freed: dict[str, float] = field(default_factory=dict, init=False)
+    """When DaemonSets (by name) were seen to go, of late; see `follow`."""
+    _known: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
+    """The facts of nodes, and the layout that they were read from."""
+    _selection: Selection | None = field(default=None, init=False)
+    _stale: bool = field(default=True, init=False)
+    _tainting: tuple[GPUPool, ...] | None = field(default=None, init=False)
+    """Pools that want taints; None until somebody asks."""
+
+    def __post_init__(self) -> None:
+        """Index what the views ask for."""
+        self.pools.subscribe(self._pools_changed)
+        self.devices.index(BY_CLAIM, _claims)
+        self.devices.index(BY_MEMORY, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered])
+        self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
+        self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
+        self.devices.index(BY_POOL, _homes)
+        self.pods.index(UNBOUND, lambda p: _unbound(p) & {_label(p)})
+        for pods in (self.pods, self.unadmitted):
+            pods.index(BY_POOL, pools_of)
+            pods.index(UNLABELLED, lambda p: _unbound(p) - {_label(p)})
+            pods.index(BY_NODE, lambda p: [p.node] if p.node else [])
+        self.pods.index(BY_NAMESPACE, lambda p: [p.metadata.namespace or ""])
+        self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
+        self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
+
+    def follow(self) -> None:
+        """From now on, note when cards come into pools and DaemonSets go: no object tells that."""
+        self.devices.subscribe(self._note_joined)
+        self.daemonsets.subscribe(lambda old, new: resting.follow(self.freed, old, new, self.clock()))
+
+    def _note_joined(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+        if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
+            self.joined.pop((new or old or GPUDevice()).name, None)
+        elif old is None or old.status.pool_ref is None:
+            self.joined[new.name] = self.clock()
+
+    def _facts(self, name: str) -> NodeFacts:
+        """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""
+        node, inventory, config = self.nodes.get(name), self.inventories.get(name), self._layout(name)
+        known = self._known.get(name)
+        if known is not None and known[0] is config and known[1].node is node and known[1].inventory is inventory:
+            return known[1]
+        layout = _read(config.data.get(names.MIG_CARDS, "")) if config is not None else None
+        facts = NodeFacts(node, inventory, layout, config)
+        if node is None and inventory is None:
+            self._known.pop(name, None)
+        else:
+            self._known[name] = config, facts
+        return facts
+
+    def _layout(self, node: str) -> ConfigMap | None:
+        return self.configs.get(f"{names.NAMESPACE}/{names.mig_layout(node)}")
+
+    def pods_of(self, pool: str) -> tuple[Pod, ...]:
+        """Pods that hold cards of a pool or may yet, admitted or not."""
+        return self._pods(BY_POOL, pool)
+
+    def _pods(self, index: str, value: str) -> tuple[Pod, ...]:
+        return *self.pods.by(index, value), *self.unadmitted.by(index, value)
+
+    def tolerated(self, pool: GPUPool) -> tuple[Toleration, ...]:
+        """What the pods of a pool tolerate."""
+        if self._tainting is None:
+            self._tainting = tuple(filter(wanted, self.pools))
+        return tolerated(pool, self._tainting, self._homes, self.nodes.get)
+
+    def _homes(self, pool: str) -> set[str]:
+        return {device.status.node_name or "" for device in self.devices.by(BY_POOL, pool)}
+
+    def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
+        self._stale, self._tainting = True, None
+
+    @property
+    def selection(self) -> Selection:
+        """All pools, prepared for judging cards."""
+        if self._selection is None or self._stale:
+            self._selection, self._stale = Selection(self.pools, self._selection), False
+        return self._selection
+
+    def _given(self, node: str) -> set[str]:
+        """Cards of a node that its bound pods were given, as far as kubelet has not told of them."""
+        return given_cards(self.devices.by(BY_NODE, node), self.pods.by(BY_NODE, node))
+
+
+def _unbound(pod: Pod) -> frozenset[str]:
+    """The pools of a pod that is on no node and has not ended; none of others."""
+    return frozenset() if pod.node or pod.finished else pools_of(pod)
+
+
+def _label(pod: Pod) -> str:
+    """The pool that admitted a pod; empty where none did."""
+    return pod.metadata.labels.get(names.LABEL_POOL, "")
+
+
+@lru_cache(maxsize=4096)
+def _read(cards: str) -> NodeLayout | None:
+    """A node's layout; it changes seldom, and is looked at for each plan of each pool of the node."""
+    return mig.read({names.MIG_CARDS: cards})
+
+
+def _homes(device: GPUDevice) -> tuple[str, ...]:
+    """The pool of a card; of one whose Node was deleted none, nor is it free, until it is recognised."""
+    if device.is_remembered:
+        return ()
+    return (device.home or FREE,)
+
+
+def _claims(device: GPUDevice) -> tuple[str, ...]:
+    named = assigned_pool(device) if device.status.pool_ref is None and not device.is_remembered else None
+    return (named,) if named is not None else ()
