@@ -16,7 +16,7 @@ from controllers.domain.request import pools_of
 from controllers.domain.taints import tolerated, wanted
 from controllers.domain.usage import given_cards
 from controllers.gpupool.membership.candidates import Candidates
-from controllers.gpupool.membership.selector_index import Selection
+from controllers.gpupool.membership.selector_index import SelectorIndex
 from controllers.gpupool.views import NodeFacts
 from controllers.runtime import resting
 
@@ -67,20 +67,20 @@ class Caches:
     agent_env: Variables = ()
     """Variables by which agents find the API server."""
     candidates: Candidates = field(default_factory=Candidates, init=False)
-    joined: dict[str, float] = field(default_factory=dict, init=False)
+    joined_at: dict[str, float] = field(default_factory=dict, init=False)
     """When cards (by name) came into their pools, while nothing has been said of their plugins; see `follow`."""
-    freed: dict[str, float] = field(default_factory=dict, init=False)
+    deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were seen to go, of late; see `follow`."""
     _known: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
     """The facts of nodes, and the layout that they were read from."""
-    _selection: Selection | None = field(default=None, init=False)
+    _selection: SelectorIndex | None = field(default=None, init=False)
     _stale: bool = field(default=True, init=False)
     _tainting: tuple[GPUPool, ...] | None = field(default=None, init=False)
     """Pools that want taints; None until somebody asks."""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
-        self.pools.subscribe(self._pools_changed)
+        self.pools.subscribe(self._on_pools_changed)
         self.devices.index(BY_CLAIM, _claims)
         self.devices.index(BY_MEMORY, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered])
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
@@ -95,16 +95,16 @@ class Caches:
         self.pods.index(BY_REQUEST, lambda p: [v for v in (p.metadata.annotations.get(names.REQUEST_ID),) if v])
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
 
-    def follow(self) -> None:
+    def note_changes(self) -> None:
         """From now on, note when cards come into pools and DaemonSets go: no object tells that."""
-        self.devices.subscribe(self._note_joined)
-        self.daemonsets.subscribe(lambda old, new: resting.follow(self.freed, old, new, self.clock()))
+        self.devices.subscribe(self._on_device_changed)
+        self.daemonsets.subscribe(lambda old, new: resting.follow(self.deleted_at, old, new, self.clock()))
 
-    def _note_joined(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
+    def _on_device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:
-            self.joined.pop((new or old or GPUDevice()).name, None)
+            self.joined_at.pop((new or old or GPUDevice()).name, None)
         elif old is None or old.status.pool_ref is None:
-            self.joined[new.name] = self.clock()
+            self.joined_at[new.name] = self.clock()
 
     def _facts(self, name: str) -> NodeFacts:
         """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""
@@ -139,14 +139,14 @@ class Caches:
     def _homes(self, pool: str) -> set[str]:
         return {device.status.node_name or "" for device in self.devices.by(BY_POOL, pool)}
 
-    def _pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
+    def _on_pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
         self._stale, self._tainting = True, None
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> SelectorIndex:
         """All pools, prepared for judging cards."""
         if self._selection is None or self._stale:
-            self._selection, self._stale = Selection(self.pools, self._selection), False
+            self._selection, self._stale = SelectorIndex(self.pools, self._selection), False
         return self._selection
 
     def _given(self, node: str) -> set[str]:

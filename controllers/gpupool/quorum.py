@@ -27,12 +27,12 @@ def bound_to(node: str) -> str:
     return f"spec.nodeName={node},{names.TENANT_PODS}"
 
 
-def nobody_else_bound(seen: ObservedPool, node: str | None = None) -> list[Expect]:
+def nobody_else_bound(view: ObservedPool, node: str | None = None) -> list[Expect]:
     """The quorum must know of no other bound pod of the pool, on that node or on any, than the cache does."""
-    known = frozenset(pod.key for pod in seen.pods if pod.node and node in (None, pod.node))
+    known = frozenset(pod.key for pod in view.pods if pod.node and node in (None, pod.node))
     fields = BOUND if node is None else bound_to(node)
-    labels = f"{names.LABEL_POOL}={seen.pool.name}"
-    return [Expect(POD, known, labels=labels, fields=fields), *still_unbound(seen.unlabelled, fields)]
+    labels = f"{names.LABEL_POOL}={view.pool.name}"
+    return [Expect(POD, known, labels=labels, fields=fields), *still_unbound(view.unlabelled, fields)]
 
 
 def nobody_else_on(node: str, known: Iterable[str]) -> Expect:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.api.settings import Settings
+from controllers.domain.assignment import assigned_pool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from controllers.domain.mig import NodeLayout
 
 
-class Fit(NamedTuple):
+class MIGFit(NamedTuple):
     """How many cards that a pool's selectors mean can be divided by MIG as it asks."""
 
     able: int = 0
@@ -31,9 +32,9 @@ class Fit(NamedTuple):
     why: str = ""
     """Why the first of those that cannot be divided so cannot."""
 
-    def plus(self, other: Fit) -> Fit:
+    def plus(self, other: MIGFit) -> MIGFit:
         """Both together."""
-        return Fit(self.able + other.able, self.unable + other.unable, self.why or other.why)
+        return MIGFit(self.able + other.able, self.unable + other.unable, self.why or other.why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class ObservedPool:
     pool: GPUPool
     members: tuple[GPUDevice, ...]
     """Cards whose poolRef is the pool."""
-    claimants: tuple[GPUDevice, ...]
+    assigned_cards: tuple[GPUDevice, ...]
     """Cards in no pool whose annotation names this one."""
     nodes: Mapping[str, NodeFacts]
     positions: Mapping[str, int]
@@ -97,34 +98,38 @@ class ObservedPool:
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
     mig_manager: DaemonSet | None = None
-    held: frozenset[str] = frozenset()
+    maybe_in_use: frozenset[str] = frozenset()
     """Free cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
     bound: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Bound pods of all pools by node, as far as a free card there claims to come in."""
     agent_image: str = ""
     agent_env: Variables = ()
     """Variables by which agents find the API server."""
-    cards_on: Mapping[str, int] = field(default_factory=dict)
+    cards_on_node: Mapping[str, int] = field(default_factory=dict)
     """Cards of each of the pool's nodes, in any pool or none."""
     tolerated: tuple[Toleration, ...] = ()
     """What the pool's pods tolerate."""
     candidates: tuple[Candidate, ...] | None = None
     """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
-    fit: Fit | None = None
+    mig_fit: MIGFit | None = None
     """How many cards that its selectors mean can be divided as it asks, in mode MIG; None while that is not known."""
-    joined: Mapping[str, float] = field(default_factory=dict)
+    joined_at: Mapping[str, float] = field(default_factory=dict)
     """When cards (by name) came in whose plugins have yet to offer them, where that was seen; in epoch seconds."""
-    freed: Mapping[str, float] = field(default_factory=dict)
+    deleted_at: Mapping[str, float] = field(default_factory=dict)
     """When DaemonSets of the pool (by name) were seen to go, in epoch seconds."""
     enabled: bool = True
     """Whether the module is."""
     settings: Settings = field(default_factory=Settings)
-    strays: frozenset[str] = field(init=False)
+    with_unknown_pods: frozenset[str] = field(init=False)
     """Members (by name) on which kubelet tells of a pod that the cluster does not have there."""
 
     def __post_init__(self) -> None:
         """Look once: it is asked for each card."""
-        object.__setattr__(self, "strays", _strays(self.members, self.pods))
+        object.__setattr__(self, "with_unknown_pods", _cards_with_unknown_pods(self.members, self.pods))
+
+    def wants(self, device: GPUDevice) -> bool:
+        """Whether a member is to stay: a changed selector never evicts it, only its annotation does."""
+        return assigned_pool(device) == self.pool.name and self.pool.metadata.deletion_timestamp is None
 
     def facts(self, node: str | None) -> NodeFacts:
         """A node's facts; of a node that is unknown, that it is not ready."""
@@ -141,17 +146,17 @@ class ObservedNode:
     """Its cards, by address."""
     pools: tuple[GPUPool, ...]
     """All pools, oldest first."""
-    takers: Mapping[str, tuple[GPUPool, ...]] = field(default_factory=dict)
+    matching_pools: Mapping[str, tuple[GPUPool, ...]] = field(default_factory=dict)
     """The pools whose selectors mean a free card, oldest first, by the card's name."""
-    fits: Mapping[str, Fit] = field(default_factory=dict)
+    mig_fits: Mapping[str, MIGFit] = field(default_factory=dict)
     """How the node's cards suit the pools of mode MIG, by the pool's name."""
-    held: frozenset[str] = frozenset()
+    maybe_in_use: frozenset[str] = frozenset()
     """Cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
     layout: ObservedLayout | None = None
     """What more is looked at where the node has a MIG layout, or is to have one."""
     enabled: bool = True
     """Whether the module is."""
-    operated: frozenset[str] = frozenset()
+    pools_with_daemonsets: frozenset[str] = frozenset()
     """Pools that have programs of ours on nodes."""
     settings: Settings = field(default_factory=Settings)
     _by_name: dict[str, GPUPool] = field(init=False, repr=False, compare=False)
@@ -187,7 +192,7 @@ class ObservedCard:
     settings: Settings = field(default_factory=Settings)
 
 
-def _strays(members: tuple[GPUDevice, ...], pods: tuple[Pod, ...]) -> frozenset[str]:
+def _cards_with_unknown_pods(members: tuple[GPUDevice, ...], pods: tuple[Pod, ...]) -> frozenset[str]:
     """Cards with a pod that was deleted by force and runs on for a while, or that a node has made up."""
     known = {(pod.node, pod.metadata.uid) for pod in pods if pod.node and not pod.finished}
     return frozenset(

@@ -23,10 +23,10 @@ from controllers.gpupool.caches import (
     Caches,
 )
 from controllers.gpupool.membership.candidates import candidates_on
-from controllers.gpupool.mig.layout import profile
+from controllers.gpupool.mig.layout import desired_profile
 from controllers.gpupool.node.taints import ObservedTaints
 from controllers.gpupool.operands import cards_in
-from controllers.gpupool.queue.pending_pods import ObservedQueue
+from controllers.gpupool.queue.records import ObservedQueue
 from controllers.gpupool.views import ObservedCard, ObservedLayout, ObservedNode, ObservedPool
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.tenant import TenantPod
-    from controllers.gpupool.queue.pending_pods import Turn
+    from controllers.gpupool.queue.records import Turn
 
 
 @dataclass(slots=True)
@@ -46,8 +46,8 @@ class World(Caches):
         pool = self.pools.get(name)
         if pool is None:
             return None
-        members, claimants = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_CLAIM, name))
-        coming = {d.status.node_name or "" for d in claimants}
+        members, assigned = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_CLAIM, name))
+        coming = {d.status.node_name or "" for d in assigned}
         homes = {d.status.node_name or "" for d in members}
         places: dict[str, int] = {}
         for node in coming:
@@ -57,7 +57,7 @@ class World(Caches):
         return ObservedPool(
             pool=pool,
             members=members,
-            claimants=claimants,
+            assigned_cards=assigned,
             nodes={node: self._facts(node) for node in homes | coming},
             positions=places,
             pods=self.pods_of(name),
@@ -66,16 +66,18 @@ class World(Caches):
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
-            held=frozenset(card for node in coming for card in self._given(node)),
+            maybe_in_use=frozenset(card for node in coming for card in self._given(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
             agent_env=self.agent_env,
-            cards_on={node: self.devices.count(BY_NODE, node) for node in homes},
+            cards_on_node={node: self.devices.count(BY_NODE, node) for node in homes},
             tolerated=self.tolerated(pool),
             candidates=self.candidates.of(name),
-            fit=self.candidates.fit(name) if pool.spec.allocation.mode == "MIG" else None,
-            joined={d.name: self.joined[d.name] for d in members if d.name in self.joined} if self.joined else {},
-            freed={each: self.freed[each] for each in made if each in self.freed},
+            mig_fit=self.candidates.mig_fit(name) if pool.spec.allocation.mode == "MIG" else None,
+            joined_at={d.name: self.joined_at[d.name] for d in members if d.name in self.joined_at}
+            if self.joined_at
+            else {},
+            deleted_at={each: self.deleted_at[each] for each in made if each in self.deleted_at},
             enabled=self.enabled,
             settings=self.settings,
         )
@@ -88,7 +90,7 @@ class World(Caches):
         return ObservedPool(
             pool=gone,
             members=members,
-            claimants=(),
+            assigned_cards=(),
             nodes={node: self._facts(node) for node in nodes},
             positions={},
             pods=self.pods_of(name),
@@ -111,18 +113,18 @@ class World(Caches):
             facts=facts,
             devices=devices,
             pools=selection.pools,
-            takers=selection.takers(devices, labels),
-            fits=selection.fits(devices, labels),
-            held=frozenset(self._given(name)) if free else frozenset(),
+            matching_pools=selection.matching_pools(devices, labels),
+            mig_fits=selection.mig_fits(devices, labels),
+            maybe_in_use=frozenset(self._given(name)) if free else frozenset(),
             layout=self._divided(name, devices),
             enabled=self.enabled,
-            operated=frozenset(each.metadata.labels.get(names.LABEL_POOL, "") for each in self.daemonsets),
+            pools_with_daemonsets=frozenset(each.metadata.labels.get(names.LABEL_POOL, "") for each in self.daemonsets),
             settings=self.settings,
         )
 
-    def look(self, seen: ObservedNode) -> set[str]:
+    def update_candidates(self, view: ObservedNode) -> set[str]:
         """Take over a node's candidates; returns the pools whose lists change by it."""
-        return self.candidates.put(seen.name, candidates_on(seen), seen.fits)
+        return self.candidates.update_node(view.name, candidates_on(view), view.mig_fits)
 
     def card(self, name: str) -> ObservedCard | None:
         """The view of a card; None where there is no such card."""
@@ -182,7 +184,7 @@ class World(Caches):
         config = self._layout(node)
         homes = {d.status.pool_ref.name for d in devices if d.status.pool_ref is not None}
         pools = [pool for name in homes if (pool := self.pools.get(name)) is not None]
-        if config is None and all(profile(pool) is None for pool in pools):
+        if config is None and all(desired_profile(pool) is None for pool in pools):
             return None
         here = {d.status.inventory_id or "" for d in devices}
         lists = [cards_in(found) & here for name in homes for found in self.configs.by(BY_POOL, name)]

@@ -12,7 +12,7 @@ from controllers.bootstrap.phases import PHASES
 from controllers.domain.poolcycle import last_phase
 from controllers.domain.position import is_lost
 from controllers.domain.slots import offer_of
-from controllers.gpupool.mig.layout import profile
+from controllers.gpupool.mig.layout import desired_profile
 
 
 def said(kind: str, status: str, reason: str) -> Condition:
@@ -44,8 +44,8 @@ def test_a_pool_of_the_version_before_is_where_its_maintenance_says(reason: str,
 
 
 def test_the_layout_goes_by_the_phase_and_not_by_its_reason() -> None:
-    assert profile(pool(said("Maintenance", "True", "WaitingForPods"), phase="Rebuilding")) == "2g.20gb"
-    assert profile(pool(said("Maintenance", "True", "Rebuilding"), phase="Draining")) == "1g.10gb"
+    assert desired_profile(pool(said("Maintenance", "True", "WaitingForPods"), phase="Rebuilding")) == "2g.20gb"
+    assert desired_profile(pool(said("Maintenance", "True", "Rebuilding"), phase="Draining")) == "1g.10gb"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from controllers.api import names
-from controllers.gpupool.pool import plan
+from controllers.gpupool.pool.card_status import plan_card_status
 from controllers.runtime.plan import Action, Apply, Merge, Note
 from tests.kit.cluster import ConflictError
 
@@ -57,7 +57,7 @@ class Controlled(RuleBasedStateMachine):
     @rule(pool=st.sampled_from(["a", "b"]))
     def look_at_what_cards_say(self, pool: str) -> None:
         seen = self.cluster.view().pool(pool)
-        self.unsaid = plan.say_cards(seen, self.cluster.now).actions if seen is not None else ()
+        self.unsaid = plan_card_status(seen, self.cluster.now).actions if seen is not None else ()
 
     @rule()
     def say_it_late(self) -> None:

@@ -15,8 +15,8 @@ from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds, stamp
 from controllers.gpupool.membership import assignment
-from controllers.gpupool.node import node_plan as planner
-from controllers.gpupool.pool import plan
+from controllers.gpupool.node.plan import plan_node
+from controllers.gpupool.pool import card_status
 from controllers.runtime.plan import Expect, Merge, Note, Plan
 from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit import conditions, objects
@@ -69,8 +69,8 @@ def status(made: Cluster, pool: str = "a") -> GPUPoolStatus:
     return found.status
 
 
-def node_plan(made: Cluster) -> Plan:
-    return planner.plan(made.view().node("n1"), made.now)
+def planned(made: Cluster) -> Plan:
+    return plan_node(made.view().node("n1"), made.now)
 
 
 def told(plan: Plan, reason: str) -> list[str]:
@@ -116,7 +116,7 @@ def test_an_annotation_that_cannot_be_followed_says_why_once(
     spoil(made)
     made.annotate(CARD, "a")
 
-    (message,) = told(node_plan(made), names.EVENT_ANNOTATION_MISMATCH)
+    (message,) = told(planned(made), names.EVENT_ANNOTATION_MISMATCH)
     made.settle()
 
     assert f"{names.ASSIGNMENT}=a is not followed: " in message
@@ -125,7 +125,7 @@ def test_an_annotation_that_cannot_be_followed_says_why_once(
     assert pending(made) == waits
     assert candidates(made) == [(CARD, reason)]
     made.now += DAY
-    assert node_plan(made).actions == ()  # neither an event nor a write while nothing changes
+    assert planned(made).actions == ()  # neither an event nor a write while nothing changes
     assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
 
 
@@ -133,22 +133,22 @@ def test_a_declined_card_says_so_once_however_late_its_condition_comes_and_goes(
     made = cluster(a={})
     made.annotate(CARD, "a")
     ignore(made)
-    assert told(node_plan(made), names.EVENT_ANNOTATION_MISMATCH)
+    assert told(planned(made), names.EVENT_ANNOTATION_MISMATCH)
     made.settle()
 
     condition(made, "Ignored")
-    assert node_plan(made).actions == ()
+    assert planned(made).actions == ()
     ignore(made, ignored=False)
-    assert node_plan(made).actions == ()
+    assert planned(made).actions == ()
 
 
 def test_a_card_that_its_pool_annotated_and_is_declined_before_it_came_in_only_loses_the_annotation() -> None:
     made = cluster(a=AUTOMATIC)
-    made.execute(node_plan(made).actions, names.MANAGER_POOL, stop_after=1)
+    made.execute(planned(made).actions, names.MANAGER_POOL, stop_after=1)
     assert card(made).metadata.annotations[names.ASSIGNMENT] == "a"
     ignore(made)
 
-    seen = node_plan(made)
+    seen = planned(made)
 
     assert told(seen, names.EVENT_ANNOTATION_MISMATCH) == []
     assert [type(write) for write in seen.writes if write.ref.resource == resources.GPUDEVICE] == [Merge]
@@ -164,7 +164,7 @@ def test_of_a_card_that_inventory_has_yet_to_fill_in_nothing_is_said() -> None:
     made.objects["GPUDevice", CARD]["status"] = {"nodeName": "n1"}
     made.annotate(CARD, "a")
 
-    found = node_plan(made)
+    found = planned(made)
 
     assert told(found, names.EVENT_ANNOTATION_MISMATCH) == []
     assert not [write for write in found.writes if write.ref.resource is resources.GPUDEVICE]
@@ -249,7 +249,7 @@ def test_a_lost_card_leaves_an_automatic_pool_after_a_while_and_one_that_a_perso
         lose(made, name)
     made.settle()
     made.now += 599.0
-    assert node_plan(made).requeue_after == pytest.approx(1.0)
+    assert planned(made).requeue_after == pytest.approx(1.0)
     made.settle()
     assert (pool_of(made), pool_of(made, other)) == ("a", "b")
 
@@ -404,7 +404,7 @@ def test_a_withdrawal_is_written_on_the_version_that_was_read() -> None:
     made = cluster(a=AUTOMATIC, b={})
     made.settle()
     ignore(made)
-    found = node_plan(made)
+    found = planned(made)
     made.annotate(CARD, "b")  # a person is faster
 
     with pytest.raises(ConflictError):
@@ -460,12 +460,12 @@ def test_an_annotation_that_names_no_pool_goes_after_ten_minutes() -> None:
     made = dangling()
     assert configured(made) == ("Unknown", "PoolUnknown")
     made.now += 599.0
-    plan = node_plan(made)
+    plan = planned(made)
     assert plan.actions == ()
     assert plan.requeue_after == pytest.approx(1.0)
 
     made.now += 1.0
-    plan = node_plan(made)
+    plan = planned(made)
     made.settle()
 
     assert "absent" in told(plan, names.EVENT_ANNOTATION_REMOVED)[0]
@@ -482,12 +482,12 @@ def test_the_time_counts_from_when_this_pool_is_missing() -> None:
     made.now += 3600.0
     made.delete_pool("a")
     made.settle()
-    assert node_plan(made).requeue_after == pytest.approx(600.0)
+    assert planned(made).requeue_after == pytest.approx(600.0)
 
     made.now += 500.0
     made.annotate(CARD, "another")
     made.settle()
-    assert node_plan(made).requeue_after == pytest.approx(600.0)
+    assert planned(made).requeue_after == pytest.approx(600.0)
 
 
 def test_a_time_that_was_noted_while_the_clock_was_ahead_puts_nothing_off() -> None:
@@ -495,14 +495,14 @@ def test_a_time_that_was_noted_while_the_clock_was_ahead_puts_nothing_off() -> N
     made.now -= 900.0  # the clock is set right
     made.settle()
 
-    assert node_plan(made).requeue_after == pytest.approx(600.0)
-    assert node_plan(made).actions == ()
+    assert planned(made).requeue_after == pytest.approx(600.0)
+    assert planned(made).actions == ()
 
 
 def test_it_stays_where_the_quorum_knows_the_pool() -> None:
     made = dangling()
     made.now += 601.0
-    plan = node_plan(made)
+    plan = planned(made)
     made.pool("absent")
 
     with pytest.raises(ConflictError):
@@ -513,7 +513,7 @@ def test_it_stays_where_the_quorum_knows_the_pool() -> None:
 def test_it_stays_where_somebody_has_annotated_the_card_anew() -> None:
     made = dangling()
     made.now += 601.0
-    plan = node_plan(made)
+    plan = planned(made)
     made.annotate(CARD, "other")
 
     with pytest.raises(ConflictError):
@@ -553,14 +553,14 @@ def test_a_ready_node_without_a_pool_is_told_once_and_again_after_it_had_one() -
     made = cluster(a=OUT)
 
     def events() -> list[str]:
-        return told(node_plan(made), names.EVENT_NODE_WITHOUT_POOL)
+        return told(planned(made), names.EVENT_NODE_WITHOUT_POOL)
 
     assert len(events()) == 1
     made.settle()
     assert events() == []
 
     made.card("n1", 1)
-    assert node_plan(made).writes  # another card waits for the same reason
+    assert planned(made).writes  # another card waits for the same reason
     assert events() == []
     made.pool("b")
     made.settle()
@@ -585,14 +585,14 @@ def test_a_changed_selector_counts_at_once_and_evicts_nobody() -> None:
     made = cluster(2, a={"deviceSelector": {"include": {"indexes": ["0"]}}})
     made.annotate(CARD, "a")
     world = made.view()
-    assert [pool.name for pool in world.node("n1").takers[CARD]] == ["a"]
+    assert [pool.name for pool in world.node("n1").matching_pools[CARD]] == ["a"]
     made.settle()
 
     changed = made.objects["GPUPool", "a"]
     changed["spec"] = {"deviceSelector": {"include": {"indexes": ["1"]}}}
     made.touch(("GPUPool", "a"))
     world.pools.replace(made.all(resources.GPUPOOL, GPUPool), world.pools.observed + 1)
-    assert world.node("n1").takers[CARD] == ()  # nothing remembered of the selector before
+    assert world.node("n1").matching_pools[CARD] == ()  # nothing remembered of the selector before
     made.settle()
 
     assert pool_of(made) == "a"
@@ -604,7 +604,7 @@ def test_what_is_only_said_waits_and_what_is_done_does_not() -> None:
     made.objects["GPUDevice", CARD]["metadata"]["annotations"][names.ASSIGNMENT] = "b"
     made.touch(("GPUDevice", CARD))
 
-    plan = planner.plan(made.view().node("n1"), made.now, status_in=0.3)
+    plan = plan_node(made.view().node("n1"), made.now, status_in=0.3)
 
     (write,) = plan.writes
     assert isinstance(write, Merge)
@@ -756,8 +756,8 @@ def test_long_lists_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_cards_come_in_part_by_part_and_lists_follow_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assignment, "AT_ONCE", 2)
-    monkeypatch.setattr(plan, "SAID_AT_ONCE", 2)
+    monkeypatch.setattr(assignment, "ASSIGNMENTS_MAX", 2)
+    monkeypatch.setattr(card_status, "WRITES_MAX", 2)
     made = cluster(5, a={})
     made.settle()
     for device in made.all(resources.GPUDEVICE, GPUDevice):

@@ -138,7 +138,7 @@ def at_rest(cluster: Cluster) -> None:
         blocked = any(c.status == "True" for c in device.status.conditions if c.type in BLOCKS)
         blocked = blocked or declined
         if claimed is None and cluster.fit(device.name) and not blocked:
-            takers = world.node(device.status.node_name or "").takers[device.name]
+            takers = world.node(device.status.node_name or "").matching_pools[device.name]
             for taker in takers:
                 limit = taker.spec.allocation.max_devices_per_node
                 room = limit is None or promised(devices, taker.name, device.status.node_name) < limit

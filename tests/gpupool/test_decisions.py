@@ -13,7 +13,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.gpupool import operands
-from controllers.gpupool.pool import plan
+from controllers.gpupool.pool.plan import plan_orphans
 from controllers.gpupool.queue import reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
 from tests.gpupool.world import AUTOMATIC, Cluster, whole
@@ -212,7 +212,7 @@ def test_a_card_whose_pool_vanished_without_its_finalizer_is_let_go() -> None:
     made.drop(resources.CONFIGMAP, f"{names.NAMESPACE}/gpu-device-plugin-a")
     del made.objects["GPUDevice", CARD]["status"]["published"]
 
-    found = plan.orphans(made.view().without_pool("a"), made.now)
+    found = plan_orphans(made.view().without_pool("a"), made.now)
 
     assert isinstance(found.actions[0], Expect)  # that the pool is really gone
     made.execute(found.actions, names.MANAGER_POOL)
@@ -322,9 +322,9 @@ def test_a_vanished_pod_ends_its_reservation_only_if_the_quorum_agrees() -> None
     assert card is not None
 
     with pytest.raises(ConflictError):
-        made.execute(reservations.plan(card, made.now).actions, names.MANAGER_POOL)
+        made.execute(reservations.plan_card(card, made.now).actions, names.MANAGER_POOL)
     made.drop(resources.POD, "default/p")
-    found = reservations.plan(card, made.now)
+    found = reservations.plan_card(card, made.now)
     made.execute(found.actions, names.MANAGER_POOL)
 
     (device,) = made.all(resources.GPUDEVICE, GPUDevice)

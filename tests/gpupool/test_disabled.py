@@ -10,7 +10,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
 from controllers.gpupool.operands import cards_in
-from controllers.gpupool.pool import plan
+from controllers.gpupool.pool.plan import plan_orphans, plan_pool
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
@@ -50,7 +50,7 @@ def step(cluster: Cluster) -> None:
     """One look at the pool, without its plugins."""
     seen = cluster.view().pool("a")
     assert seen is not None
-    cluster.execute(plan.act(seen, cluster.now).actions, names.MANAGER_POOL)
+    cluster.execute(plan_pool(seen, cluster.now).actions, names.MANAGER_POOL)
 
 
 def test_it_is_said_first_then_cards_are_withdrawn_and_only_then_the_programs_go(cluster: Cluster) -> None:
@@ -113,7 +113,7 @@ def test_enabled_again_it_is_as_it_was(cluster: Cluster) -> None:
 
 def gone(cluster: Cluster) -> list[str | None]:
     """The pools of the cards, after a look at the cards of the pool that is gone."""
-    cluster.execute(plan.orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
+    cluster.execute(plan_orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
     return [card.status.pool_ref.name if card.status.pool_ref else None for card in cards(cluster)]
 
 

@@ -16,7 +16,7 @@ from controllers.api.record import adapter
 from controllers.api.settings import parse_settings
 from controllers.domain.agents import api_server
 from controllers.gpupool import migmanager, operands
-from controllers.gpupool.pool import plan
+from controllers.gpupool.pool.plan import plan_pool
 from controllers.runtime.plan import Apply, Delete
 from controllers.runtime.resting import NAME_RESTS
 from nodeagent.deviceplugin.__main__ import CDI_DIRS
@@ -137,7 +137,7 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while() -> No
     del made.objects[DAEMONSET]
     seen = made.view().pool("a")
     assert seen is not None
-    just = replace(seen, freed={NAME: made.now - NAME_RESTS / 4})
+    just = replace(seen, deleted_at={NAME: made.now - NAME_RESTS / 4})
 
     waits, comes = whole(just, made.now), whole(just, made.now + NAME_RESTS)
 
@@ -153,7 +153,7 @@ def test_a_daemonset_that_is_there_is_put_right_at_once_whatever_went_before() -
     seen = made.view().pool("a")
     assert seen is not None
 
-    writes = whole(replace(seen, freed={NAME: made.now}), made.now).writes
+    writes = whole(replace(seen, deleted_at={NAME: made.now}), made.now).writes
 
     assert [a.ref.name for a in writes if isinstance(a, Apply)] == [NAME]
 
@@ -264,5 +264,5 @@ def test_the_pools_programs_are_told_where_the_api_server_is() -> None:
     world.agent_env = env
     seen = world.pool("a")
     assert seen is not None
-    writes = [action for action in plan.act(seen, made.now).actions if isinstance(action, Apply)]
+    writes = [action for action in plan_pool(seen, made.now).actions if isinstance(action, Apply)]
     assert [container(action.body)["env"][-2:] for action in writes] == [expected]

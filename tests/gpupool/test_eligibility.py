@@ -19,10 +19,10 @@ from controllers.api.gpudevice import ForeignAllocation, GPUDevice
 from controllers.api.settings import Settings
 from controllers.domain import eligibility as chain
 from controllers.domain.eligibility import checks
-from controllers.gpupool.membership import annotations, assignment
-from controllers.gpupool.membership.approval import approvals
+from controllers.gpupool.membership import assignment, obstacles
+from controllers.gpupool.membership.approval import approve_cards
 from controllers.gpupool.membership.candidates import candidates_on
-from controllers.gpupool.node.pending import pending
+from controllers.gpupool.node.pending import pending_cards
 from kubectl_gpu.say import choice
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
@@ -163,11 +163,11 @@ def test_no_check_is_left_out() -> None:
 def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
-    found = annotations.obstacle(made.view().node("n1"), device(made))
+    found = obstacles.annotation_obstacle(made.view().node("n1"), device(made))
     assert found is not None
     assert found.kind == case.reason
     if (pool := made.view().pool(case.named)) is not None:
-        assert not assignment.assign(pool, made.now)
+        assert not assignment.assign_cards(pool, made.now)
 
     made.execute(made.planned("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
     told = find(device(made).status.conditions, CONFIGURED)
@@ -180,11 +180,11 @@ def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
     node = made.view().node("n1")
-    found = annotations.obstacle(node, device(made))
+    found = obstacles.annotation_obstacle(node, device(made))
     assert found is not None
     listed = {entry.card: entry.reason for entry in candidates_on(node).get(case.named, ())}
     assert listed.get(CARD) == (None if case.reason == chain.POOL_UNKNOWN else case.reason)
-    waits = [entry for entry in pending(node) if entry.inventory_id == device(made).status.inventory_id]
+    waits = [entry for entry in pending_cards(node) if entry.inventory_id == device(made).status.inventory_id]
     assert bool(waits) == (found.lasting or case.reason == IGNORED)
 
 
@@ -194,7 +194,7 @@ def test_no_pool_takes_it_by_itself(case: Case) -> None:
     with made.edit("GPUPool", "a") as pool:
         pool["spec"] |= AUTOMATIC
     if case.reason != chain.POOL_UNKNOWN:
-        assert all(write.ref.name != CARD for write in approvals(made.view().node("n1")))
+        assert all(write.ref.name != CARD for write in approve_cards(made.view().node("n1")))
 
 
 @every_case
@@ -202,7 +202,7 @@ def test_the_webhook_refuses_it_or_says_that_it_waits(case: Case) -> None:
     made = case.made()
     said = judged(made, case.named)
     made.annotate(CARD, case.named)
-    found = annotations.obstacle(made.view().node("n1"), device(made))
+    found = obstacles.annotation_obstacle(made.view().node("n1"), device(made))
     assert found is not None
     if case.reason in webhook.REFUSED:
         assert said.denied is not None
@@ -225,7 +225,7 @@ def test_a_card_that_passes_is_taken_by_everybody() -> None:
     assert judged(made, "a") == webhook.Judged()
     assert [change.after for change in choice.changes([], [device(made)], "a")[0]] == ["a"]
     made.annotate(CARD, "a")
-    assert annotations.obstacle(made.view().node("n1"), device(made)) is None
+    assert obstacles.annotation_obstacle(made.view().node("n1"), device(made)) is None
     made.settle()
     assert device(made).home == "a"
 

@@ -14,8 +14,9 @@ from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
 from controllers.domain.eligibility import SERVED_MODES, checks
 from controllers.domain.usage import pool_users
-from controllers.gpupool.mig.handler import Built
-from controllers.gpupool.pool import maintenance
+from controllers.gpupool.mig.handler import LayoutProgress
+from controllers.gpupool.pool import layouts
+from controllers.gpupool.pool import state as pool_state
 from controllers.runtime.plan import Action, Apply, Note, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
@@ -389,7 +390,7 @@ def test_an_offer_that_is_behind_gives_no_more_than_the_new_layout_has() -> None
 
 
 def test_a_mode_that_is_not_served_leaves_the_pool_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (checks, maintenance):
+    for module in (checks, pool_state):
         monkeypatch.setattr(module, "SERVED_MODES", ("Exclusive", "TimeSlice"))
     made = pooled()
     allocate(made, CARDS[0], "u")
@@ -453,10 +454,10 @@ class Builds:
     """A mode whose nodes have work to do."""
 
     def __init__(self) -> None:
-        self.state = Built(done=False, pending=("n1",))
+        self.state = LayoutProgress(done=False, pending=("n1",))
         self.waiting: set[str] = set()
 
-    def built(self, _seen: Any, _layout: Any, _now: float) -> Built:
+    def progress(self, _seen: Any, _layout: Any, _now: float) -> LayoutProgress:
         return self.state
 
     def is_ready(self, _facts: Any, device: GPUDevice, _layout: Any) -> bool:
@@ -467,26 +468,26 @@ class Builds:
 
 
 def test_every_served_mode_has_a_builder() -> None:
-    assert set(maintenance.BUILDERS) == set(SERVED_MODES)
+    assert set(layouts.HANDLERS) == set(SERVED_MODES)
 
 
 def test_the_layout_is_applied_only_when_the_nodes_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made, builder = pooled(), Builds()
-    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
+    monkeypatch.setitem(layouts.HANDLERS, "TimeSlice", builder)
     ask(made, SHARED)
     made.settle()
     assert told(made) == ("True", "Rebuilding")
     assert "n1" in message(made)
 
-    builder.state = Built()
+    builder.state = LayoutProgress()
     made.settle()
     assert applied(made) == ("TimeSlice", 4)
 
 
 def test_a_layout_that_fails_halts_the_pool_until_a_person_resumes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made, builder = pooled(), Builds()
-    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
-    builder.state = Built(done=False, failed={"n1": "the card needs a reboot"}, hopeless=True)
+    monkeypatch.setitem(layouts.HANDLERS, "TimeSlice", builder)
+    builder.state = LayoutProgress(done=False, failed={"n1": "the card needs a reboot"}, all_failed=True)
     ask(made, SHARED)
     made.settle()
 
@@ -502,15 +503,15 @@ def test_a_layout_that_fails_halts_the_pool_until_a_person_resumes_it(monkeypatc
     assert ("ConfigMap", f"{names.NAMESPACE}/again") in made.objects
     assert names.RESUME not in made.objects["GPUPool", "a"]["metadata"]["annotations"]
 
-    builder.state = Built()
+    builder.state = LayoutProgress()
     made.settle()
     assert (applied(made), told(made, kinds.MISCONFIGURED)) == (("TimeSlice", 4), ("False", "AsExpected"))
 
 
 def test_a_layout_that_drifts_halts_a_pool_that_was_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     made, builder = pooled(**SHARED), Builds()
-    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
-    builder.state = Built(failed={"n1": "somebody removed two instances"}, hopeless=True)
+    monkeypatch.setitem(layouts.HANDLERS, "TimeSlice", builder)
+    builder.state = LayoutProgress(failed={"n1": "somebody removed two instances"}, all_failed=True)
     made.settle()
 
     assert told(made) == ("True", "LayoutFailed")
@@ -530,8 +531,8 @@ def test_a_resume_where_nothing_failed_is_taken_off_and_does_nothing() -> None:
 
 def test_a_card_that_is_not_divided_yet_is_not_offered_and_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = Builds()
-    builder.state, builder.waiting = Built(), {CARDS[1]}
-    monkeypatch.setitem(maintenance.BUILDERS, "TimeSlice", builder)
+    builder.state, builder.waiting = LayoutProgress(), {CARDS[1]}
+    monkeypatch.setitem(layouts.HANDLERS, "TimeSlice", builder)
     made = pooled(**SHARED)
     assert (published(made), told(made)) == ([4, None], ("False", "AsExpected"))
 

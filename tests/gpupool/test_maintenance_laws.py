@@ -22,7 +22,7 @@ from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import NodeSlots, account
 from controllers.domain.usage import pool_users
-from controllers.gpupool.pool.maintenance import judge
+from controllers.gpupool.pool.state import evaluate_pool
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import Cluster
 
@@ -218,7 +218,8 @@ class Maintenance(Controlled):
         if pool.spec.allocation.mode in SERVED_MODES:
             assert maintenance == (applied(pool) != wanted(pool))
             assert maintenance == bool(
-                maintenance and (pool_users(seen.members, seen.pods, trial.now) or judge(seen, trial.now).offered)
+                maintenance
+                and (pool_users(seen.members, seen.pods, trial.now) or evaluate_pool(seen, trial.now).still_offered)
             )
         else:
             assert not maintenance

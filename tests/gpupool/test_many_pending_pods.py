@@ -11,8 +11,9 @@ import pytest
 
 from controllers.domain import waiting as domain
 from controllers.gpupool.loops import pending_pods as loops
-from controllers.gpupool.loops.pending_pods import Queues
-from controllers.gpupool.queue import pending_pods
+from controllers.gpupool.loops.pending_pods import PendingPodController
+from controllers.gpupool.queue import card_reservations, pending_pods
+from controllers.gpupool.queue.records import ReservationRound
 from controllers.runtime.plan import Plan
 from tests.gpupool.test_pending_pods import Pool
 from tests.kit.clock import Clock
@@ -47,7 +48,7 @@ def test_one_look_is_bounded_and_goes_on_where_the_last_one_ended(pool: Pool, mo
 
     domain_fits = domain.fits
     monkeypatch.setattr(domain, "fits", fits)
-    monkeypatch.setattr(pending_pods, "WORK", 200)
+    monkeypatch.setattr(card_reservations, "WORK", 200)
     rounds = []
     while "young" not in pool.reservations():
         assert len(rounds) < 40, "it is never looked at"
@@ -61,7 +62,7 @@ def test_one_look_is_bounded_and_goes_on_where_the_last_one_ended(pool: Pool, mo
 def test_one_pod_that_takes_all_the_work_keeps_nobody_from_being_looked_at(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_pods, "WORK", 20)  # no pod of the thirty can be held against all nodes
+    monkeypatch.setattr(card_reservations, "WORK", 20)  # no pod of the thirty can be held against all nodes
     for _ in range(40):
         pool.step()
     assert "young" in pool.reservations()
@@ -70,8 +71,8 @@ def test_one_pod_that_takes_all_the_work_keeps_nobody_from_being_looked_at(
 def test_a_short_queue_is_looked_at_as_a_whole_and_asks_for_no_other_look(pool: Pool) -> None:
     seen = pool.view().queue("a", {})
     assert seen is not None
-    made = pending_pods.plan(seen, pool.now)
-    assert (made.served, made.unreached) == (("r-young",), ())
+    made = pending_pods.plan_pending_pods(seen, pool.now)
+    assert (made.reserved, made.unreached) == (("r-young",), ())
 
 
 class Process:
@@ -79,7 +80,7 @@ class Process:
 
     def __init__(self, pool: Pool) -> None:
         process: Any = SimpleNamespace(executor=SimpleNamespace(execute=self._execute))
-        self.queues = Queues(process, pool.view())
+        self.queues = PendingPodController(process, pool.view())
 
     async def _execute(self, actions: Any) -> None:
         """Nothing is written."""
@@ -88,11 +89,11 @@ class Process:
 async def test_a_long_queue_is_looked_at_beside_the_event_loop(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     loop_lives, looked = threading.Event(), []
 
-    def plan(seen: Any, now: float) -> pending_pods.Turns:
+    def plan(seen: Any, now: float) -> ReservationRound:
         looked.append(loop_lives.wait(PATIENCE))
-        return pending_pods.Turns(Plan(), {})
+        return ReservationRound(Plan(), {})
 
-    monkeypatch.setattr(pending_pods, "plan", plan)
+    monkeypatch.setattr(pending_pods, "plan_pending_pods", plan)
     monkeypatch.setattr(loops, "THREAD_SIZE", 10)
     look = asyncio.create_task(Process(pool).queues._reconcile("a"))
     await asyncio.sleep(0)
@@ -104,16 +105,16 @@ async def test_a_long_queue_is_looked_at_beside_the_event_loop(pool: Pool, monke
 async def test_after_a_long_look_the_queue_rests_whatever_changes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, loops)
 
-    def plan(seen: Any, now: float) -> pending_pods.Turns:
+    def plan(seen: Any, now: float) -> ReservationRound:
         clock.now += 2.0
-        return pending_pods.Turns(Plan(requeue_after=0.0), {})
+        return ReservationRound(Plan(requeue_after=0.0), {})
 
-    monkeypatch.setattr(pending_pods, "plan", plan)
+    monkeypatch.setattr(pending_pods, "plan_pending_pods", plan)
     loop = Process(pool).queues
     woken: list[float] = []
     monkeypatch.setattr(loop.controller, "add_after", lambda _pool, seconds: woken.append(seconds))
     assert await loop._reconcile("a") == 2.0 * loops.RESTS
-    loop._wake("a")
+    loop._enqueue("a")
     clock.now += 2.0 * loops.RESTS
-    loop._wake("a")
+    loop._enqueue("a")
     assert woken == [2.0 * loops.RESTS, loops.DELAY]

@@ -332,7 +332,7 @@ def test_a_pool_whose_profile_none_of_its_cards_holds_is_misconfigured_until_one
     made.settle()
     assert told(made, kinds.MISCONFIGURED) == ("True", names.INVALID_MIG_PROFILE)
     said = message(made, kinds.MISCONFIGURED)
-    assert said.startswith("None of the 2 cards that the pool's selectors mean can be divided into 1g.5gb (MIGProfile")
+    assert said.startswith("None of the 2 cards that the pool's selectors match can be divided into 1g.5gb (MIGProfile")
     assert "kubectl annotate" not in message(made, kinds.AVAILABLE), "there is nothing to confirm"
     made.now += 86_400.0
     assert not any(plan.writes for plan in made.plans())

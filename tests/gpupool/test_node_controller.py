@@ -12,7 +12,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.gpupool.loops import nodes
-from controllers.gpupool.loops.nodes import Places
+from controllers.gpupool.loops.nodes import NodeController
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Action
 from tests.gpupool.world import KINDS, Cluster
@@ -24,14 +24,14 @@ DELAY, PERIOD = 0.02, 1.0
 
 
 class Bench:
-    """Places over the caches of a cluster in memory, whose writes come back at once."""
+    """NodeController over the caches of a cluster in memory, whose writes come back at once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.world = cluster, cluster.view()
         self.written: list[str] = []
         self.woken: list[str] = []
         process: Any = SimpleNamespace(executor=SimpleNamespace(execute=self._execute))
-        self.places = Places(process, self.world, self.woken.append)
+        self.controller = NodeController(process, self.world, self.woken.append)
         self.world.candidates.complete = False
 
     async def _execute(self, actions: tuple[Action, ...]) -> None:
@@ -47,7 +47,7 @@ class Bench:
             store.replace(self.cluster.all(resource, record), store.observed + 1)
 
     async def node(self, name: str) -> float | None:
-        return await self.places._reconcile(name)
+        return await self.controller._reconcile(name)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ async def test_a_state_that_passes_is_not_written(bench: Bench, clock: Clock) ->
 
 
 async def test_lists_are_complete_when_every_node_has_been_looked_at(bench: Bench) -> None:
-    bench.places.start()
+    bench.controller.start()
     await bench.node("n1")
     assert bench.world.candidates.of("a") is None
     assert bench.woken == []
@@ -113,11 +113,11 @@ async def test_lists_are_complete_when_every_node_has_been_looked_at(bench: Benc
 
 
 async def test_candidates_wake_a_pool_at_a_pace_of_their_own(bench: Bench) -> None:
-    bench.places.start()
+    bench.controller.start()
     for node in ("n1", "n2"):
         await bench.node(node)
     await until(lambda: bench.woken == ["a"], "pool a to be woken")
-    first = bench.places._due["a"]
+    first = bench.controller._due["a"]
 
     for ready in (False, True) * 3:
         bench.cluster.unready("n1", ready=ready)
@@ -125,7 +125,7 @@ async def test_candidates_wake_a_pool_at_a_pace_of_their_own(bench: Bench) -> No
         await bench.node("n1")
 
     assert bench.woken == ["a"]  # once more, in a while, and then it will see the last of them
-    assert bench.places._due["a"] >= first + PERIOD
+    assert bench.controller._due["a"] >= first + PERIOD
     await until(lambda: len(bench.woken) == 2, "pool a to be woken again")
 
 
@@ -136,10 +136,10 @@ async def test_a_pool_that_was_looked_at_for_another_reason_is_still_woken_for_i
     async def look(_: str) -> None:
         looked.append(time.monotonic())
 
-    sayings = Controller("sayings", look)
-    bench.places._wake = sayings.add
-    running = asyncio.create_task(sayings.run())
-    bench.places.start()
+    statuses = Controller("statuses", look)
+    bench.controller._enqueue_pool = statuses.add
+    running = asyncio.create_task(statuses.run())
+    bench.controller.start()
     for node in ("n1", "n2"):
         await bench.node(node)
     await until(lambda: looked, "the pool to be looked at")
@@ -147,7 +147,7 @@ async def test_a_pool_that_was_looked_at_for_another_reason_is_still_woken_for_i
     bench.cluster.unready("n1")
     bench.refresh()
     await bench.node("n1")  # the pool is to be woken after PERIOD
-    sayings.add_after("a", DELAY)  # something else has changed, and settles sooner
+    statuses.add_after("a", DELAY)  # something else has changed, and settles sooner
     await until(lambda: len(looked) == 2, "the pool to be looked at for it")
     bench.cluster.unready("n1", ready=True)
     bench.refresh()
@@ -164,12 +164,12 @@ async def test_nodes_look_at_a_pool_that_changed_after_they_did(bench: Bench) ->
     async def look(name: str) -> None:
         looked.append(name)
 
-    nodes = bench.places.controller = Controller("nodes", look)
+    nodes = bench.controller.controller = Controller("nodes", look)
     running = asyncio.create_task(nodes.run())
-    bench.places.everything(PERIOD)
+    bench.controller.enqueue_all(PERIOD)
     nodes.add_after("n1", DELAY)  # it has something to say, which settles sooner
     await until(lambda: looked == ["n1"], "n1 to be looked at")
-    bench.places.everything(PERIOD)  # another pool changes: all are to be looked at already
+    bench.controller.enqueue_all(PERIOD)  # another pool changes: all are to be looked at already
     await until(lambda: {"n1", "n2"} <= set(looked[1:]), "both nodes to be looked at after it")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -177,7 +177,7 @@ async def test_nodes_look_at_a_pool_that_changed_after_they_did(bench: Bench) ->
 
 async def test_a_cluster_without_nodes_has_complete_lists() -> None:
     bench = Bench(Cluster())
-    bench.places.start()
+    bench.controller.start()
 
     assert bench.world.candidates.of("a") == ()
 
@@ -185,10 +185,10 @@ async def test_a_cluster_without_nodes_has_complete_lists() -> None:
 async def test_nothing_is_kept_of_a_pool_that_is_gone(bench: Bench) -> None:
     for name in ("n1", "n2"):
         await bench.node(name)
-    bench.places.start()
+    bench.controller.start()
     bench.world.candidates.complete = True
     assert bench.world.candidates.of("a") is not None
     assert bench.world.candidates.of("none so far") == ()
     for pool in ("a", "none so far"):
-        bench.places.forget(pool)
+        bench.controller.forget(pool)
     assert bench.world.candidates._listed == {}

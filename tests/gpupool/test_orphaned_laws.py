@@ -20,7 +20,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.domain import offer
 from controllers.gpupool.operands import cards_in
-from controllers.gpupool.pool import plan
+from controllers.gpupool.pool.plan import plan_orphans
 from controllers.install import dismantle
 from controllers.runtime.plan import Plan
 from tests.gpupool.machine import Controlled
@@ -137,7 +137,7 @@ class Living(Cluster):
 
     def planned(self, kind: str, name: str) -> Plan:
         if kind == "GPUPool" and name not in self.pools():
-            return plan.orphans(self.view().without_pool(name), self.now)
+            return plan_orphans(self.view().without_pool(name), self.now)
         return super().planned(kind, name)
 
     def plans(self) -> list[Plan]:

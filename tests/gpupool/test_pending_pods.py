@@ -18,6 +18,7 @@ from controllers.domain.clock import stamp, stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.request import units_of
 from controllers.gpupool.queue import pending_pods
+from controllers.gpupool.queue.records import Turn
 from controllers.runtime.plan import Merge
 from tests.gpupool.world import Cluster
 from tests.kit import objects
@@ -34,7 +35,7 @@ class Pool(Cluster):
 
     def __init__(self, nodes: dict[str, int], slots: int = 1, **spec: Any) -> None:
         super().__init__()
-        self.turns, self.unreached, self.slots = dict[str, pending_pods.Turn](), tuple[str, ...](), slots
+        self.turns, self.unreached, self.slots = dict[str, Turn](), tuple[str, ...](), slots
         self.pool("a", **spec)
         for name, cards in nodes.items():
             self.add(objects.node(name, labels={names.pool_node_label("a"): "true"}))
@@ -52,12 +53,12 @@ class Pool(Cluster):
         seen = self.view().queue("a", self.turns, self.unreached)
         if seen is None:
             return 0
-        made = pending_pods.plan(seen, self.now)
-        self.turns, self.unreached = dict(made.seen), made.unreached
+        made = pending_pods.plan_pending_pods(seen, self.now)
+        self.turns, self.unreached = dict(made.turns), made.unreached
         self.execute(made.plan.actions, names.MANAGER_POOL, stop_after)
         if stop_after is None:
-            for request in made.served:
-                self.turns[request] = replace(self.turns.get(request, pending_pods.Turn(0.0)), began=self.now)
+            for request in made.reserved:
+                self.turns[request] = replace(self.turns.get(request, Turn(0.0)), began=self.now)
         return len(made.plan.writes)
 
     def rest(self) -> None:
@@ -153,7 +154,7 @@ def test_a_pod_whose_reservation_the_cache_may_not_show_yet_is_left_alone() -> N
     pool.waits("p", age=UNSEEN - 1)
     seen = pool.view().queue("a", {})
     assert seen is not None
-    made = pending_pods.plan(seen, pool.now)
+    made = pending_pods.plan_pending_pods(seen, pool.now)
     assert not made.plan.writes
     assert made.plan.requeue_after == pytest.approx(1, abs=0.2)
 
@@ -289,7 +290,7 @@ def test_of_very_many_that_are_passed_over_those_are_named_for_whom_it_lasts_lon
     pool = Pool({"n1": 1})
     for number in range(names.LIST_MAX + 5):
         pool.waits(f"p{number:03}")
-        pool.turns[f"r-p{number:03}"] = pending_pods.Turn(pool.now - TTL - 1, 1, frozenset({"n1-0"}))
+        pool.turns[f"r-p{number:03}"] = Turn(pool.now - TTL - 1, 1, frozenset({"n1-0"}))
     pool.rest()
     named = passed(pool)
     assert len(named) == names.LIST_MAX
@@ -396,7 +397,7 @@ def test_a_card_that_somebody_else_reserved_meanwhile_is_a_conflict() -> None:
     pool.waits("p")
     seen = pool.view().queue("a", {})
     assert seen is not None
-    (write,) = pending_pods.plan(seen, pool.now).plan.writes
+    (write,) = pending_pods.plan_pending_pods(seen, pool.now).plan.writes
     assert isinstance(write, Merge)
     pool.reserve("n1-0", "newcomer")
     with pytest.raises(ConflictError):

@@ -10,8 +10,8 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.domain.assignment import assigned_pool
-from controllers.gpupool.pool.conditions import away
-from controllers.gpupool.pool.plan import orphans
+from controllers.gpupool.pool.node_outage import explain_node_outage
+from controllers.gpupool.pool.plan import plan_orphans
 from controllers.gpupool.views import NodeFacts
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import conditions, objects
@@ -119,7 +119,7 @@ def test_a_pool_that_is_deleted_does_not_wait_for_it(cluster: Cluster) -> None:
 @pytest.mark.parametrize("node", [None, objects.node("n1", ready=False)], ids=["gone", "not ready"])
 def test_a_card_whose_node_is_away_says_what_becomes_of_its_assignment(node: Node | None) -> None:
     """Its record outlives the Node where a person confirmed it: nobody is told that it goes."""
-    said = away(NodeFacts(node, None), "n1")
+    said = explain_node_outage(NodeFacts(node, None), "n1")
 
     assert "leave" in said
     assert "inventory.rememberFor" in said
@@ -143,7 +143,7 @@ def test_a_pool_that_is_made_anew_under_the_name_of_its_pool_does_not_get_it(clu
     else:  # the module was disabled, or its finalizer taken off by hand
         cluster.drop(resources.GPUPOOL, "a")
     if how == "gone without a word":
-        cluster.execute(orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
+        cluster.execute(plan_orphans(cluster.view().without_pool("a"), cluster.now).actions, names.MANAGER_POOL)
     made_anew(cluster)
     cluster.settle()
     node_is_back(cluster)
@@ -182,7 +182,7 @@ def test_that_its_pool_is_gone_is_asked_of_the_quorum(cluster: Cluster) -> None:
     node_goes(cluster)
     pool = cluster.objects["GPUPool", "a"]
     cluster.drop(resources.GPUPOOL, "a")
-    made = orphans(cluster.view().without_pool("a"), cluster.now)
+    made = plan_orphans(cluster.view().without_pool("a"), cluster.now)
     assert made.writes
 
     cluster.objects["GPUPool", "a"] = pool  # the cache was behind

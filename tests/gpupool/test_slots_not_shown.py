@@ -7,7 +7,7 @@ import pytest
 from controllers.api import resources
 from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, find
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
-from controllers.gpupool.pool import plan
+from controllers.gpupool.pool.status_plan import plan_pool_status
 from tests.gpupool.world import Cluster
 
 PATIENCE = 30.0
@@ -85,7 +85,7 @@ def test_that_it_lasts_is_said_though_nothing_changes(cluster: Cluster) -> None:
     cluster.settle()
     seen = cluster.view().pool("a")
     assert seen is not None
-    again = plan.say_pool(seen, cluster.now).requeue_after
+    again = plan_pool_status(seen, cluster.now).requeue_after
     assert again is not None
     assert 0 < again <= PATIENCE
 

@@ -15,11 +15,10 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.selector import LabelSelector
-from controllers.gpupool import __main__ as controller
-from controllers.gpupool.__main__ import Reconciler
-from controllers.gpupool.loops import status
-from controllers.gpupool.membership.selector_index import Selection
-from controllers.gpupool.pool import plan
+from controllers.gpupool.loops import pools, status
+from controllers.gpupool.loops.reconciler import Reconciler
+from controllers.gpupool.membership.selector_index import SelectorIndex
+from controllers.gpupool.pool.plan import plan_pool, writes_status
 from controllers.runtime.errors import Conflict
 from controllers.runtime.plan import Action, Apply, Plan
 from tests.gpupool.world import KINDS, Cluster
@@ -41,7 +40,7 @@ class Process:
         self.loops = Reconciler(process, self.world)
 
     async def _execute(self, actions: tuple[Action, ...]) -> None:
-        if plan.writes_status(Plan(actions)):
+        if writes_status(Plan(actions)):
             held, self.held = self.held, False
             if held:
                 await self.open.wait()
@@ -59,10 +58,10 @@ class Process:
         self.refresh()
 
     async def act(self) -> float | None:
-        return await self.loops._pool("a")
+        return await self.loops.pools._reconcile("a")
 
     async def say(self) -> float | None:
-        return await self.loops.sayings._reconcile("a")
+        return await self.loops.status._reconcile("a")
 
     @property
     def listed(self) -> set[str]:
@@ -77,14 +76,14 @@ class Process:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which statuses and lists are written once in a while."""
-    return Clock(monkeypatch, status, controller)
+    return Clock(monkeypatch, status, pools)
 
 
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Process:
     del clock  # it is set
     monkeypatch.setattr(status, "STATUS_PERIOD", PERIOD)
-    monkeypatch.setattr(controller, "LISTS_PERIOD", PERIOD)
+    monkeypatch.setattr(pools, "LISTS_PERIOD", PERIOD)
     cluster = Cluster()
     cluster.node("n1", 3)
     cluster.pool("a")
@@ -173,12 +172,12 @@ async def test_a_list_was_written_though_what_came_after_it_was_refused(process:
         await process._execute(actions)
         raise Conflict(409, "Conflict", "a card that is to come in")
 
-    process.loops._execute = refused
-    process.loops._listed.clear()
+    process.loops.pools._execute = refused
+    process.loops.pools._listed.clear()
     with pytest.raises(Conflict):
         await process.act()
     assert process.listed == {"n1-0000:00:00.0"}
-    process.loops._execute = process._execute
+    process.loops.pools._execute = process._execute
     process.annotate(SECOND, "a")
     await process.act()
     again = await process.act()
@@ -199,7 +198,7 @@ def test_no_card_is_let_go_while_a_list_still_names_it() -> None:
     cluster.annotate(SECOND, "a")
     seen = cluster.view().pool("a")
     assert seen is not None
-    made = plan.act(seen, cluster.now, lists_in=0.5)
+    made = plan_pool(seen, cluster.now, lists_in=0.5)
     kinds = [action.ref.resource for action in made.writes if isinstance(action, Apply)]
     released = [a.ref.name for a in made.writes if not isinstance(a, Apply) and a.ref.name == FIRST]
     assert (kinds, released) == ([resources.CONFIGMAP], [FIRST])
@@ -216,17 +215,17 @@ def test_a_pool_that_comes_to_mean_other_nodes_is_judged_anew() -> None:
     first, second = cluster.all(resources.GPUPOOL, GPUPool)
     labels = {"rack": "1"}
 
-    def takers(selection: Selection) -> list[str]:
-        return [pool.name for pool in selection.takers(devices, labels)[FIRST]]
+    def takers(selection: SelectorIndex) -> list[str]:
+        return [pool.name for pool in selection.matching_pools(devices, labels)[FIRST]]
 
-    before = Selection((first, second))
+    before = SelectorIndex((first, second))
     assert takers(before) == ["a", "b"]
     said = replace(second, status=replace(second.status, truncated=True))
-    after = Selection((first, said), before)
-    assert after.takers(devices, labels)[FIRST][1] is said  # the pool as it is now
+    after = SelectorIndex((first, said), before)
+    assert after.matching_pools(devices, labels)[FIRST][1] is said  # the pool as it is now
     elsewhere = replace(first, spec=replace(first.spec, node_selector=LabelSelector(match_labels={"rack": "2"})))
-    assert takers(Selection((elsewhere, said), after)) == ["b"]
-    assert takers(Selection((said,), after)) == ["b"]
+    assert takers(SelectorIndex((elsewhere, said), after)) == ["b"]
+    assert takers(SelectorIndex((said,), after)) == ["b"]
 
 
 async def test_nothing_is_told_of_a_pool_that_went_while_its_status_was_written(process: Process) -> None:
@@ -236,17 +235,17 @@ async def test_nothing_is_told_of_a_pool_that_went_while_its_status_was_written(
 
     async def execute(actions: tuple[Action, ...]) -> None:
         await process._execute(actions)
-        if plan.writes_status(Plan(actions)):  # it goes before the answer is here
+        if writes_status(Plan(actions)):  # it goes before the answer is here
             process.cluster.drop(resources.GPUPOOL, "a")
             process.refresh()
             await process.act()
 
-    process.loops.sayings._execute = execute
+    process.loops.status._execute = execute
     await process.say()
     await process.say()  # its going has it look again
     assert REGISTRY.get_sample_value("gpupool_assignments", {"pool": "a"}) is None
-    assert not process.loops.sayings._writing
-    assert not process.loops.sayings._written
+    assert not process.loops.status._locks
+    assert not process.loops.status._written
 
 
 async def test_a_pod_whose_label_names_no_pool_moves_no_card(process: Process) -> None:
@@ -255,6 +254,6 @@ async def test_a_pod_whose_label_names_no_pool_moves_no_card(process: Process) -
     async def execute(actions: tuple[Action, ...]) -> None:
         heard.extend(actions)
 
-    process.loops._execute = execute
-    await process.loops._pool("")
+    process.loops.pools._execute = execute
+    await process.loops.pools._reconcile("")
     assert heard == []

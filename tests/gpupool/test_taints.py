@@ -45,7 +45,7 @@ class Place(cluster.Cluster):
     def settle(self) -> list[dict[str, Any]]:
         """Until nothing is wanted; returns the node's taints."""
         for _ in range(3):
-            made = taints.plan(self.view())
+            made = taints.plan_taints(self.view())
             if not made.writes:
                 return self.taints()
             self.execute(made.actions, names.MANAGER_POOL)
@@ -150,7 +150,7 @@ def test_a_pod_that_was_admitted_before_is_not_hurt(
     place = Place()
     place.pool("a", taint)
     setattr(place, where, [pod(*([toleration] if toleration else []))])
-    made = taints.plan(place.view())
+    made = taints.plan_taints(place.view())
 
     assert bool(made.writes) is not withheld
     if withheld:
@@ -176,13 +176,13 @@ def test_a_former_value_stands_until_the_new_one_may_come_and_one_write_exchange
     place.pool("a", later)
     assert place.settle() == [former]
     assert place.remembered() == [{**former, "pool": "a"}]
-    made = taints.plan(place.view())
+    made = taints.plan_taints(place.view())
     assert made.requeue_after is not None
     (note,) = [action for action in made.actions if isinstance(action, Note)]
     assert note.message.endswith("Until then the node keeps its value 'train'.")
 
     place.coming, place.running = [pod(*BOTH)], [pod(*BOTH)]
-    (write,) = taints.plan(place.view()).writes
+    (write,) = taints.plan_taints(place.view()).writes
     assert isinstance(write, Merge)
     assert write.body["spec"] == {"taints": [later]}
     assert place.settle() == [later]
@@ -235,7 +235,7 @@ def put_off(made: Cluster) -> str:
     """What the event of a withheld taint says; empty where none is withheld."""
     seen = made.view().taints("n1", made.now)
     assert seen is not None
-    found = taints.plan(seen)
+    found = taints.plan_taints(seen)
     notes = [action.message for action in found.actions if isinstance(action, Note)]
     assert bool(notes) is not bool(found.writes)
     assert (found.requeue_after is None) is not bool(notes)
@@ -299,7 +299,7 @@ def test_a_memory_that_cannot_be_read_takes_nothing_away(text: str) -> None:
 def test_a_node_that_changed_meanwhile_is_read_again() -> None:
     place = Place()
     place.pool("a", OURS)
-    (write,) = taints.plan(place.view()).writes
+    (write,) = taints.plan_taints(place.view()).writes
     assert isinstance(write, Merge)
     place.somebody_sets(CORDON)
     with pytest.raises(ConflictError):

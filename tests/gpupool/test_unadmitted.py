@@ -149,14 +149,14 @@ def test_no_card_of_a_pool_that_is_gone_is_let_go_when_it_was_bound_a_moment_ago
         for key in [name for found, name in made.objects if found == kind.kind]:
             made.drop(kind, key)
 
-    def abandon() -> None:
-        made.execute(orphaned.abandon(made.view().without_pool("a"), made.now), names.MANAGER_POOL)
+    def release() -> None:
+        made.execute(orphaned.release_orphaned_cards(made.view().without_pool("a"), made.now), names.MANAGER_POOL)
 
     with pytest.raises(ConflictError):
-        abandon()
+        release()
     assert members(made) == list(CARDS)
     made.drop(resources.POD, "default/p")
-    abandon()
+    release()
     assert members(made) == []
 
 

@@ -19,8 +19,11 @@ from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
 from controllers.gpupool.__main__ import UNADMITTED
-from controllers.gpupool.node import node_plan, taints
-from controllers.gpupool.pool import plan
+from controllers.gpupool.node import taints
+from controllers.gpupool.node.plan import plan_node
+from controllers.gpupool.pool.card_status import plan_card_status
+from controllers.gpupool.pool.plan import plan_pool
+from controllers.gpupool.pool.status_plan import plan_pool_status
 from controllers.gpupool.queue import pending_pods, reservations
 from controllers.gpupool.views import ObservedPool
 from controllers.gpupool.world import World
@@ -55,9 +58,9 @@ AUTOMATIC: dict[str, Any] = {"deviceAssignment": {"requireAnnotation": False}}
 
 
 POOL_LOOPS: dict[str, Callable[[ObservedPool, float], Plan]] = {
-    "Pool": plan.act,
-    "PoolCards": plan.say_cards,
-    "PoolStatus": plan.say_pool,
+    "Pool": plan_pool,
+    "PoolCards": plan_card_status,
+    "PoolStatus": plan_pool_status,
 }
 """The planners that the process runs for a pool, each in a loop of its own."""
 
@@ -65,7 +68,7 @@ POOL_LOOPS: dict[str, Callable[[ObservedPool, float], Plan]] = {
 def whole(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     """What all planners of a pool want, together."""
     draft = Draft()
-    for part in (plan.act(seen, now), plan.say_cards(seen, now), plan.say_pool(seen, now, status_in=status_in)):
+    for part in (plan_pool(seen, now), plan_card_status(seen, now), plan_pool_status(seen, now, status_in=status_in)):
         draft.add(*part.actions)
         if part.requeue_after is not None:
             draft.look_again(part.requeue_after)
@@ -137,7 +140,7 @@ class Cluster(cluster.Cluster):
         """The caches of the process that runs, which has lived since its last start, with all that it saw since."""
         if self._process is None:
             self._process = self._started()
-            self._process[0].follow()
+            self._process[0].note_changes()
         self._tell_news(*self._process)
         return self._looked_at(self._process[0])
 
@@ -150,7 +153,7 @@ class Cluster(cluster.Cluster):
     def _looked_at(self, world: World) -> World:
         world.settings, world.enabled = self.settings, self.enabled
         for node in world.inventories:
-            world.look(world.node(node.name))
+            world.update_candidates(world.node(node.name))
         world.candidates.complete = True
         return world
 
@@ -370,12 +373,12 @@ class Cluster(cluster.Cluster):
             if (seen := self.view().pool(pool.name)) is not None:
                 made.append(whole(seen, self.now))
         made += [
-            node_plan.plan(self.view().node(n.name), self.now)
+            plan_node(self.view().node(n.name), self.now)
             for n in self.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
         ]
         for device in self.all(resources.GPUDEVICE, GPUDevice):
             if (card := self.view().card(device.name)) is not None:
-                made.append(reservations.plan(card, self.now))
+                made.append(reservations.plan_card(card, self.now))
         return made + [self.planned(*key) for key in self.all_keys() if key[0] in ("Node", "Queue")]
 
     def settle(self, rounds: int = 20) -> None:
@@ -415,15 +418,15 @@ class Cluster(cluster.Cluster):
             planner = POOL_LOOPS.get(kind, whole)
             return planner(seen, self.now) if seen else Plan()
         if kind == "GPUNodeInventory":
-            return node_plan.plan(world.node(name), self.now)
+            return plan_node(world.node(name), self.now)
         if kind == "Queue":
             queue = world.queue(name, {})
-            return pending_pods.plan(queue, self.now).plan if queue else Plan()
+            return pending_pods.plan_pending_pods(queue, self.now).plan if queue else Plan()
         if kind == "Node":
             place = world.taints(name, self.now)
-            return taints.plan(place) if place else Plan()
+            return taints.plan_taints(place) if place else Plan()
         card = world.card(name)
-        return reservations.plan(card, self.now) if card else Plan()
+        return reservations.plan_card(card, self.now) if card else Plan()
 
     def _collect(self) -> None:
         """A deleted pool goes when its last finalizer does."""

@@ -11,7 +11,7 @@ import structlog
 from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.gpupool import metrics
-from controllers.gpupool.node import node_plan
+from controllers.gpupool.node.plan import plan_node
 from controllers.gpupool.queue import reservations
 from controllers.runtime.events import Recorder
 from controllers.runtime.plan import Note, Plan, Ref
@@ -29,10 +29,10 @@ def test_cards_that_wait_for_a_person_are_told_of_once() -> None:
     made = Cluster()
     made.node("n1", 2)
     made.pool("a")
-    (note,) = told(node_plan.plan(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
+    (note,) = told(plan_node(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
     assert "n1 (AwaitingApproval): 2 cards" in note.message
     made.settle()
-    assert not told(node_plan.plan(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
+    assert not told(plan_node(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
 
 
 def test_a_driver_that_goes_is_told_of_once() -> None:
@@ -85,5 +85,5 @@ def test_reservations_that_ran_out_are_counted_with_their_pool() -> None:
     plan = Plan((Note(Ref(NODE, member.name), "Warning", names.EVENT_RESERVATION_EXPIRED, "It ran out."),) * 2)
     before = metrics.EXPIRED.labels("counted")._value.get()
     metrics.count_expired(member, plan)
-    metrics.count_expired(member, reservations.plan(made.view().card(member.name), made.now))
+    metrics.count_expired(member, reservations.plan_card(made.view().card(member.name), made.now))
     assert metrics.EXPIRED.labels("counted")._value.get() == before + 2

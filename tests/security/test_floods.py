@@ -23,7 +23,7 @@ from controllers.domain.fits import Wants, fits
 from controllers.domain.request import units_of
 from controllers.domain.waiting import Room, Rooms, Waiting
 from controllers.gpupool.__main__ import UNADMITTED
-from controllers.gpupool.node import node_plan
+from controllers.gpupool.node.plan import plan_node
 from controllers.inventory.cards import read
 from tests.gpupool import world as pools
 from tests.inventory import world as inventory
@@ -142,7 +142,7 @@ def test_ten_thousand_pools_that_all_mean_a_card_are_listed_in_part() -> None:
         made.pool(f"p{number}")
     view = made.view()
     began = time.process_time()
-    made.execute(node_plan.plan(view.node("n1"), made.now).actions, names.MANAGER_POOL)
+    made.execute(plan_node(view.node("n1"), made.now).actions, names.MANAGER_POOL)
     took = time.process_time() - began
     (found,) = made.all(resources.GPUNODEINVENTORY, GPUNodeInventory)
     assert found.status.pools is not None

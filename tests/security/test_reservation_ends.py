@@ -94,7 +94,7 @@ def test_sixty_four_forged_promises_hold_a_card_no_longer_than_one() -> None:
     made.now += 1
     card = made.view().card(CARD)
     assert card is not None
-    made.execute(reservations.plan(card, made.now).actions, names.MANAGER_POOL)
+    made.execute(reservations.plan_card(card, made.now).actions, names.MANAGER_POOL)
     longest = made.settings.admission.reservation_ttl
     assert all(seconds(entry.expires_at) <= made.now + longest for entry in device(made).status.reservations)
 

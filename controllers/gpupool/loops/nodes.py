@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.gpupool import metrics
-from controllers.gpupool.node import node_plan
+from controllers.gpupool.node.plan import plan_node
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
@@ -32,31 +32,31 @@ CANDIDATES_PERIOD = 5.0
 """Seconds between two wake-ups of a pool for its candidates alone: that list is for people."""
 
 
-class Places:
+class NodeController:
     """Reconciles nodes, and keeps the candidates of all pools."""
 
-    def __init__(self, process: Process, world: World, wake: Callable[[str], None]) -> None:
-        """Make the loop. `wake(pool)` has a pool looked at."""
-        self._execute, self._world, self._wake = process.executor.execute, world, wake
+    def __init__(self, process: Process, world: World, enqueue_pool: Callable[[str], None]) -> None:
+        """Make the loop. `enqueue_pool(pool)` has a pool looked at."""
+        self._execute, self._world, self._enqueue_pool = process.executor.execute, world, enqueue_pool
         self._since: dict[str, float] = {}  # when a node that has something to say first had it
         self._due: dict[str, float] = {}  # when a pool was, or will be, woken for its candidates
-        self._unlooked: set[str] = set()
+        self._unseen: set[str] = set()
         self._all_due = float("-inf")  # when all nodes were, or will be, looked at after changes of pools
         self.controller = Controller("nodes", self._reconcile, workers=8)
 
     def start(self) -> None:
         """Begin with full caches: candidates are complete once each of these nodes has been looked at."""
-        self._unlooked = {inventory.name for inventory in self._world.inventories}
+        self._unseen = {inventory.name for inventory in self._world.inventories}
         self._complete()
 
-    def everything(self, after: float = 0.0) -> None:
+    def enqueue_all(self, after: float = 0.0) -> None:
         """Look at every node, after a while."""
         if after <= 0:
             self.controller.add_all(inventory.name for inventory in self._world.inventories)
         elif (now := time.monotonic()) >= self._all_due:  # else all are about to be looked at anyway
             self._all_due = now + after
             # A timer of its own: of a key's times a queue keeps the earliest, and what changes after that one was lost.
-            asyncio.get_running_loop().call_later(after, self.everything)
+            asyncio.get_running_loop().call_later(after, self.enqueue_all)
 
     def forget(self, pool: str) -> None:
         """The pool is gone."""
@@ -64,27 +64,27 @@ class Places:
         self._world.candidates.forget(pool)
 
     async def _reconcile(self, name: str) -> float | None:
-        seen = self._world.node(name)
-        self._look(seen)
-        metrics.record_node(name, seen.facts.inventory)
+        view = self._world.node(name)
+        self._update_candidates(view)
+        metrics.record_node(name, view.facts.inventory)
         first = self._since.setdefault(name, time.monotonic())
         wait = first + SETTLE - time.monotonic()
-        made = node_plan.plan(seen, time.time(), status_in=wait)
-        await self._execute(made.actions)
-        if wait <= 0 or made.requeue_after is None or made.requeue_after > wait:
+        plan = plan_node(view, time.time(), status_in=wait)
+        await self._execute(plan.actions)
+        if wait <= 0 or plan.requeue_after is None or plan.requeue_after > wait:
             del self._since[name]  # it has been said, or there is nothing to say
-        return made.requeue_after
+        return plan.requeue_after
 
-    def _look(self, seen: ObservedNode) -> None:
-        changed = self._world.look(seen)
-        if self._unlooked:
-            self._unlooked.discard(seen.name)
+    def _update_candidates(self, view: ObservedNode) -> None:
+        changed = self._world.update_candidates(view)
+        if self._unseen:
+            self._unseen.discard(view.name)
             self._complete()
         elif changed:
             self._changed(changed)
 
     def _complete(self) -> None:
-        if not self._unlooked:
+        if not self._unseen:
             self._world.candidates.complete = True
             self._changed({pool.name for pool in self._world.pools})
 
@@ -94,4 +94,6 @@ class Places:
             due = self._due.get(pool, float("-inf"))
             if due <= now and self._world.pools.get(pool) is not None:
                 self._due[pool] = due = max(now + CANDIDATES_DELAY, due + CANDIDATES_PERIOD)
-                asyncio.get_running_loop().call_later(due - now, self._wake, pool)  # a timer of its own, as above
+                asyncio.get_running_loop().call_later(
+                    due - now, self._enqueue_pool, pool
+                )  # a timer of its own, as above

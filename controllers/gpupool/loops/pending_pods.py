@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from controllers.domain.request import pools_of
 from controllers.gpupool.caches import BY_NODE
 from controllers.gpupool.queue import pending_pods
+from controllers.gpupool.queue.records import ObservedQueue, ReservationRound, Turn
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
@@ -27,35 +28,36 @@ RESTS = 3.0
 """A queue rests for so many times as long as it was last looked at: a long one changes all the time."""
 
 
-class Queues:
+class PendingPodController:
     """Reserves anew for the pods of each pool, by `controllers.gpupool.queue.pending_pods`."""
 
     def __init__(self, process: Process, world: World) -> None:
         """Make the loop; `watch` connects it to the caches."""
         self._execute, self._world = process.executor.execute, world
-        self._turns: dict[str, dict[str, pending_pods.Turn]] = {}
+        self._turns: dict[str, dict[str, Turn]] = {}
         self._unreached: dict[str, tuple[str, ...]] = {}
         self._rests: dict[str, float] = {}  # until when, in monotonic seconds
-        self.controller = Controller("queues", self._reconcile, workers=4)
+        self.controller = Controller("pending-pods", self._reconcile, workers=4)
 
     async def _reconcile(self, pool: str) -> float | None:
         began = time.monotonic()
-        seen = self._world.queue(pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
-        if seen is None:
+        view = self._world.queue(pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
+        if view is None:
             for kept in (self._turns, self._unreached, self._rests):
                 kept.pop(pool, None)
             return None
         now = time.time()
-        made = await _planned(seen, now)
+        planned = await _plan(view, now)
         ended = time.monotonic()
-        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), made.unreached
-        self._turns[pool] = turns = dict(made.seen)  # also where a write below meets another's
-        await self._execute(made.plan.actions)
-        turns |= {request: replace(turns.get(request, pending_pods.Turn(now)), began=now) for request in made.served}
-        again = made.plan.requeue_after
+        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), planned.unreached
+        self._turns[pool] = turns = dict(planned.turns)  # also where a write below meets another's
+        await self._execute(planned.plan.actions)
+        for request in planned.reserved:
+            turns[request] = replace(turns.get(request, Turn(now)), began=now)
+        again = planned.plan.requeue_after
         return None if again is None else max(again, self._rests[pool] - time.monotonic())
 
-    def _wake(self, pool: str) -> None:
+    def _enqueue(self, pool: str) -> None:
         """Look at a queue in a while: once it has rested."""
         self.controller.add_after(pool, max(DELAY, self._rests.get(pool, 0.0) - time.monotonic()))
 
@@ -68,7 +70,7 @@ class Queues:
         world.nodes.subscribe(self._node_changed)
         world.pools.subscribe(self._pool_changed)
 
-    def everything(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every queue."""
         self.controller.add_all(pool.name for pool in self._world.pools)
 
@@ -76,26 +78,26 @@ class Queues:
         pod = new or old
         if pod is not None:
             for pool in pools_of(pod):
-                self._wake(pool)
+                self._enqueue(pool)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         for device in (old, new):
             if device is not None and device.status.pool_ref is not None:
-                self._wake(device.status.pool_ref.name)
+                self._enqueue(device.status.pool_ref.name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         for device in self._world.devices.by(BY_NODE, node.name) if node else ():
             if device.status.pool_ref is not None:
-                self._wake(device.status.pool_ref.name)
+                self._enqueue(device.status.pool_ref.name)
 
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
         pool = new or old
         if pool is not None:
-            self._wake(pool.name)
+            self._enqueue(pool.name)
 
 
-async def _planned(seen: pending_pods.ObservedQueue, now: float) -> pending_pods.Turns:
-    if len(seen.unbound) + len(seen.members) > THREAD_SIZE:
-        return await asyncio.to_thread(pending_pods.plan, seen, now)  # a pure function of frozen values
-    return pending_pods.plan(seen, now)
+async def _plan(view: ObservedQueue, now: float) -> ReservationRound:
+    if len(view.unbound) + len(view.members) > THREAD_SIZE:
+        return await asyncio.to_thread(pending_pods.plan_pending_pods, view, now)  # a pure function of frozen values
+    return pending_pods.plan_pending_pods(view, now)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.runtime.process import Process
 
 
-class Tainting:
+class TaintController:
     """Keeps the taints of nodes, by `controllers.gpupool.node.taints`."""
 
     def __init__(self, process: Process, world: World) -> None:
@@ -26,12 +26,12 @@ class Tainting:
         self.controller = Controller("taints", self._reconcile, workers=4)
 
     async def _reconcile(self, name: str) -> float | None:
-        seen = self._world.taints(name, time.time())
-        if seen is None:
+        view = self._world.taints(name, time.time())
+        if view is None:
             return None
-        made = taints.plan(seen)
-        await self._execute(made.actions)
-        return made.requeue_after
+        plan = taints.plan_taints(view)
+        await self._execute(plan.actions)
+        return plan.requeue_after
 
     def watch(self) -> None:
         """Wake nodes by changes."""
@@ -39,7 +39,7 @@ class Tainting:
         self._world.devices.subscribe(self._device_changed)
         self._world.pools.subscribe(self._pool_changed)
 
-    def everything(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every node."""
         self.controller.add_all(node.name for node in self._world.nodes)
 

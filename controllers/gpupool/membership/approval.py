@@ -28,7 +28,7 @@ from controllers.domain.clock import seconds
 from controllers.domain.eligibility import has_room, serves, unfit
 from controllers.domain.position import is_lost
 from controllers.domain.usage import in_use
-from controllers.gpupool.membership.annotations import is_hindered
+from controllers.gpupool.membership.obstacles import conflicts_with_mig_mode
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 UNASSIGNED: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
 
 
-def approvals(seen: ObservedNode) -> list[Merge]:
+def approve_cards(view: ObservedNode) -> list[Merge]:
     """The annotations to be written, on the versions that were read."""
     made = []
-    taken = Counter(taking(seen))
-    for device in seen.free:
-        if assigned_pool(device) is not None or not _can_come(seen, device):
+    taken = Counter(count_cards_by_pool(view))
+    for device in view.free:
+        if assigned_pool(device) is not None or not _is_poolable(view, device):
             continue
-        pool = _first(seen, device, taken)
+        pool = _oldest_pool_with_room(view, device, taken)
         if pool is not None:
             taken[pool] += 1
             body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
@@ -55,92 +55,95 @@ def approvals(seen: ObservedNode) -> list[Merge]:
     return made
 
 
-def withdrawals(seen: ObservedNode) -> list[Merge]:
+def withdraw_annotations(view: ObservedNode) -> list[Merge]:
     """The annotations to be removed since their cards are declined, on the versions that were read."""
     return [
         Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
-        for device in seen.devices
-        if is_withdrawn(seen, device)
+        for device in view.devices
+        if is_annotation_withdrawn(view, device)
     ]
 
 
-def is_withdrawn(seen: ObservedNode, device: GPUDevice) -> bool:
+def is_annotation_withdrawn(view: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation goes since the card is declined, and its pool takes cards by itself."""
-    return device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(seen, device)
+    return device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(view, device)
 
 
-def stays(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
+def seconds_until_write_off(view: ObservedNode, device: GPUDevice, now: float) -> float | None:
     """Seconds until the annotation of a member that is lost goes, where its pool takes it by itself; None of others.
 
     What is gone for a moment (a reset of its slot) is back by then. The rest nobody would take out: nobody put it in.
     """
     told = find(device.status.conditions, INVENTORY_INCOMPLETE)
-    if told is None or not is_lost(device.status) or not _is_ours(seen, device):
+    if told is None or not is_lost(device.status) or not _is_ours(view, device):
         return None
     if is_ignored(device.metadata) or device.metadata.deletion_timestamp is not None:
         return None  # it goes at once, or with the record
-    return seconds(told.last_transition_time) + seen.settings.pools.dangling_after - now
+    return seconds(told.last_transition_time) + view.settings.pools.dangling_after - now
 
 
-def write_off(device: GPUDevice) -> Merge:
+def write_off_lost_card(device: GPUDevice) -> Merge:
     """The annotation of a lost card to be removed, on the version that was read: the pool lets go of it then."""
     return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
 
 
-def is_deserted(seen: ObservedNode, device: GPUDevice) -> bool:
+def loses_annotation_with_pool(view: ObservedNode, device: GPUDevice) -> bool:
     """Whether the annotation of a card in no pool goes with its pool, as `deserted` has it."""
-    pool = seen.by_name.get(assigned_pool(device) or "")
+    pool = view.by_name.get(assigned_pool(device) or "")
     leaves = pool is not None and pool.metadata.deletion_timestamp is not None
-    return leaves and device.metadata.deletion_timestamp is None and _is_ours(seen, device)
+    return leaves and device.metadata.deletion_timestamp is None and _is_ours(view, device)
 
 
-def deserted(seen: ObservedPool, devices: Iterable[GPUDevice]) -> list[Merge]:
+def unassign_with_pool(view: ObservedPool, devices: Iterable[GPUDevice]) -> list[Merge]:
     """The annotations of cards of a pool that is being deleted, where it took them by itself: it goes after them.
 
     Once it is gone nobody can tell that it did, and the annotation would keep the card from every other pool.
     """
-    if seen.pool.metadata.deletion_timestamp is None:
+    if view.pool.metadata.deletion_timestamp is None:
         return []
     return [
         Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
         for device in devices
-        if assigned_pool(device) == seen.pool.name
+        if assigned_pool(device) == view.pool.name
         and device.metadata.deletion_timestamp is None
-        and is_automatic(seen.pool, device, seen.settings)
+        and is_automatic(view.pool, device, view.settings)
     ]
 
 
-def taking(seen: ObservedNode) -> Counter[str]:
+def count_cards_by_pool(view: ObservedNode) -> Counter[str]:
     """Cards of the node that each pool has, or is about to take by their annotation."""
-    taken = Counter(d.status.pool_ref.name for d in seen.devices if d.status.pool_ref is not None)
-    for device in seen.free:
+    taken = Counter(d.status.pool_ref.name for d in view.devices if d.status.pool_ref is not None)
+    for device in view.free:
         named = assigned_pool(device)
         if named is None:
             continue
         # A card that stays out of its pool until an administrator does something about it takes nobody's place.
-        if any(pool.name == named and not is_hindered(seen, pool, device) for pool in seen.takers.get(device.name, ())):
+        if any(
+            pool.name == named and not conflicts_with_mig_mode(view, pool, device)
+            for pool in view.matching_pools.get(device.name, ())
+        ):
             taken[named] += 1
     return taken
 
 
-def _can_come(seen: ObservedNode, device: GPUDevice) -> bool:
+def _is_poolable(view: ObservedNode, device: GPUDevice) -> bool:
     return (
         device.metadata.deletion_timestamp is None
-        and unfit(device, ready=seen.facts.ready) is None
-        and not in_use(device, held=device.status.inventory_id in seen.held)
+        and unfit(device, ready=view.facts.ready) is None
+        and not in_use(device, held=device.status.inventory_id in view.maybe_in_use)
     )
 
 
-def _is_ours(seen: ObservedNode, device: GPUDevice) -> bool:
+def _is_ours(view: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation names a pool that takes it by itself."""
-    pool = seen.by_name.get(assigned_pool(device) or "")
-    return pool is not None and is_automatic(pool, device, seen.settings)
+    pool = view.by_name.get(assigned_pool(device) or "")
+    return pool is not None and is_automatic(pool, device, view.settings)
 
 
-def _first(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
+def _oldest_pool_with_room(view: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
     """The oldest pool with room that takes the card by itself, and can serve it."""
-    for pool in seen.takers.get(device.name, ()):
-        able = serves(pool) and has_room(pool, taken[pool.name]) and not is_hindered(seen, pool, device)
-        if able and is_automatic(pool, device, seen.settings):
+    for pool in view.matching_pools.get(device.name, ()):
+        able = serves(pool) and has_room(pool, taken[pool.name]) and not conflicts_with_mig_mode(view, pool, device)
+        if able and is_automatic(pool, device, view.settings):
             return pool.name
     return None

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE
-from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
 from controllers.domain.eligibility import serves, unfit
 from controllers.domain.lifecycle import after, allowed, facts_of, project
 from controllers.domain.usage import is_clear, unreported
-from controllers.gpupool.membership.annotations import claim_obstacle
-from controllers.gpupool.mig.cards import is_left_alone
+from controllers.gpupool.membership.obstacles import assignment_obstacle
+from controllers.gpupool.mig.cards import needs_no_mig_work
 from controllers.gpupool.quorum import nobody_else_bound, nobody_else_on
 from controllers.runtime.plan import Action, Expect, Merge, Note, ref
 
@@ -33,91 +32,92 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.gpudevice import GPUDevice
-    from controllers.domain.lifecycle import Facts
     from controllers.domain.usage import Unreported
     from controllers.gpupool.views import ObservedPool
 
 
 CACHE_LAG = 600.0
 """Seconds that no cache lags: a watch that is silent is begun anew after a minute or two."""
-AT_ONCE = 100
+ASSIGNMENTS_MAX = 100
 """Cards that one plan takes in: the lists that offer them are written after it, and none is to wait for thousands."""
 
 
-def assign(seen: ObservedPool, now: float) -> list[Action]:
+def assign_cards(view: ObservedPool, now: float) -> list[Action]:
     """Take the confirmed cards in; who confirms those that the pool takes by itself is `approve`."""
-    pool = seen.pool
+    pool = view.pool
     if not serves(pool):
         return []
-    taken = Counter(device.status.node_name for device in seen.members)
+    taken = Counter(device.status.node_name for device in view.members)
     checks: dict[str, Action] = {}  # by node; all of them first, since they are carried out together
     came = 0
     actions: list[Action] = []
-    for device in seen.claimants:
+    for device in view.assigned_cards:
         node = device.status.node_name or ""
-        if not _takes(seen, device, taken[node], now):
+        if not _can_join(view, device, taken[node], now):
             continue
-        if (came := came + 1) > AT_ONCE:
+        if (came := came + 1) > ASSIGNMENTS_MAX:
             break  # the writes of these bring the pool back for the rest
-        if node not in checks and not _is_first(seen, device, now):
-            checks[node] = nobody_else_on(node, seen.bound.get(node, frozenset()))
-        actions += _take(device, pool.name, now)
+        if node not in checks and not _is_first_object(view, device, now):
+            checks[node] = nobody_else_on(node, view.bound.get(node, frozenset()))
+        actions += _join(device, pool.name, now)
         taken[node] += 1
     return [*checks.values(), *actions]
 
 
-def release(seen: ObservedPool, now: float) -> list[Action]:
-    """Let go of the cards that nobody wants in the pool any more and nobody uses."""
+def releasable_cards(view: ObservedPool, now: float) -> list[GPUDevice]:
+    """The members that no longer belong to the pool and that nobody uses."""
+    leaving = [device for device in view.members if not view.wants(device)]
+    if not leaving:
+        return []
+    unreported_pods = unreported(view.pool.name, view.members, view.pods)
+    return [device for device in leaving if _can_leave(view, device, unreported_pods, now)]
+
+
+def release_cards(view: ObservedPool, now: float) -> list[Action]:
+    """Release the cards that no longer belong to the pool and that nobody uses."""
     checks: dict[str, list[Expect]] = {}  # by node, and first, as above
     actions: list[Action] = []
-    leaving = [device for device in seen.members if not is_wanted(seen, device)]
-    beside = unreported(seen.pool.name, seen.members, seen.pods) if leaving else None
-    for device in leaving:
-        facts = facts_of(device, now)
-        if beside is not None and _leaves(seen, device, facts, beside, now):
-            status = {"poolRef": None, "state": project(after(facts, "release"))}
-            message = f"The card left pool {seen.pool.name}."
-            node = device.status.node_name or ""
-            if node not in checks:
-                checks[node] = nobody_else_bound(seen, node)
-            actions += [
-                _status(device, status),
-                Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, together=True),
-            ]
+    for device in releasable_cards(view, now):
+        status = {"poolRef": None, "state": project(after(facts_of(device, now), "release"))}
+        message = f"The card left pool {view.pool.name}."
+        node = device.status.node_name or ""
+        if node not in checks:
+            checks[node] = nobody_else_bound(view, node)
+        actions += [
+            _status(device, status),
+            Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, together=True),
+        ]
     return [*chain.from_iterable(checks.values()), *actions]
 
 
-def is_wanted(seen: ObservedPool, device: GPUDevice) -> bool:
-    """Whether a member is to stay: a changed selector never evicts it, only its annotation does."""
-    return assigned_pool(device) == seen.pool.name and seen.pool.metadata.deletion_timestamp is None
-
-
-def is_turned_back(seen: ObservedPool, device: GPUDevice) -> bool:
+def is_mig_cleared(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether MIG keeps a leaving card no longer: its pool's MIG manager is there as long as the card is.
 
     Nobody waits for a card that is gone, nor where the pool, and so its manager, is: whichever pool takes the card
     next has it turned back before it offers it.
     """
     lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
-    facts = seen.facts(device.status.node_name)
-    return lost or facts.node is None or not seen.pool.metadata.uid or is_left_alone(facts, device)
+    facts = view.facts(device.status.node_name)
+    return lost or facts.node is None or not view.pool.metadata.uid or needs_no_mig_work(facts, device)
 
 
-def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:
+def is_offerable(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member, as far as the card goes: a pool in Maintenance offers none."""
-    return is_wanted(seen, device) and unfit(device, ready=seen.facts(device.status.node_name).ready) is None
+    return view.wants(device) and unfit(device, ready=view.facts(device.status.node_name).ready) is None
 
 
-def _leaves(seen: ObservedPool, device: GPUDevice, facts: Facts, beside: Unreported, now: float) -> bool:
-    return allowed(facts, "release") and is_clear(device, beside, now) and is_turned_back(seen, device)
+def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreported, now: float) -> bool:
+    is_allowed = allowed(facts_of(device, now), "release")
+    return is_allowed and is_clear(device, unreported_pods, now) and is_mig_cleared(view, device)
 
 
-def _takes(seen: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
-    stays = device.metadata.deletion_timestamp is None
-    return stays and allowed(facts_of(device, now), "assign") and claim_obstacle(seen, device, siblings) is None
+def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
+    if device.metadata.deletion_timestamp is not None or not allowed(facts_of(device, now), "assign"):
+        return False
+    return assignment_obstacle(view, device, siblings) is None
 
 
-def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
+def _join(device: GPUDevice, pool: str, now: float) -> list[Action]:
     status = {
         "poolRef": {"name": pool, "resource": names.resource_name(pool)},
         "state": project(after(facts_of(device, now), "assign")),
@@ -133,7 +133,7 @@ def _status(device: GPUDevice, status: Mapping[str, object]) -> Merge:
     return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", together=True)
 
 
-def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
+def _is_first_object(view: ObservedPool, device: GPUDevice, now: float) -> bool:
     """Whether no earlier object of this card can have been given to a pod that the cache does not know yet.
 
     Only an object that was deleted and made anew hides that: a card leaves a pool after a quorum read of its
@@ -141,7 +141,7 @@ def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:
     cache lags is known. The read it saves takes 100 ms, and seconds where much is written: the API server
     answers it once its cache has caught up with etcd.
     """
-    made, inventory = device.metadata.creation_timestamp, seen.facts(device.status.node_name).inventory
+    made, inventory = device.metadata.creation_timestamp, view.facts(device.status.node_name).inventory
     if not made or inventory is None:
         return False
     return made <= inventory.metadata.creation_timestamp or now - seconds(made) > CACHE_LAG

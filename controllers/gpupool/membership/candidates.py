@@ -16,9 +16,9 @@ from controllers.api.gpupool import Candidate, CandidatePool
 from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN, has_room, serves, unfit
-from controllers.gpupool.membership.annotations import obstacle
-from controllers.gpupool.membership.approval import taking
-from controllers.gpupool.views import Fit
+from controllers.gpupool.membership.approval import count_cards_by_pool
+from controllers.gpupool.membership.obstacles import annotation_obstacle
+from controllers.gpupool.views import MIGFit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,20 +36,20 @@ class Entry(NamedTuple):
     automatic: bool
 
 
-def candidates_on(seen: ObservedNode) -> dict[str, tuple[Entry, ...]]:
+def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
     """The candidates of one node, by pool."""
     found: dict[str, list[Entry]] = defaultdict(list)
-    taken = taking(seen)
-    for device in seen.free:
+    taken = count_cards_by_pool(view)
+    for device in view.free:
         named = assigned_pool(device)
         if named is not None:
-            hindered = obstacle(seen, device)
+            hindered = annotation_obstacle(view, device)
             if hindered is not None and hindered.kind != POOL_UNKNOWN:
                 found[named].append(Entry(device.name, hindered.kind, automatic=False))
-        elif unfit(device, ready=seen.facts.ready) is None:
-            for pool in seen.takers.get(device.name, ()):
+        elif unfit(device, ready=view.facts.ready) is None:
+            for pool in view.matching_pools.get(device.name, ()):
                 if serves(pool) and has_room(pool, taken[pool.name]):
-                    automatic = is_automatic(pool, device, seen.settings)
+                    automatic = is_automatic(pool, device, view.settings)
                     found[pool.name].append(Entry(device.name, AWAITING_APPROVAL, automatic))
     return {pool: tuple(entries) for pool, entries in found.items()}
 
@@ -64,12 +64,12 @@ class Candidates:
         self._by_node: dict[str, dict[str, tuple[Entry, ...]]] = {}
         self._by_pool: dict[str, dict[str, tuple[Entry, ...]]] = defaultdict(dict)
         self._listed: dict[str, tuple[Candidate, ...]] = {}
-        self._fits: dict[str, Mapping[str, Fit]] = {}  # by node, of those where there is something to tell
+        self._fits: dict[str, Mapping[str, MIGFit]] = {}  # by node, of those where there is something to tell
         self.complete = False
         """Whether every node has been looked at; before that a list would be too short."""
 
-    def put(
-        self, node: str, found: dict[str, tuple[Entry, ...]], fits: Mapping[str, Fit] = MappingProxyType({})
+    def update_node(
+        self, node: str, found: dict[str, tuple[Entry, ...]], fits: Mapping[str, MIGFit] = MappingProxyType({})
     ) -> set[str]:
         """Take over what was found on a node; returns the pools of which something changed."""
         suited = self._fits.get(node, {})
@@ -98,11 +98,11 @@ class Candidates:
         """A pool is gone: no list of it is kept, an empty one neither."""
         self._listed.pop(pool, None)
 
-    def fit(self, pool: str) -> Fit | None:
+    def mig_fit(self, pool: str) -> MIGFit | None:
         """How all known cards suit a pool of mode MIG; None while not all are known."""
         if not self.complete:
             return None
-        return reduce(Fit.plus, (fits[pool] for fits in self._fits.values() if pool in fits), Fit())
+        return reduce(MIGFit.plus, (fits[pool] for fits in self._fits.values() if pool in fits), MIGFit())
 
     def of(self, pool: str) -> tuple[Candidate, ...] | None:
         """A pool's candidates by node and card, one more than a list may hold; None while not all are known."""

@@ -27,37 +27,37 @@ RUNS = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector for pods that have not ended."""
 
 
-def abandon(seen: ObservedPool, now: float) -> list[Action]:
+def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
     """Let go of these cards; what is said of each by its plugin goes with its `poolRef`, in one conditional write.
 
     `seen` is a pool that a quorum read, which comes before this, does not find.
     """
-    if seen.configs or seen.daemonset is not None or seen.mig_manager is not None:
+    if view.configs or view.daemonset is not None or view.mig_manager is not None:
         return []  # they are being collected, and wake the pool
-    served = Unreported(frozenset(pod.node for pod in seen.pods if pod.node and not pod.finished))
+    served = Unreported(frozenset(pod.node for pod in view.pods if pod.node and not pod.finished))
     # Of the others a plugin of the pool has nothing left to take back: `release` lets go of them.
-    leaving = [device for device in seen.members if not is_withdrawn(device) and _is_clear(seen, device, served, now)]
+    leaving = [device for device in view.members if not is_withdrawn(device) and _is_clear(view, device, served, now)]
     if not leaving:
         return []
     actions: list[Action] = [
-        Expect(kind, frozenset(), names.NAMESPACE, labels=f"{names.LABEL_POOL}={seen.pool.name}")
+        Expect(kind, frozenset(), names.NAMESPACE, labels=f"{names.LABEL_POOL}={view.pool.name}")
         for kind in (CONFIGMAP, DAEMONSET)
     ]
     # One that its DaemonSet, as it went, started late finds no list to go by, and offers nothing.
     for node in sorted({device.status.node_name or "" for device in leaving}):
-        ours = f"{names.LABEL_POOL}={seen.pool.name}"
+        ours = f"{names.LABEL_POOL}={view.pool.name}"
         here = f"spec.nodeName={node},{RUNS}"
         actions += [
             Expect(POD, frozenset(), labels=ours, fields=here),
-            *still_unbound(seen.unlabelled, here),
+            *still_unbound(view.unlabelled, here),
             *_served(node, leaving),
         ]
-    return [*actions, *(action for device in leaving for action in _let_go(seen, device, now))]
+    return [*actions, *(action for device in leaving for action in _let_go(view, device, now))]
 
 
-def _is_clear(seen: ObservedPool, device: GPUDevice, served: Unreported, now: float) -> bool:
+def _is_clear(view: ObservedPool, device: GPUDevice, served: Unreported, now: float) -> bool:
     """Whether the caches know of nobody who could be using the card, whatever its plugin said last."""
-    node = seen.facts(device.status.node_name).node
+    node = view.facts(device.status.node_name).node
     unsaid = replace(device, status=replace(device.status, published=None, allocations=()))
     return node is not None and node.ready and is_clear(unsaid, served, now)
 
@@ -71,10 +71,10 @@ def _served(node: str, devices: list[GPUDevice]) -> list[Action]:
     ]
 
 
-def _let_go(seen: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
+def _let_go(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
     state = project(after(facts_of(device, now), "release"))
     body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
-    message = f"The card left pool {seen.pool.name}, which is gone with its plugins; no pod uses the card."
+    message = f"The card left pool {view.pool.name}, which is gone with its plugins; no pod uses the card."
     about = ref(GPUDEVICE, device)
     return [
         Merge(about, device.metadata.resource_version, body, "status", together=True),

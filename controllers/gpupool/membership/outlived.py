@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
 
 
-def outlived(seen: ObservedPool) -> list[Action]:
+def remove_outlived_annotations(view: ObservedPool) -> list[Action]:
     """The annotations of remembered cards to be removed, on the versions that were read."""
     actions: list[Action] = []
-    for device in seen.remembered:
-        if device.metadata.deletion_timestamp is None and _is_over(seen.pool, device):
+    for device in view.remembered:
+        if device.metadata.deletion_timestamp is None and _is_over(view.pool, device):
             about = ref(GPUDEVICE, device)
             message = (
-                f"The card was confirmed for a GPUPool {seen.pool.name} that is gone, while its own Node was, too: the"
-                f" annotation {names.ASSIGNMENT}={seen.pool.name} was removed. Confirm the card anew once it is back."
+                f"The card was confirmed for a GPUPool {view.pool.name} that is gone, while its own Node was, too: the"
+                f" annotation {names.ASSIGNMENT}={view.pool.name} was removed. Confirm the card anew once it is back."
             )
             actions += [
                 Merge(about, device.metadata.resource_version, UNASSIGNED, together=True),

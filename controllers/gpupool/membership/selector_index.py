@@ -12,7 +12,7 @@ from controllers.domain.allocation import undividable
 from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.position import positions
 from controllers.domain.selectors import matches
-from controllers.gpupool.views import Fit
+from controllers.gpupool.views import MIGFit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ NODES_MAX = 10_000
 """Sets of labels remembered: about one for each node, and some that nodes had before."""
 
 
-class Selection:
+class SelectorIndex:
     """All pools, prepared; a successor takes over what is still true."""
 
     __slots__ = ("_on", "choosers", "pools")
 
-    def __init__(self, pools: Iterable[GPUPool], before: Selection | None = None) -> None:
+    def __init__(self, pools: Iterable[GPUPool], before: SelectorIndex | None = None) -> None:
         """Sort the pools by age. `before`: the selection of the same pools before one of them changed."""
         self.pools = tuple(sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name)))
         known = {pool.name: (pool, chooser) for pool, chooser in before.choosers} if before else {}
@@ -55,7 +55,7 @@ class Selection:
             places = self._on[key] = tuple(meant)
         return [self.choosers[at] for at in places]
 
-    def takers(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, tuple[GPUPool, ...]]:
+    def matching_pools(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, tuple[GPUPool, ...]]:
         """For each free card (by name), the pools that mean it; `devices` are all of the node, by address."""
         if all(device.status.pool_ref is not None for device in devices):
             return {}
@@ -71,17 +71,17 @@ class Selection:
                 )
         return found
 
-    def fits(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, Fit]:
+    def mig_fits(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, MIGFit]:
         """For each pool of mode MIG how the cards of the node suit it, wherever they are now."""
         divided = [(pool, chooser) for pool, chooser in self._here(labels) if pool.spec.allocation.mode == "MIG"]
-        found: dict[str, Fit] = {}
+        found: dict[str, MIGFit] = {}
         for position, device in zip(positions(devices), devices, strict=True) if divided else ():
             kind = kind_of(device)
             for pool, chooser in divided:
                 if chooser.takes(device, position, kind):
                     why = undividable(pool, device)
-                    fit = Fit(able=1) if why is None else Fit(unable=1, why=why)
-                    found[pool.name] = found.get(pool.name, Fit()).plus(fit)
+                    fit = MIGFit(able=1) if why is None else MIGFit(unable=1, why=why)
+                    found[pool.name] = found.get(pool.name, MIGFit()).plus(fit)
         return found
 
 

@@ -17,8 +17,8 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import lies_ahead, seconds, stamp
 from controllers.domain.eligibility import serves
 from controllers.domain.slots import offer_of
-from controllers.gpupool.membership.annotations import obstacle, sentence
-from controllers.gpupool.membership.approval import UNASSIGNED, is_deserted, is_withdrawn
+from controllers.gpupool.membership.approval import UNASSIGNED, is_annotation_withdrawn, loses_annotation_with_pool
+from controllers.gpupool.membership.obstacles import annotation_obstacle, not_followed_message
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode
 
 
-def own_status(configured: Condition | None, *, auto_attach: bool | None, offer: Offer | None) -> dict[str, Any]:
+def applied_status(configured: Condition | None, *, auto_attach: bool | None, offer: Offer | None) -> dict[str, Any]:
     """Everything that this process applies of a card's status."""
     status: dict[str, Any] = {"conditions": [to_json(configured)] if configured is not None else []}
     if auto_attach is not None:
@@ -37,23 +37,23 @@ def own_status(configured: Condition | None, *, auto_attach: bool | None, offer:
     return {"status": status}
 
 
-def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
+def plan_unassigned_status(view: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
     """What a free card has to say and does not yet; the event goes with the write, so it comes once."""
-    known, wanted = find(device.status.conditions, CONFIGURED), _mismatch(seen, device, now)
+    known, wanted = find(device.status.conditions, CONFIGURED), _not_followed(view, device, now)
     if device.status.inventory_id is None:
         return []  # inventory has yet to fill it in
-    if seen.enabled and (is_withdrawn(seen, device) or is_deserted(seen, device)):
+    if view.enabled and (is_annotation_withdrawn(view, device) or loses_annotation_with_pool(view, device)):
         return []  # the annotation goes now, and with it what there would be to say
     if wanted is None and assigned_pool(device) is not None:
         return []  # it is about to come in, and its pool will say all of it
     automatic = any(
-        serves(pool) and is_automatic(pool, device, seen.settings) for pool in seen.takers.get(device.name, ())
+        serves(pool) and is_automatic(pool, device, view.settings) for pool in view.matching_pools.get(device.name, ())
     )
     offer = _offer(wanted)
     if wanted == known and (offer, automatic) == (device.status.offer, bool(device.status.auto_attach)):
         return []
     about = ref(GPUDEVICE, device)
-    body = own_status(wanted, auto_attach=automatic or None, offer=offer)
+    body = applied_status(wanted, auto_attach=automatic or None, offer=offer)
     actions: list[Action] = [Apply(about, body, "status")]
     if wanted is not None and (known is None or carried(known) != carried(wanted)):
         actions.append(Note(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
@@ -67,15 +67,15 @@ def _offer(wanted: Condition | None) -> Offer | None:
     return "PoolUnknown" if wanted.status == "Unknown" else "KeptOut"
 
 
-def dangles_for(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
+def seconds_until_removal(view: ObservedNode, device: GPUDevice, now: float) -> float | None:
     """Seconds until the card's annotation may go because there is no such pool; None where it is not so."""
     known = find(device.status.conditions, CONFIGURED)
-    if known is None or offer_of(device) != "PoolUnknown" or known != _mismatch(seen, device, now):
+    if known is None or offer_of(device) != "PoolUnknown" or known != _not_followed(view, device, now):
         return None
-    return seconds(known.last_transition_time) + seen.settings.pools.dangling_after - now
+    return seconds(known.last_transition_time) + view.settings.pools.dangling_after - now
 
 
-def forget(device: GPUDevice) -> list[Action]:
+def remove_dangling_annotation(device: GPUDevice) -> list[Action]:
     """Remove an annotation that names no pool, once a quorum read confirms that there is none."""
     named, about = assigned_pool(device), ref(GPUDEVICE, device)
     message = (
@@ -89,18 +89,18 @@ def forget(device: GPUDevice) -> list[Action]:
     ]
 
 
-def _mismatch(seen: ObservedNode, device: GPUDevice, now: float) -> Condition | None:
+def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Condition | None:
     """The condition of a card whose annotation is not followed.
 
     Where the pool is unknown, so is the condition's status: its time then tells since when that
     pool is missing, and a restart of this process does not begin the wait anew.
     """
-    found = obstacle(seen, device)
+    found = annotation_obstacle(view, device)
     if found is None:
         return None
     existing = device.status.conditions
-    is_open = assigned_pool(device) not in seen.by_name
-    made = Finding(None if is_open else False, found.kind, sentence(device, found))
+    is_open = assigned_pool(device) not in view.by_name
+    made = Finding(None if is_open else False, found.kind, not_followed_message(device, found))
     if is_open:
         known = find(existing, CONFIGURED)
         # A time from a clock that was wrong by then would put the annotation's end off by as much.

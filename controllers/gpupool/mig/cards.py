@@ -34,7 +34,7 @@ def is_done(part: PlannedCard, device: GPUDevice) -> bool:
     return told is not None and told.phase == "Done" and card is not None and card.actual == part.layout
 
 
-def is_left_alone(facts: NodeFacts, device: GPUDevice) -> bool:
+def needs_no_mig_work(facts: NodeFacts, device: GPUDevice) -> bool:
     """Whether nothing of MIG is left for us to do to a card that is to be in no MIG pool.
 
     A part that is not ours to turn back has to leave the layout first: until then a MIG manager may be at it.
@@ -45,14 +45,14 @@ def is_left_alone(facts: NodeFacts, device: GPUDevice) -> bool:
 
 def is_whole(facts: NodeFacts, device: GPUDevice) -> bool:
     """Whether the card can be offered as a whole one: in MIG mode programs run on its instances only."""
-    return is_left_alone(facts, device) and not is_enabled(device)
+    return needs_no_mig_work(facts, device) and not is_enabled(device)
 
 
-def ask_again(seen: ObservedPool, cards: dict[str, list[str]], now: float) -> tuple[Apply, ...]:
+def request_retry(view: ObservedPool, cards: dict[str, list[str]], now: float) -> tuple[Apply, ...]:
     """Writes that make MIG managers try cards again, for a person who asks. `cards`: PCI addresses by node."""
     writes = []
     for name, addresses in sorted(cards.items()):
-        facts = seen.facts(name)
+        facts = view.facts(name)
         if facts.node is None or facts.layout is None or facts.written is None:
             continue
         # A person's word begins the count of `again` anew.
@@ -61,11 +61,11 @@ def ask_again(seen: ObservedPool, cards: dict[str, list[str]], now: float) -> tu
             for card in facts.layout.cards
         )
         if (body := configmap(facts.node, NodeLayout(asked))) is not None:
-            writes.append(rewrite(facts.written, body))
+            writes.append(replace_layout(facts.written, body))
     return tuple(writes)
 
 
-def rewrite(found: ConfigMap, body: dict[str, Any]) -> Apply:
+def replace_layout(found: ConfigMap, body: dict[str, Any]) -> Apply:
     """A node's layout in place of exactly the one that it was made from.
 
     The pools of a node and the node itself write it, each as a whole: none may undo what another one has just asked.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class LayoutProgress:
     """How far the nodes are with the layout that the spec asks for."""
 
     done: bool = True
@@ -29,20 +29,20 @@ class Built:
     """Nodes with a card for which it did not come true or has drifted since, each with what went wrong."""
     due: float | None = None
     """When the first node that is at it will have had its time, in epoch seconds."""
-    hopeless: bool = False
+    all_failed: bool = False
     """Whether it failed for all cards that are waited for, and none is left: others go on without one that failed."""
 
 
-class Builder(Protocol):
+class LayoutHandler(Protocol):
     """What a mode needs of the nodes."""
 
-    def built(self, seen: ObservedPool, layout: AllocationSpec, now: float) -> Built:
+    def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
         """How far the nodes are with a layout of this builder's mode, or with leaving it."""
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
         """Whether a card is as the applied layout wants it, so that it can be offered: one may come in later."""
 
-    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
+    def retry(self, view: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Writes that make the nodes try again what failed; None while that would hurt somebody."""
 
 

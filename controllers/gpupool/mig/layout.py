@@ -25,7 +25,7 @@ from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import pools_of
 from controllers.domain.usage import is_clear, is_unused, unreported
 from controllers.gpupool.mig import retry
-from controllers.gpupool.mig.cards import is_done, rewrite
+from controllers.gpupool.mig.cards import is_done, replace_layout
 from controllers.gpupool.quorum import bound_to, nobody_else_on, still_unbound
 from controllers.runtime.drift import is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Ref, ref
@@ -40,18 +40,18 @@ BUILDING = ("Rebuilding", "Halted")
 """Phases of a pool whose cards are to become what its spec asks for."""
 
 
-def profile(pool: GPUPool) -> str | None:
+def desired_profile(pool: GPUPool) -> str | None:
     """The MIG profile that the pool's cards are to have now; None in other modes."""
     allocation = wanted(pool) if last_phase(pool) in BUILDING else applied(pool)
     return allocation.mig_profile if allocation.mode == "MIG" else None
 
 
-def writes(seen: ObservedNode, now: float) -> list[Action]:
+def plan_layout(view: ObservedNode, now: float) -> list[Action]:
     """The node's layout ConfigMap, where it is not as it should be."""
-    node, around = seen.facts.node, seen.layout
+    node, around = view.facts.node, view.layout
     if node is None or around is None:
         return []
-    made = layout(seen, now)
+    made = next_layout(view, now)
     body, found = configmap(node, made), around.config
     if body is None:
         return [Delete(ref(CONFIGMAP, found), found.metadata.resource_version)] if found is not None else []
@@ -59,12 +59,12 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     if found is not None and is_as_written(found, body) and owners == [node.metadata.uid]:
         return []
     actions: list[Action] = []
-    before = {card.address: card.version for card in seen.facts.layout.cards} if seen.facts.layout else {}
+    before = {card.address: card.version for card in view.facts.layout.cards} if view.facts.layout else {}
     if any(card.version != before.get(card.address) for card in made.cards):
         known = (pod.key for pod in around.pods)
         actions += [nobody_else_on(node.name, known), *still_unbound(around.unlabelled, bound_to(node.name))]
     if found is not None:
-        return [*actions, rewrite(found, body)]
+        return [*actions, replace_layout(found, body)]
     # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
     # and gets the label back.
     name, ours = names.mig_layout(node.name), f"{names.LABEL_COMPONENT}={COMPONENT}"
@@ -72,68 +72,70 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     return [*actions, Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)]
 
 
-def layout(seen: ObservedNode, now: float) -> NodeLayout:
+def next_layout(view: ObservedNode, now: float) -> NodeLayout:
     """The node's layout as it is to be next."""
-    previous = seen.facts.layout
+    previous = view.facts.layout
     devices: dict[str, GPUDevice] = {}
     cards: list[MigCard] = []
-    for device in seen.devices:
+    for device in view.devices:
         served = device.status.hardware is not None and device.status.hardware.uuid is not None
         card = card_of(device, served=served and not is_true(device.status.conditions, INVENTORY_INCOMPLETE))
         if card is None or card.address in devices:
             continue
         devices[card.address] = device
         # Where nobody has told how a card is divided, whether MIG mode is ours to turn off could not be known either.
-        card = replace(card, profile=_profile(seen, device) if card.actual is not None else None)
+        card = replace(card, profile=_profile_of(view, device) if card.actual is not None else None)
         cards.append(replace(card, ours=was_ours(previous, card)))
     planned = {card.address: card for card in plan(cards).cards}
-    made = [_next(seen, devices[card.address], card, planned.get(card.address), now) for card in cards]
+    made = [_next_part(view, devices[card.address], card, planned.get(card.address), now) for card in cards]
     ordered = {card.address: card for card in made if card is not None}
     return NodeLayout(tuple(ordered[address] for address in sorted(ordered)))
 
 
-def _profile(seen: ObservedNode, device: GPUDevice) -> str | None:
+def _profile_of(view: ObservedNode, device: GPUDevice) -> str | None:
     """The profile that a card is to have now; None for one that is in no pool, or is leaving it."""
-    pool = seen.by_name.get(device.status.pool_ref.name) if device.status.pool_ref is not None else None
+    pool = view.by_name.get(device.status.pool_ref.name) if device.status.pool_ref is not None else None
     if pool is None or assigned_pool(device) != pool.name or pool.metadata.deletion_timestamp is not None:
         return None
-    return profile(pool)
+    return desired_profile(pool)
 
 
-def _next(
-    seen: ObservedNode, device: GPUDevice, card: MigCard, planned: PlannedCard | None, now: float
+def _next_part(
+    view: ObservedNode, device: GPUDevice, card: MigCard, planned: PlannedCard | None, now: float
 ) -> PlannedCard | None:
     """A card's part of the layout: as planned, where it may change now."""
-    before = part_of(seen.facts.layout, device)
+    before = part_of(view.facts.layout, device)
     if before is not None and card.actual is None:
         return before  # a driver that is away tells nothing; what was asked stands
-    if before is not None and not _is_same(before, card):
+    if before is not None and not _is_same_card(before, card):
         before = None  # another card in the same slot
     if before is not None and planned is None:
-        planned = _turning_back(device, card, before)
+        planned = _disable_mig(device, card, before)
     if before is not None and planned is not None and before.layout == planned.layout:
-        return _kept(seen, device, before, planned, now)
-    if not _is_clear(seen, device, now):
+        return _kept_part(view, device, before, planned, now)
+    if not _is_clear(view, device, now):
         return before
     return replace(planned, asked=stamp_exact(now)) if planned is not None else None
 
 
-def _kept(seen: ObservedNode, device: GPUDevice, before: PlannedCard, planned: PlannedCard, now: float) -> PlannedCard:
+def _kept_part(
+    view: ObservedNode, device: GPUDevice, before: PlannedCard, planned: PlannedCard, now: float
+) -> PlannedCard:
     """A part that stays as it is; asked for again where a reason for that has come about, and nobody is on the card."""
-    node = seen.facts.node
-    if retry.is_due(before, device) and retry.has_turn(before, node) and _is_clear(seen, device, now):
-        times = retry.counted(before, node) + 1
+    node = view.facts.node
+    if retry.is_retry_due(before, device) and retry.may_retry(before, node) and _is_clear(view, device, now):
+        times = retry.retries_in_boot(before, node) + 1
         return replace(planned, asked=stamp_exact(now), boot=retry.boot_of(node), again=times)
-    held = retry.is_held(before, device)
+    held = retry.is_used_by_others(before, device)
     return replace(planned, asked=before.asked, boot=before.boot, again=before.again, held=held)
 
 
-def _is_same(before: PlannedCard, card: MigCard) -> bool:
+def _is_same_card(before: PlannedCard, card: MigCard) -> bool:
     told = before.uuid is not None and card.uuid is not None  # a driver that is away tells no uuid
     return before.device == card.device and (not told or before.uuid == card.uuid)
 
 
-def _turning_back(device: GPUDevice, card: MigCard, before: PlannedCard) -> PlannedCard | None:
+def _disable_mig(device: GPUDevice, card: MigCard, before: PlannedCard) -> PlannedCard | None:
     """The part of a card that needs no division any more; None once that has come true, or was never ours."""
     if not before.ours or (before.layout == DISABLED and is_done(before, device)):
         return None
@@ -142,13 +144,13 @@ def _turning_back(device: GPUDevice, card: MigCard, before: PlannedCard) -> Plan
     return replace(before, layout=DISABLED)
 
 
-def _is_clear(seen: ObservedNode, device: GPUDevice, now: float) -> bool:
+def _is_clear(view: ObservedNode, device: GPUDevice, now: float) -> bool:
     """Whether nobody can be using the card, or be about to."""
-    around = seen.layout
+    around = view.layout
     if around is None or not is_unused(device) or device.status.inventory_id in around.listed:
         return False
     home = device.status.pool_ref
     pool = home.name if home is not None else ""
-    members = [d for d in seen.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool]
+    members = [d for d in view.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool]
     pods = [pod for pod in around.pods if pool and pool in pools_of(pod)]
     return is_clear(device, unreported(pool, members, pods), now)

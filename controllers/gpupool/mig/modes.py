@@ -20,10 +20,9 @@ from controllers.domain.eligibility import mode_obstacle, part_of, untold_state
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.domain.slots import blocked_by
 from controllers.domain.usage import is_clear, unreported
-from controllers.gpupool.membership.assignment import is_wanted
-from controllers.gpupool.mig.cards import acknowledged, ask_again, is_done, is_whole
-from controllers.gpupool.mig.handler import Built, maintenance_since
-from controllers.gpupool.mig.progress import NEVER, Progress, of_part
+from controllers.gpupool.mig.cards import acknowledged, is_done, is_whole, request_retry
+from controllers.gpupool.mig.handler import LayoutProgress, maintenance_since
+from controllers.gpupool.mig.progress import NEVER, Progress, part_progress
 from controllers.gpupool.operands import cards_in
 from controllers.gpupool.quorum import nobody_else_bound
 
@@ -37,67 +36,69 @@ if TYPE_CHECKING:
     from controllers.runtime.plan import Action
 
 
-class Whole:
+class WholeCardMode:
     """Modes that need whole cards: one that comes out of another pool may have to be turned back first."""
 
-    def built(self, seen: ObservedPool, layout: AllocationSpec, now: float) -> Built:
+    def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
         """All is there at once; what could not be turned back is told, and nobody waits for it."""
-        return Built(failed=_failed(_cards(seen, layout, now)) if any(_parts(seen)) else {})
+        return LayoutProgress(failed=_failed(_cards(view, layout, now)) if any(_parts(view)) else {})
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, _layout: AllocationSpec) -> bool:
         """Whether nothing of MIG is left to be undone."""
         return is_whole(facts, device)
 
-    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
+    def retry(self, view: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Have what was not turned back tried again."""
-        return _again(seen, now)
+        return _retry(view, now)
 
 
-class Divided:
+class MIGMode:
     """Mode MIG."""
 
-    def built(self, seen: ObservedPool, layout: AllocationSpec, now: float) -> Built:
+    def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
         """How far the nodes are with dividing the cards, or with turning them back where another mode follows."""
-        cards = _cards(seen, layout, now)
+        cards = _cards(view, layout, now)
         due: dict[str, float] = {}
         for device, found in cards:
             if found.due is not None:
                 node = device.status.node_name or ""
                 due[node] = min(found.due, due.get(node, NEVER))
         first = min(due.values(), default=NEVER)
-        hopeless = bool(cards) and all(found.failed is not None for _, found in cards)
-        hopeless = hopeless and not _is_any_left(seen, layout, now)
-        done = not due and not hopeless
-        return Built(done, tuple(sorted(due)), _failed(cards), first if first < NEVER else None, hopeless=hopeless)
+        all_failed = bool(cards) and all(found.failed is not None for _, found in cards)
+        all_failed = all_failed and not _is_any_left(view, layout, now)
+        done = not due and not all_failed
+        return LayoutProgress(
+            done, tuple(sorted(due)), _failed(cards), first if first < NEVER else None, all_failed=all_failed
+        )
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
         """Whether the card is divided as the layout says."""
         part, goal = part_of(facts.layout, device), _goal(device, layout)
         return part is not None and isinstance(goal, CardLayout) and part.layout == goal and is_done(part, device)
 
-    def retry(self, seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
+    def retry(self, view: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Have what failed or drifted tried again."""
-        return _again(seen, now)
+        return _retry(view, now)
 
 
-def progress(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> Progress:
+def card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> Progress:
     """How far a card is that is waited for: where it failed, it stands aside."""
-    return _card(seen, device, layout, now) if _is_awaited(seen, device) else Progress()
+    return _card(view, device, layout, now) if _is_awaited(view, device) else Progress()
 
 
-def _parts(seen: ObservedPool) -> Iterator[PlannedCard | None]:
-    return (part_of(seen.facts(device.status.node_name).layout, device) for device in seen.members)
+def _parts(view: ObservedPool) -> Iterator[PlannedCard | None]:
+    return (part_of(view.facts(device.status.node_name).layout, device) for device in view.members)
 
 
-def _cards(seen: ObservedPool, layout: AllocationSpec, now: float) -> list[tuple[GPUDevice, Progress]]:
+def _cards(view: ObservedPool, layout: AllocationSpec, now: float) -> list[tuple[GPUDevice, Progress]]:
     """The cards that are waited for, each with how far it is."""
-    return [(device, _card(seen, device, layout, now)) for device in seen.members if _is_awaited(seen, device)]
+    return [(device, _card(view, device, layout, now)) for device in view.members if _is_awaited(view, device)]
 
 
-def _is_any_left(seen: ObservedPool, layout: AllocationSpec, now: float) -> bool:
+def _is_any_left(view: ObservedPool, layout: AllocationSpec, now: float) -> bool:
     """Whether a card that is not waited for, as its node is away for the moment, is as the layout says."""
-    others = (device for device in seen.members if is_wanted(seen, device) and not _is_awaited(seen, device))
-    return any(_card(seen, device, layout, now) == Progress() for device in others if blocked_by(device) is None)
+    others = (device for device in view.members if view.wants(device) and not _is_awaited(view, device))
+    return any(_card(view, device, layout, now) == Progress() for device in others if blocked_by(device) is None)
 
 
 def _failed(cards: list[tuple[GPUDevice, Progress]]) -> dict[str, str]:
@@ -109,12 +110,12 @@ def _failed(cards: list[tuple[GPUDevice, Progress]]) -> dict[str, str]:
     return told
 
 
-def _is_awaited(seen: ObservedPool, device: GPUDevice) -> bool:
-    node = seen.facts(device.status.node_name).node
-    if node is None or not node.ready or blocked_by(device) is not None or device.name in seen.strays:
+def _is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
+    node = view.facts(device.status.node_name).node
+    if node is None or not node.ready or blocked_by(device) is not None or device.name in view.with_unknown_pods:
         return False
     # One that others have is divided when they have ended: the pool's other cards do not wait for pods of strangers.
-    return not device.status.foreign_allocations and is_wanted(seen, device)
+    return not device.status.foreign_allocations and view.wants(device)
 
 
 def _goal(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
@@ -130,9 +131,9 @@ def _goal(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
     return CardLayout(True, {slots.profile: slots.count})
 
 
-def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> Progress:
+def _card(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> Progress:
     """How far one card is with a layout."""
-    facts, goal = seen.facts(device.status.node_name), _goal(device, layout)
+    facts, goal = view.facts(device.status.node_name), _goal(device, layout)
     if isinstance(goal, str):
         return Progress(failed=goal)
     part = part_of(facts.layout, device)
@@ -140,46 +141,46 @@ def _card(seen: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: fl
         return Progress()
     if part is None and layout.mode == "MIG" and not facts.ready and untold_state(device) is not None:
         # Who tells it is not there yet: the node is still being prepared, and has as long for that as for a division.
-        due = _deadline(seen)
+        due = _deadline(view)
         return Progress(due=due) if now < due else Progress(failed=str(untold_state(device)))
     # A pool that serves does not halt for it: only that card is not offered, and says why.
-    if part is None and not is_applied(seen.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
+    if part is None and not is_applied(view.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
         return Progress(failed=str(why))
     if part is None or part.layout != goal:
         return Progress(due=NEVER)
-    return of_part(seen, device, part, now)
+    return part_progress(view, device, part, now)
 
 
-def _deadline(seen: ObservedPool) -> float:
+def _deadline(view: ObservedPool) -> float:
     """Until when the pool waits for its nodes; NEVER where it has not said yet that it does."""
-    began = maintenance_since(seen.pool)
-    return NEVER if began is None else began + seen.settings.maintenance.deadline
+    began = maintenance_since(view.pool)
+    return NEVER if began is None else began + view.settings.maintenance.deadline
 
 
-def _again(seen: ObservedPool, now: float) -> tuple[Action, ...] | None:
+def _retry(view: ObservedPool, now: float) -> tuple[Action, ...] | None:
     """Ask anew for cards, also leaving ones, with which the MIG manager is through in vain or had its time.
 
     None while somebody may be on one of them: it is tried again at once when asked, and it may still be offered.
     """
-    beside = unreported(seen.pool.name, seen.members, seen.pods)
-    listed = frozenset(card for config in seen.configs for card in cards_in(config))
+    beside = unreported(view.pool.name, view.members, view.pods)
+    listed = frozenset(card for config in view.configs for card in cards_in(config))
     cards: dict[str, list[str]] = defaultdict(list)
-    for device in seen.members:
-        part = part_of(seen.facts(device.status.node_name).layout, device)
-        if part is None or not _is_vain(seen, device, part, now):
+    for device in view.members:
+        part = part_of(view.facts(device.status.node_name).layout, device)
+        if part is None or not _has_failed(view, device, part, now):
             continue
         if device.status.inventory_id not in listed and is_clear(device, beside, now):
             cards[device.status.node_name or ""].append(part.address)
-        elif _is_awaited(seen, device):
+        elif _is_awaited(view, device):
             return None
-    asked = ask_again(seen, cards, now)
-    return (*nobody_else_bound(seen), *asked) if asked else ()
+    asked = request_retry(view, cards, now)
+    return (*nobody_else_bound(view), *asked) if asked else ()
 
 
-def _is_vain(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> bool:
+def _has_failed(view: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> bool:
     """Whether nobody is at a card any more that is not divided as its part says."""
     if part.layout is None or is_done(part, device):
         return False
     told = acknowledged(part, device)
     is_through = told is not None and told.phase in MIG_OVER
-    return is_through or of_part(seen, device, part, now).failed is not None
+    return is_through or part_progress(view, device, part, now).failed is not None

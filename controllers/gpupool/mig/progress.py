@@ -40,14 +40,14 @@ class Progress:
     """Whether it failed after it had been as it should."""
 
 
-def of_part(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> Progress:
+def part_progress(view: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> Progress:
     """How far one card is."""
     if is_done(part, device):
         return Progress()
-    told, node = acknowledged(part, device), seen.facts(device.status.node_name).node
-    if told is not None and (ended := _ended(seen, device, part, told, node)) is not None:
+    told, node = acknowledged(part, device), view.facts(device.status.node_name).node
+    if told is not None and (ended := _ended(view, device, part, told, node)) is not None:
         return ended
-    began, patience = _began(part), seen.settings.maintenance.deadline
+    began, patience = _began(part), view.settings.maintenance.deadline
     if began is None:
         return Progress(due=NEVER)
     if now < began + patience:
@@ -59,18 +59,20 @@ def of_part(seen: ObservedPool, device: GPUDevice, part: PlannedCard, now: float
 
 
 def _ended(
-    seen: ObservedPool, device: GPUDevice, part: PlannedCard, told: MigApply, node: Node | None
+    view: ObservedPool, device: GPUDevice, part: PlannedCard, told: MigApply, node: Node | None
 ) -> Progress | None:
     """How far a card is with which the MIG manager is through in vain, or was once; None where it is at it."""
     if told.phase == "Failed":
         return Progress(failed=told.why or "the MIG manager does not say why")
     if told.phase == "Lost":
-        if retry.has_turn(part, node):
+        if retry.may_retry(part, node):
             return Progress(due=NEVER)  # it is asked for again once nobody is on it
-        return Progress(failed=f"{told.why}; in this boot of the node that was mended {retry.TIMES} times already")
+        return Progress(
+            failed=f"{told.why}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
+        )
     if retry.is_of_another_boot(told, node):
         return Progress(due=NEVER)  # the manager looks at it when it is back, and says what the reboot has left
-    if _has_drifted(seen, device, told):
+    if _has_drifted(view, device, told):
         return Progress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
     return None
 
@@ -83,7 +85,7 @@ def _began(part: PlannedCard) -> float | None:
         return None
 
 
-def _has_drifted(seen: ObservedPool, device: GPUDevice, told: MigApply) -> bool:
+def _has_drifted(view: ObservedPool, device: GPUDevice, told: MigApply) -> bool:
     """Whether a card that was as its part says is so no longer.
 
     A report may come after the acknowledgement: only a card that was offered had been as it should, by what its plugin
@@ -92,6 +94,6 @@ def _has_drifted(seen: ObservedPool, device: GPUDevice, told: MigApply) -> bool:
     """
     if told.phase != "Done":
         return False
-    was_offered = device.status.published is not None and device.status.published.pool == seen.pool.name
-    has_been = offer_of(device) in HAS_BEEN and is_applied(seen.pool)
-    return was_offered or last_phase(seen.pool) == "Halted" or has_been
+    was_offered = device.status.published is not None and device.status.published.pool == view.pool.name
+    has_been = offer_of(device) in HAS_BEEN and is_applied(view.pool)
+    return was_offered or last_phase(view.pool) == "Halted" or has_been

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.domain.mig import PlannedCard
 
-TIMES: Final = 2
+RETRIES_MAX: Final = 2
 """So often a card is asked for again by itself in one boot of its node."""
 
 
@@ -32,26 +32,26 @@ def is_of_another_boot(told: MigApply, node: Node | None) -> bool:
     return bool(told.boot_id and boot) and told.boot_id != boot
 
 
-def counted(part: PlannedCard, node: Node | None) -> int:
+def retries_in_boot(part: PlannedCard, node: Node | None) -> int:
     """How often the card was asked for again by itself in this boot of its node."""
     return part.again if part.boot == boot_of(node) else 0
 
 
-def has_turn(part: PlannedCard, node: Node | None) -> bool:
+def may_retry(part: PlannedCard, node: Node | None) -> bool:
     """Whether it may be once more."""
-    return counted(part, node) < TIMES
+    return retries_in_boot(part, node) < RETRIES_MAX
 
 
-def is_held(part: PlannedCard, device: GPUDevice) -> bool:
+def is_used_by_others(part: PlannedCard, device: GPUDevice) -> bool:
     """Whether others have, or have had, the card since its work failed: what the layout remembers."""
     told = acknowledged(part, device)
     is_failed = told is not None and told.phase == "Failed"
     return is_failed and (part.held or bool(device.status.foreign_allocations))
 
 
-def is_due(part: PlannedCard, device: GPUDevice) -> bool:
+def is_retry_due(part: PlannedCard, device: GPUDevice) -> bool:
     """Whether why the card is not divided as it should be is over."""
     told = acknowledged(part, device)
     if told is not None and told.phase == "Lost":
         return True
-    return is_held(part, device) and not device.status.foreign_allocations
+    return is_used_by_others(part, device) and not device.status.foreign_allocations

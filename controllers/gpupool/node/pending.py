@@ -13,8 +13,8 @@ from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
 from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, has_room, serves, unfit
-from controllers.gpupool.membership.annotations import is_hindered, obstacle
-from controllers.gpupool.membership.approval import taking
+from controllers.gpupool.membership.approval import count_cards_by_pool
+from controllers.gpupool.membership.obstacles import annotation_obstacle, conflicts_with_mig_mode
 from controllers.runtime.plan import Note, ref
 
 if TYPE_CHECKING:
@@ -26,37 +26,39 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode
 
 
-def pending(seen: ObservedNode) -> tuple[PendingCard, ...]:
+def pending_cards(view: ObservedNode) -> tuple[PendingCard, ...]:
     """Cards in no pool, each with every pool that would take it, and why it waits."""
-    taken = taking(seen)
-    entries = chain.from_iterable(_waits(seen, device, taken) for device in seen.free)
+    taken = count_cards_by_pool(view)
+    entries = chain.from_iterable(_pending_entries(view, device, taken) for device in view.free)
     # Made one by one: thousands of pools that mean every card would be a second's work, to be cut off.
     return tuple(islice(entries, names.LIST_MAX))
 
 
-def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterator[PendingCard]:
+def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterator[PendingCard]:
     inventory_id, named = device.status.inventory_id, assigned_pool(device)
     if inventory_id is None:
         return
     if is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED):
         yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
         return
-    if unfit(device, ready=seen.facts.ready) is not None:
+    if unfit(device, ready=view.facts.ready) is not None:
         return  # only cards that could be pooled now wait for a decision
     if named is not None:
-        found = obstacle(seen, device)
+        found = annotation_obstacle(view, device)
         if found is not None and found.lasting:  # elsewhere time will do it
-            yield PendingCard(pool=named, inventory_id=inventory_id, reason=_undecided(found.kind))
+            yield PendingCard(pool=named, inventory_id=inventory_id, reason=_pending_reason(found.kind))
         return
-    takers = [pool for pool in seen.takers.get(device.name, ()) if serves(pool)]
+    takers = [pool for pool in view.matching_pools.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    can = [pool for pool in takers if has_room(pool, taken[pool.name]) and not is_hindered(seen, pool, device)]
+    can = [
+        pool for pool in takers if has_room(pool, taken[pool.name]) and not conflicts_with_mig_mode(view, pool, device)
+    ]
     for pool in can:
         yield PendingCard(
             pool=pool.name,
             inventory_id=inventory_id,
-            auto_approved=is_automatic(pool, device, seen.settings),
+            auto_approved=is_automatic(pool, device, view.settings),
             reason="AwaitingApproval",
             annotation_hint=annotation_hint(pool.name),
         )
@@ -66,14 +68,14 @@ def _waits(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> Iterat
         yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason="OutOfSelector")
 
 
-def _undecided(reason: str) -> PendingReason:
+def _pending_reason(reason: str) -> PendingReason:
     """What somebody has to decide about a card whose annotation is not followed."""
     return "NoPoolMatched" if reason in (POOL_UNKNOWN, POOL_DELETING) else "OutOfSelector"
 
 
-def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> Condition:
+def unassigned_device(view: ObservedNode, pools: InventoryPools, now: float) -> Condition:
     """The condition UnassignedDevice: whether ready cards of the node are in no pool."""
-    existing = seen.facts.inventory.status.conditions if seen.facts.inventory else ()
+    existing = view.facts.inventory.status.conditions if view.facts.inventory else ()
     waiting = sorted({entry.inventory_id for entry in pools.pending if entry.reason != "Declined"})
     if not waiting:
         return condition(
@@ -96,19 +98,19 @@ def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> 
     )
 
 
-def undecided(seen: ObservedNode, unassigned: Condition) -> list[Note]:
+def unassigned_events(view: ObservedNode, unassigned: Condition) -> list[Note]:
     """The event of a ready node whose cards wait for a person, once: where its condition comes to say so."""
-    inventory = seen.facts.inventory
+    inventory = view.facts.inventory
     if inventory is None or unassigned.status != "True":
         return []
     known, about = find(inventory.status.conditions, UNASSIGNED_DEVICE), ref(GPUNODEINVENTORY, inventory)
     if known is not None and known.reason == unassigned.reason:
         return []
     if unassigned.reason != "NoPoolMatched":
-        message = f"Node {seen.name} ({unassigned.reason}): {unassigned.message}"
+        message = f"Node {view.name} ({unassigned.reason}): {unassigned.message}"
         return [Note(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
     message = (
-        f"Node {seen.name} is ready and no GPUPool matches its free cards. Create a pool, widen the selectors of one,"
+        f"Node {view.name} is ready and no GPUPool matches its free cards. Create a pool, widen the selectors of one,"
         f" or decline the cards: kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
     )
     return [Note(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]

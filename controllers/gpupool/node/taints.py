@@ -56,14 +56,14 @@ class ObservedTaints:
     """Live reservations here whose pods have not appeared."""
 
 
-def plan(seen: ObservedTaints) -> Plan:
+def plan_taints(view: ObservedTaints) -> Plan:
     """Plan for the taints of one node."""
-    draft, node = Draft(), seen.node
-    wishes, known = _wishes(seen.pools), remembered(node)
+    draft, node = Draft(), view.node
+    wishes, known = _wishes(view.pools), remembered(node)
     outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _goes(taint, wishes, known)}
     settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
-    late = {place: why for place, (taint, _) in wishes.items() if place not in settled and (why := _hurts(seen, taint))}
-    left = [one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays(seen, one, late)]
+    late = {place: why for place, (taint, _) in wishes.items() if place not in settled and (why := _hurts(view, taint))}
+    left = [one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays(view, one, late)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
     taints, withheld = [_json(taint) for taint in left], list[Note]()
@@ -111,31 +111,31 @@ def _goes(taint: NodeTaint, wishes: Mapping[Place, tuple[Taint, str]], known: Ma
     return is_ours(taint, known) and (place not in wishes or (wishes[place][0].value or "") != taint.value)
 
 
-def _stays(seen: ObservedTaints, taint: NodeTaint, late: Mapping[Place, str]) -> bool:
+def _stays(view: ObservedTaints, taint: NodeTaint, late: Mapping[Place, str]) -> bool:
     """Whether a taint of a former value stands until the one that is to follow it may come.
 
     Who has not appeared was given a toleration for it; of who has, it is looked at.
     """
-    return (taint.key, taint.effect) in late and _shuts_out(seen, taint) is None
+    return (taint.key, taint.effect) in late and _shuts_out(view, taint) is None
 
 
-def _shuts_out(seen: ObservedTaints, taint: Taint | NodeTaint) -> TenantPod | None:
+def _shuts_out(view: ObservedTaints, taint: Taint | NodeTaint) -> TenantPod | None:
     """One who was admitted and does not tolerate the taint, if there is any who minds."""
     if taint.effect not in ("NoSchedule", "NoExecute"):
         return None
-    pods = (*seen.running, *seen.coming) if taint.effect == "NoExecute" else seen.coming
+    pods = (*view.running, *view.coming) if taint.effect == "NoExecute" else view.coming
     return next((pod for pod in pods if not any(tolerates(one, taint) for one in pod.spec.tolerations)), None)
 
 
-def _hurts(seen: ObservedTaints, taint: Taint) -> str | None:
+def _hurts(view: ObservedTaints, taint: Taint) -> str | None:
     """Whom of those who were admitted the taint would evict, or keep off the node; None where it hurts nobody."""
     if taint.effect not in ("NoSchedule", "NoExecute"):
         return None
-    if (pod := _shuts_out(seen, taint)) is not None:
+    if (pod := _shuts_out(view, taint)) is not None:
         return f"pod {pod.metadata.namespace}/{pod.name} was admitted without a toleration for it"
-    if not seen.unseen:
+    if not view.unseen:
         return None
-    promise = seen.unseen[0]
+    promise = view.unseen[0]
     return f"cards here are reserved for pod {promise.namespace}/{promise.pod}, which has not appeared yet"
 
 

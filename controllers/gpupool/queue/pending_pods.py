@@ -10,7 +10,7 @@ such a pod holds cards for ever shorter shares of the time. Turns are what is se
 reservations, and live in the process: after a restart a pod that is not in that list has one
 turn more.
 
-Where more pods wait than one plan can hold against the nodes (`WORK`), the rest comes first in
+Where more pods wait than one plan can hold against the nodes (`card_reservations.WORK`), the rest comes first in
 the next one, so that each is looked at in the end.
 
 A pod of several cards is reserved for card by card; where that ends half-way, the next plan
@@ -19,174 +19,48 @@ takes back what is there and begins again.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from controllers.api import names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
-from controllers.api.gpudevice import Reservation
 from controllers.api.gpupool import PassedOver
 from controllers.api.record import to_json
-from controllers.api.resources import GPUDEVICE, GPUPOOL
-from controllers.domain.allocation import applied, is_applied
-from controllers.domain.clock import seconds, stamp_exact
-from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
-from controllers.domain.slots import account, gives, issuable, slots_of
-from controllers.domain.waiting import Room, Rooms, Waiting, until, waiting, waits_from
-from controllers.runtime.plan import Draft, Merge, Plan, ref
+from controllers.api.resources import GPUPOOL
+from controllers.domain.allocation import is_applied
+from controllers.domain.waiting import Waiting, until, waiting, waits_from
+from controllers.gpupool.queue.card_reservations import reserve_cards, take_back_partial
+from controllers.gpupool.queue.records import GRACE, ObservedQueue, ReservationRound, ReservationsByRequest, Turn
+from controllers.gpupool.queue.turns import follow_turns, pods_passed_over, reservations_by_request
+from controllers.runtime.plan import Draft, Merge, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from controllers.api.gpudevice import DeviceState, GPUDevice
-    from controllers.api.gpupool import GPUPool, Toleration
-    from controllers.api.kube import Node, Pod
-    from controllers.api.tenant import TenantPod
-    from controllers.domain.slots import Card, NodeSlots
-
-    Held = dict[str, list[tuple[GPUDevice, Reservation]]]
-    """What is reserved on which card, by request."""
-
-GRACE = 0.05
-"""Seconds added to a deadline, so that it has passed when the key comes back."""
-PASSED_AFTER: Final = 2
-"""Turns that ran out."""
-WORK: Final = 1_000_000
-"""How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
-DOUBLED_MAX: Final = 10
-"""Times that the time for which others come first is doubled: with a TTL of two minutes to a day and a half."""
+    from controllers.api.gpupool import GPUPool
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The last time that a pod's demand was reserved."""
-
-    began: float
-    """Seconds since the epoch."""
-    ran_out: int = 0
-    """Turns that ran out before the pod was bound, and were counted."""
-    cards: frozenset[str] = frozenset()
-    """The reserved cards, while it lasts."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedQueue:
-    """A pool's cards, and the pods that may wait for them."""
-
-    pool: GPUPool
-    unbound: tuple[TenantPod, ...]
-    """Pods of the pool that are on no node and have not ended."""
-    members: tuple[GPUDevice, ...]
-    nodes: Mapping[str, Node]
-    bound: tuple[Pod, ...] = ()
-    """Pods that are on a node and hold cards of the pool."""
-    tolerated: tuple[Toleration, ...] = ()
-    """What the pool's pods tolerate."""
-    turns: Mapping[str, Turn] = field(default_factory=dict)
-    """By request."""
-    unreached: frozenset[str] = frozenset()
-    """Requests that the last plan did not come to."""
-    reservation_ttl: float = 120.0
-    unseen_ttl: float = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """What to write, and whose turn it is with that."""
-
-    plan: Plan
-    seen: Mapping[str, Turn]
-    """By request: what was seen of turns, whatever becomes of the plan."""
-    served: tuple[str, ...] = ()
-    """Requests that are reserved for, once the plan is done."""
-    unreached: tuple[str, ...] = ()
-    """Requests that there was no work left for."""
-
-
-def plan(seen: ObservedQueue, now: float) -> Turns:
+def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
     """Plan for the pods of one pool."""
     draft = Draft()
-    if not _gives(seen.pool):
-        return Turns(draft.done(), {})
-    held = _held(seen)
-    unbound = [found for pod in seen.unbound if (found := waiting(pod, seen.pool.name)) is not None]
-    turns, ended = _followed(seen, unbound, held, now)
-    passed = _passed_over(seen, turns, ended, now)
-    if passed != (seen.pool.status.passed_over or ()):
+    if not _reserves_now(view.pool):
+        return ReservationRound(draft.done(), {})
+    by_request = reservations_by_request(view)
+    unbound = [found for pod in view.unbound if (found := waiting(pod, view.pool.name)) is not None]
+    turns, ended = follow_turns(view, unbound, by_request, now)
+    passed = pods_passed_over(view, turns, ended, now)
+    if passed != (view.pool.status.passed_over or ()):
         status = {"passedOver": [to_json(each) for each in passed] or None}
-        draft.add(Merge(ref(GPUPOOL, seen.pool), seen.pool.metadata.resource_version, {"status": status}, "status"))
-    queue = _queue(seen, unbound, held, turns, passed, draft=draft, now=now)
+        draft.add(Merge(ref(GPUPOOL, view.pool), view.pool.metadata.resource_version, {"status": status}, "status"))
+    queue = _queue(view, unbound, by_request, turns, passed, draft=draft, now=now)
     if not queue:
-        return Turns(draft.done(), turns)
-    if remains := _remains(seen, queue, now):
+        return ReservationRound(draft.done(), turns)
+    if remains := take_back_partial(view, queue, now):
         draft.add(*remains)
-        return Turns(draft.done(), turns, unreached=tuple(seen.unreached))
-    served, unreached = _reserve(seen, queue, draft, now)
-    return Turns(draft.done(), turns, tuple(served), tuple(unreached))
+        return ReservationRound(draft.done(), turns, unreached=tuple(view.unreached))
+    served, unreached = reserve_cards(view, queue, draft, now)
+    return ReservationRound(draft.done(), turns, tuple(served), tuple(unreached))
 
 
-def _held(seen: ObservedQueue) -> Held:
-    found: Held = defaultdict(list)
-    for device in seen.members:
-        for reservation in device.status.reservations:
-            found[reservation.request_id].append((device, reservation))
-    return found
-
-
-def _followed(
-    seen: ObservedQueue, unbound: Iterable[Waiting], held: Held, now: float
-) -> tuple[dict[str, Turn], frozenset[str]]:
-    """The turns of pods that wait, and the requests of those that ran out since the last look.
-
-    Behind a gate nothing is a turn: such pods are not among `unbound`.
-    """
-    counted = {each.request_id: each.turns for each in seen.pool.status.passed_over or ()}
-    turns, ended = dict[str, Turn](), set[str]()
-    for wants in unbound:
-        request, before = wants.request_id, seen.turns.get(wants.request_id)
-        entries = [entry for entry in held.get(request, ()) if live(entry[1], now)]
-        if sum(reservation.slots for _, reservation in entries) >= wants.units:
-            began = max(_began(reservation, now) for _, reservation in entries)
-            ran_out = before.ran_out if before is not None else counted.get(request, 0)
-            turns[request] = Turn(began, ran_out, frozenset(device.name for device, _ in entries))
-        elif before is not None and before.cards and _could_be_used(seen, before.cards):
-            ended.add(request)
-            turns[request] = Turn(before.began, before.ran_out + 1)
-        elif before is not None:
-            turns[request] = replace(before, cards=frozenset())
-    return turns, frozenset(ended)
-
-
-def _began(reservation: Reservation, now: float) -> float:
-    try:
-        return min(now, seconds(reservation.since))
-    except ValueError:
-        return now
-
-
-def _could_be_used(seen: ObservedQueue, cards: Collection[str]) -> bool:
-    """Whether none of these cards is out of service, or gone, at a turn's end: a fault of ours is not the pod's."""
-    found = [device for device in seen.members if device.name in cards]
-    return len(found) == len(cards) and all(
-        issuable(device, seen.pool.name) and gives(seen.nodes.get(device.status.node_name or "")) for device in found
-    )
-
-
-def _passed_over(
-    seen: ObservedQueue, turns: Mapping[str, Turn], ended: Collection[str], now: float
-) -> tuple[PassedOver, ...]:
-    """Whom others come before, with those whose turn has run out by now; the longest are kept where they are many."""
-    unbound = {pod.metadata.annotations.get(names.REQUEST_ID) for pod in seen.unbound}
-    found = {each.request_id: each for each in seen.pool.status.passed_over or () if each.request_id in unbound}
-    for request in ended:
-        if (ran_out := turns[request].ran_out) >= PASSED_AFTER:
-            passed = seen.reservation_ttl * 2 ** min(ran_out - PASSED_AFTER, DOUBLED_MAX)
-            found[request] = PassedOver(request_id=request, turns=ran_out, until=stamp_exact(now + passed))
-    return tuple(sorted(found.values(), key=lambda each: (each.until, each.request_id))[-names.LIST_MAX :])
-
-
-def _gives(pool: GPUPool) -> bool:
+def _reserves_now(pool: GPUPool) -> bool:
     """Whether the pool promises cards now; Maintenance waits until none is promised."""
     told = pool.status.conditions
     changes = pool.status.applied_allocation is not None and not is_applied(pool)
@@ -195,9 +69,9 @@ def _gives(pool: GPUPool) -> bool:
 
 
 def _queue(
-    seen: ObservedQueue,
+    view: ObservedQueue,
     unbound: Iterable[Waiting],
-    held: Held,
+    by_request: ReservationsByRequest,
     turns: Mapping[str, Turn],
     passed: tuple[PassedOver, ...],
     *,
@@ -208,136 +82,14 @@ def _queue(
     last = {each.request_id: until(each, now) for each in passed}
     queue: list[Waiting] = []
     for found in unbound:
-        reserved = [reservation for _, reservation in held.get(found.request_id, ())]
-        since = waits_from(found, reserved, now, seen.unseen_ttl)
+        reserved = [reservation for _, reservation in by_request.get(found.request_id, ())]
+        since = waits_from(found, reserved, now, view.unseen_ttl)
         if (turn := turns.get(found.request_id)) is not None:
-            since = max(since, turn.began + seen.reservation_ttl)
+            since = max(since, turn.began + view.reservation_ttl)
         since = max(since, last.get(found.request_id, 0.0))
         if since <= now:
             queue.append(found)
         else:
             draft.look_again(since - now + GRACE)
     before = last | {request: turn.began for request, turn in turns.items()}
-    return sorted(queue, key=lambda p: (p.request_id not in seen.unreached, before.get(p.request_id, 0.0), p.age))
-
-
-def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:
-    """Take back what is reserved for only a part of a pod's demand."""
-    requests = {pod.request_id for pod in queue}
-    return [
-        _take_back(device, [r for r in device.status.reservations if r.request_id not in requests], now)
-        for device in seen.members
-        if any(r.request_id in requests and live(r, now) for r in device.status.reservations)
-    ]
-
-
-def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> tuple[list[str], list[str]]:
-    """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
-    nodes = _slots(seen, now)
-    there = (Room(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
-    rooms = Rooms(there, WORK, share=1.0)
-    written: set[str] = set()
-    served: list[str] = []
-    for at, pod in enumerate(queue):
-        room = rooms.take(pod)
-        if rooms.spent:
-            # One that had all of the work for itself, and not enough, had its look.
-            return served, _left(seen, queue[max(1, at) :], draft)
-        if room is None or room.free < pod.units:
-            continue
-        # A card is written once in a plan: its next version is known only afterwards.
-        shares = _shares(pod, nodes[room.node.name], written, now)
-        if shares is None:
-            continue
-        for device, slots in shares:
-            entry = _reservation(pod, slots, now, seen.reservation_ttl)
-            draft.add(_give(device, entry, now))
-            written.add(device.name)
-        served.append(pod.request_id)
-    return served, []
-
-
-def _left(seen: ObservedQueue, rest: list[Waiting], draft: Draft) -> list[str]:
-    """Whom the next plan begins with: who has not been looked at since all were."""
-    left = [pod.request_id for pod in rest if not seen.unreached or pod.request_id in seen.unreached]
-    # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
-    draft.look_again(GRACE if left else seen.unseen_ttl)
-    return left
-
-
-def _slots(seen: ObservedQueue, now: float) -> dict[str, NodeSlots]:
-    """The nodes on which something may be free."""
-    cards: dict[str, list[GPUDevice]] = defaultdict(list)
-    for device in seen.members:
-        cards[device.status.node_name or ""].append(device)
-    pods: dict[str, list[Pod]] = defaultdict(list)
-    promised = {r.request_id: d.status.node_name or "" for d in seen.members for r in d.status.reservations}
-    for pod in seen.bound:
-        pods[pod.node or ""].append(pod)
-        elsewhere = promised.get(pod.metadata.annotations.get(names.REQUEST_ID, ""), pod.node)
-        if elsewhere != pod.node:
-            pods[elsewhere or ""].append(pod)  # nothing is reserved for it there any more
-    return {
-        name: account(
-            seen.pool.name,
-            node=seen.nodes[name],
-            node_name=name,
-            devices=devices,
-            pods=pods[name],
-            allocation=applied(seen.pool),
-            now=now,
-            tolerated=seen.tolerated,
-        )
-        for name, devices in cards.items()
-        if name in seen.nodes and any(_may_be_free(seen, device) for device in devices)
-    }
-
-
-def _may_be_free(seen: ObservedQueue, device: GPUDevice) -> bool:
-    """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
-    status = device.status
-    taken = sum(a.slots for a in status.allocations) + sum(r.slots for r in status.reservations)
-    return taken < slots_of(device, applied(seen.pool))
-
-
-def _shares(pod: Waiting, slots: NodeSlots, written: Container[str], now: float) -> list[tuple[GPUDevice, int]] | None:
-    """Cards of a node for the pod, its own first; None where the node's cards are not enough."""
-
-    def order(card: Card) -> tuple[bool, int, str]:
-        return card.device.status.inventory_id not in pod.devices, -card.free, card.device.name
-
-    need, shares = pod.units, []
-    for card in sorted(slots.cards, key=order):
-        # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
-        told = card.reserved == sum(r.slots for r in card.device.status.reservations)
-        can = told and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
-        if need and card.free and can:
-            take = min(need, card.free)
-            shares.append((card.device, take))
-            need -= take
-    return shares if need == 0 else None
-
-
-def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservation:
-    return Reservation(
-        request_id=pod.request_id,
-        namespace=pod.namespace,
-        pod=pod.pod,
-        slots=slots,
-        since=stamp_exact(now),
-        expires_at=stamp_exact(now + ttl),
-        seen=True,
-    )
-
-
-def _give(device: GPUDevice, entry: Reservation, now: float) -> Merge:
-    return _write(device, [*device.status.reservations, entry], project(after(facts_of(device, now), "reserve")))
-
-
-def _take_back(device: GPUDevice, kept: list[Reservation], now: float) -> Merge:
-    return _write(device, kept, state_with(device, [r for r in kept if live(r, now)], now))
-
-
-def _write(device: GPUDevice, reservations: list[Reservation], state: DeviceState) -> Merge:
-    status = {"state": state, "reservations": [to_json(reservation) for reservation in reservations]}
-    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, "status")
+    return sorted(queue, key=lambda p: (p.request_id not in view.unreached, before.get(p.request_id, 0.0), p.age))

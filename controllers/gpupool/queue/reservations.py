@@ -36,21 +36,21 @@ FAR = 900.0
 """Seconds by which clocks may differ, or TTLs have been longer a moment ago, before an end is not believed."""
 
 
-def plan(seen: ObservedCard, now: float) -> Plan:
+def plan_card(view: ObservedCard, now: float) -> Plan:
     """Plan for one card."""
-    device, draft = seen.device, Draft()
+    device, draft = view.device, Draft()
     if device.status.inventory_id is None:
         return draft.done()  # inventory has yet to fill it in
     kept: list[Reservation] = []
     expired: list[Reservation] = []
     for reservation in device.status.reservations:
-        pod = seen.pods.get(reservation.request_id)
+        pod = view.pods.get(reservation.request_id)
         if _has_ended(reservation, pod):
             if pod is None:
-                draft.add(_is_gone(seen, reservation))
+                draft.add(_is_gone(view, reservation))
             continue
-        current = _seen(reservation, seen.settings, now) if pod is not None else reservation
-        current = _bounded(current, seen.settings, now)
+        current = _seen(reservation, view.settings, now) if pod is not None else reservation
+        current = _bounded(current, view.settings, now)
         if live(current, now):
             kept.append(current)
             draft.look_again(max(GRACE, seconds(current.expires_at) - now + GRACE))
@@ -78,10 +78,10 @@ def _has_ended(reservation: Reservation, pod: TenantPod | None) -> bool:
     return pod.node is not None or pod.finished or bool(pod.spec.scheduling_gates)
 
 
-def _is_gone(seen: ObservedCard, reservation: Reservation) -> Expect:
+def _is_gone(view: ObservedCard, reservation: Reservation) -> Expect:
     """A pod that was there and is not in the cache: the quorum must not have it either."""
     namespace = reservation.namespace
-    return Expect(POD, seen.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
+    return Expect(POD, view.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
 
 
 def _seen(reservation: Reservation, settings: Settings, now: float) -> Reservation:

@@ -18,9 +18,14 @@ from controllers.domain.clock import stamp
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import slots_of
 from controllers.gpupool.membership import unassigned
-from controllers.gpupool.membership.approval import approvals, stays, withdrawals, write_off
+from controllers.gpupool.membership.approval import (
+    approve_cards,
+    seconds_until_write_off,
+    withdraw_annotations,
+    write_off_lost_card,
+)
 from controllers.gpupool.mig import layout
-from controllers.gpupool.node.pending import pending, unassigned_device, undecided
+from controllers.gpupool.node.pending import pending_cards, unassigned_device, unassigned_events
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan, ref
 
@@ -31,47 +36,51 @@ if TYPE_CHECKING:
 POOL_LABEL = names.pool_node_label("")
 
 
-def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
+def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
     """Plan for one node. `status_in`: seconds until what is only said, not acted on, may be written."""
     draft = Draft()
-    node = seen.facts.node
+    node = view.facts.node
     # Not by poolRef: a Node that came back in the name of one that was deleted is no pool's before its cards are known.
-    members = [device for device in seen.devices if device.home is not None]
+    members = [device for device in view.devices if device.home is not None]
     if node is not None:
         here = {device.home for device in members if device.home is not None}
         # A plugin withdraws its cards before it goes, and the label is what keeps it there.
-        served = here if seen.enabled else here & seen.operated
+        served = here if view.enabled else here & view.pools_with_daemonsets
         wanted = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
         ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
         if (write := set_labels(ref(NODE, node), node.metadata, wanted, ours)) is not None:
             draft.add(write)
-    draft.add(*_unvouched(seen, members))
-    if seen.enabled:
-        draft.add(*withdrawals(seen), *approvals(seen))
+    draft.add(*_unvouched(view, members))
+    if view.enabled:
+        draft.add(*withdraw_annotations(view), *approve_cards(view))
     said = [
-        *_summary(seen, members, now),
-        *(action for device in seen.free for action in unassigned.say(seen, device, now)),
+        *_summary(view, members, now),
+        *(action for device in view.free for action in unassigned.plan_unassigned_status(view, device, now)),
     ]
     if said and status_in > 0:
         draft.look_again(status_in)
     elif said:
         draft.add(*said)
-    if not seen.enabled:
+    if not view.enabled:
         return draft.done()
-    for device in (one for one in seen.devices if not one.is_remembered):
+    for device in (one for one in view.devices if not one.is_remembered):
         is_free = device.home is None
-        left = unassigned.dangles_for(seen, device, now) if is_free else stays(seen, device, now)
+        left = (
+            unassigned.seconds_until_removal(view, device, now)
+            if is_free
+            else seconds_until_write_off(view, device, now)
+        )
         if left is None:
             continue
         if left > 0:
             draft.look_again(left)
         else:
-            draft.add(*(unassigned.forget(device) if is_free else [write_off(device)]))
-    draft.add(*layout.writes(seen, now))
+            draft.add(*(unassigned.remove_dangling_annotation(device) if is_free else [write_off_lost_card(device)]))
+    draft.add(*layout.plan_layout(view, now))
     return draft.done()
 
 
-def _unvouched(seen: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
+def _unvouched(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
     """Take back what plugins said of others' pods: with the node's last card in a pool they go, and nobody looks on.
 
     It would keep the cards out of every pool for ever. What is true of it the plugin of the next pool finds again,
@@ -85,31 +94,31 @@ def _unvouched(seen: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
             "status",
             together=True,
         )
-        for device in seen.devices
+        for device in view.devices
         # Of a remembered card only its inventory says anything, until it is known again.
         if device.status.foreign_allocations and not members and device.status.pool_ref is None
     ]
 
 
-def _summary(seen: ObservedNode, members: list[GPUDevice], now: float) -> list[Action]:
+def _summary(view: ObservedNode, members: list[GPUDevice], now: float) -> list[Action]:
     """What the node's inventory says of pools, where it does not say so yet."""
-    inventory = seen.facts.inventory
+    inventory = view.facts.inventory
     if inventory is None:
         return []
-    pools = InventoryPools(assigned=_assigned(seen, members, now), pending=pending(seen))
-    unassigned = unassigned_device(seen, pools, now)
+    pools = InventoryPools(assigned=_assigned(view, members, now), pending=pending_cards(view))
+    unassigned = unassigned_device(view, pools, now)
     if pools == inventory.status.pools and unassigned == find(inventory.status.conditions, UNASSIGNED_DEVICE):
         return []
     status = {"pools": to_json(pools), "conditions": [to_json(unassigned)]}
-    return [Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status"), *undecided(seen, unassigned)]
+    return [Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status"), *unassigned_events(view, unassigned)]
 
 
-def _assigned(seen: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:
+def _assigned(view: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:
     """The pools that have cards here, with the slots of those cards."""
-    old = seen.facts.inventory.status.pools if seen.facts.inventory else None
+    old = view.facts.inventory.status.pools if view.facts.inventory else None
     since = {entry.name: entry.since for entry in old.assigned} if old else {}
     here = {device.home for device in members if device.home is not None}
-    allocations = {name: applied(seen.by_name[name]) for name in here if name in seen.by_name}
+    allocations = {name: applied(view.by_name[name]) for name in here if name in view.by_name}
     made: dict[str, AssignedPool] = {}
     for device in members:
         if (pool := device.status.pool_ref) is None:

@@ -23,50 +23,50 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode, ObservedPool
 
 
-def obstacle(seen: ObservedNode, device: GPUDevice) -> Ineligible | None:
+def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
     """Why a card in no pool cannot follow its annotation; None where it has none, or will come in."""
     named = assigned_pool(device)
     if named is None:
         return None
-    pool = seen.by_name.get(named)
+    pool = view.by_name.get(named)
     return first_failed(
         CardContext(
             device=device,
             name=named,
             pool=pool,
-            mismatch=_mismatch(seen, device, pool) if pool is not None else None,
-            ready=seen.facts.ready,
-            part=part_of(seen.facts.layout, device),
-            siblings=seen.members_of(named),
-            held=device.status.inventory_id in seen.held,
+            mismatch=_mismatch(view, device, pool) if pool is not None else None,
+            ready=view.facts.ready,
+            part=part_of(view.facts.layout, device),
+            siblings=view.members_of(named),
+            held=device.status.inventory_id in view.maybe_in_use,
         )
     )
 
 
-def claim_obstacle(seen: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
+def assignment_obstacle(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
     """Why a card cannot come into the pool that it names. `siblings`: cards of its node that the pool has."""
-    facts, position = seen.facts(device.status.node_name), seen.positions.get(device.name, 0)
+    facts, position = view.facts(device.status.node_name), view.positions.get(device.name, 0)
     labels = facts.node.metadata.labels if facts.node else {}
     return first_failed(
         CardContext(
             device=device,
-            name=seen.pool.name,
-            pool=seen.pool,
-            mismatch=why_not(seen.pool, device, labels, position),
+            name=view.pool.name,
+            pool=view.pool,
+            mismatch=why_not(view.pool, device, labels, position),
             ready=facts.ready,
             part=part_of(facts.layout, device),
             siblings=siblings,
-            held=device.status.inventory_id in seen.held,
+            held=device.status.inventory_id in view.maybe_in_use,
         )
     )
 
 
-def is_hindered(seen: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
+def conflicts_with_mig_mode(view: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
     """Whether the pool cannot serve the card as MIG mode is on it now."""
-    return mode_obstacle(pool.spec.allocation.mode, part_of(seen.facts.layout, device), device) is not None
+    return mode_obstacle(pool.spec.allocation.mode, part_of(view.facts.layout, device), device) is not None
 
 
-def sentence(device: GPUDevice, found: Ineligible) -> str:
+def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
     """What is said of a card that stays out of the pool which its annotation names."""
     hint = annotation_hint(short(assigned_pool(device) or ""))
     then = "; then the pool takes the card"
@@ -77,9 +77,9 @@ def sentence(device: GPUDevice, found: Ineligible) -> str:
     return f"The annotation {hint} is not followed: {found.found}. {found.action}{then}."
 
 
-def _mismatch(seen: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch | None:
-    if any(matching.name == pool.name for matching in seen.takers.get(device.name, ())):
+def _mismatch(view: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch | None:
+    if any(matching.name == pool.name for matching in view.matching_pools.get(device.name, ())):
         return None  # judged by kind, for thousands of cards
-    labels = seen.facts.node.metadata.labels if seen.facts.node else {}
-    place = next((at for at, other in zip(positions(seen.devices), seen.devices, strict=True) if other is device), 0)
+    labels = view.facts.node.metadata.labels if view.facts.node else {}
+    place = next((at for at, other in zip(positions(view.devices), view.devices, strict=True) if other is device), 0)
     return why_not(pool, device, labels, place)

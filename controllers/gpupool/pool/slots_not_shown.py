@@ -1,4 +1,4 @@
-"""Free slots that a node's plugin offers and its kubelet does not show to schedulers: since when, and for how long yet.
+"""Free slots that a node's device plugin offers and `status.allocatable` of the Node does not show.
 
 Kubelet shows a plugin's cards with its next status update, ten seconds later at most; until then nobody is promised
 them, and that is no cause for alarm. A kubelet that lost the plugin's registration never shows them. So a pool notes
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
 
 
-def since(said: str | None, now: float) -> str:
-    """Since when a node has such slots; `said`: what its pool's status has of it."""
-    return said if said is not None and not lies_ahead(said, now) else stamp(now)
+def not_shown_since(recorded: str | None, now: float) -> str:
+    """Since when a node has such slots; `recorded`: what its pool's status has."""
+    return recorded if recorded is not None and not lies_ahead(recorded, now) else stamp(now)
 
 
-def left(seen: ObservedPool, node: PoolNode, now: float) -> float:
+def seconds_left(view: ObservedPool, node: PoolNode, now: float) -> float:
     """Seconds for which kubelet is waited for yet; none where the node has no such slots."""
-    return 0.0 if node.not_shown_since is None else _left(seen, node.not_shown_since, now)
+    return 0.0 if node.not_shown_since is None else _seconds_left(view, node.not_shown_since, now)
 
 
-def next_in(seen: ObservedPool, status: GPUPoolStatus, now: float) -> float | None:
+def next_deadline(view: ObservedPool, status: GPUPoolStatus, now: float) -> float | None:
     """Seconds until the next node of a pool is waited for no more; None where there is none."""
-    return min((wait for node in status.nodes if (wait := left(seen, node, now)) > 0), default=None)
+    return min((wait for node in status.nodes if (wait := seconds_left(view, node, now)) > 0), default=None)
 
 
-def problem(seen: ObservedPool, node: NodeSlots, began: str, now: float) -> str:
+def describe(view: ObservedPool, node: NodeSlots, began: str, now: float) -> str:
     """What `status.nodes` says of a node with such slots."""
-    if _left(seen, began, now) > 0:
+    if _seconds_left(view, began, now) > 0:
         return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
-    pods = f"kubectl -n {names.NAMESPACE} delete pod -l {names.LABEL_APP}={names.plugin_object(seen.pool.name)}"
+    pods = f"kubectl -n {names.NAMESPACE} delete pod -l {names.LABEL_APP}={names.plugin_object(view.pool.name)}"
     return (
         f"kubelet has not shown {node.hidden} free slots of the pool since {began} (status.allocatable of the Node),"
         " and nobody is promised them; it takes the registration again of a plugin that is started anew:"
@@ -46,5 +46,5 @@ def problem(seen: ObservedPool, node: NodeSlots, began: str, now: float) -> str:
     )
 
 
-def _left(seen: ObservedPool, began: str, now: float) -> float:
-    return seconds(began) + seen.settings.pools.plugin_patience - now
+def _seconds_left(view: ObservedPool, began: str, now: float) -> float:
+    return seconds(began) + view.settings.pools.plugin_patience - now

@@ -1,0 +1,155 @@
+"""Reservations on the cards of a pool for pending pods: which cards, and the writes for them. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.api.gpudevice import Reservation
+from controllers.api.record import to_json
+from controllers.api.resources import GPUDEVICE
+from controllers.domain.allocation import applied
+from controllers.domain.clock import stamp_exact
+from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
+from controllers.domain.slots import account, slots_of
+from controllers.domain.waiting import Room, Rooms, Waiting
+from controllers.gpupool.queue.records import GRACE, ObservedQueue
+from controllers.runtime.plan import Draft, Merge, ref
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from controllers.api.gpudevice import DeviceState, GPUDevice
+    from controllers.api.kube import Pod
+    from controllers.domain.slots import Card, NodeSlots
+
+
+WORK: Final = 1_000_000
+"""How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
+
+
+def take_back_partial(view: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:
+    """Take back what is reserved for only a part of a pod's demand."""
+    requests = {pod.request_id for pod in queue}
+    return [
+        _remove_reservations(device, [r for r in device.status.reservations if r.request_id not in requests], now)
+        for device in view.members
+        if any(r.request_id in requests and live(r, now) for r in device.status.reservations)
+    ]
+
+
+def reserve_cards(view: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> tuple[list[str], list[str]]:
+    """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
+    nodes = _node_slots(view, now)
+    there = (Room(view.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
+    rooms = Rooms(there, WORK, share=1.0)
+    written: set[str] = set()
+    served: list[str] = []
+    for at, pod in enumerate(queue):
+        room = rooms.take(pod)
+        if rooms.spent:
+            # One that had all of the work for itself, and not enough, had its look.
+            return served, _not_reached(view, queue[max(1, at) :], draft)
+        if room is None or room.free < pod.units:
+            continue
+        # A card is written once in a plan: its next version is known only afterwards.
+        shares = _choose_cards(pod, nodes[room.node.name], written, now)
+        if shares is None:
+            continue
+        for device, slots in shares:
+            entry = _reservation(pod, slots, now, view.reservation_ttl)
+            draft.add(_add_reservation(device, entry, now))
+            written.add(device.name)
+        served.append(pod.request_id)
+    return served, []
+
+
+def _not_reached(view: ObservedQueue, rest: list[Waiting], draft: Draft) -> list[str]:
+    """Whom the next plan begins with: who has not been looked at since all were."""
+    left = [pod.request_id for pod in rest if not view.unreached or pod.request_id in view.unreached]
+    # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
+    draft.look_again(GRACE if left else view.unseen_ttl)
+    return left
+
+
+def _node_slots(view: ObservedQueue, now: float) -> dict[str, NodeSlots]:
+    """The nodes on which something may be free."""
+    cards: dict[str, list[GPUDevice]] = defaultdict(list)
+    for device in view.members:
+        cards[device.status.node_name or ""].append(device)
+    pods: dict[str, list[Pod]] = defaultdict(list)
+    promised = {r.request_id: d.status.node_name or "" for d in view.members for r in d.status.reservations}
+    for pod in view.bound:
+        pods[pod.node or ""].append(pod)
+        elsewhere = promised.get(pod.metadata.annotations.get(names.REQUEST_ID, ""), pod.node)
+        if elsewhere != pod.node:
+            pods[elsewhere or ""].append(pod)  # nothing is reserved for it there any more
+    return {
+        name: account(
+            view.pool.name,
+            node=view.nodes[name],
+            node_name=name,
+            devices=devices,
+            pods=pods[name],
+            allocation=applied(view.pool),
+            now=now,
+            tolerated=view.tolerated,
+        )
+        for name, devices in cards.items()
+        if name in view.nodes and any(_may_be_free(view, device) for device in devices)
+    }
+
+
+def _may_be_free(view: ObservedQueue, device: GPUDevice) -> bool:
+    """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
+    status = device.status
+    taken = sum(a.slots for a in status.allocations) + sum(r.slots for r in status.reservations)
+    return taken < slots_of(device, applied(view.pool))
+
+
+def _choose_cards(
+    pod: Waiting, slots: NodeSlots, written: Container[str], now: float
+) -> list[tuple[GPUDevice, int]] | None:
+    """Cards of a node for the pod, its own first; None where the node's cards are not enough."""
+
+    def order(card: Card) -> tuple[bool, int, str]:
+        return card.device.status.inventory_id not in pod.devices, -card.free, card.device.name
+
+    need, shares = pod.units, []
+    for card in sorted(slots.cards, key=order):
+        # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
+        told = card.reserved == sum(r.slots for r in card.device.status.reservations)
+        can = told and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
+        if need and card.free and can:
+            take = min(need, card.free)
+            shares.append((card.device, take))
+            need -= take
+    return shares if need == 0 else None
+
+
+def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservation:
+    return Reservation(
+        request_id=pod.request_id,
+        namespace=pod.namespace,
+        pod=pod.pod,
+        slots=slots,
+        since=stamp_exact(now),
+        expires_at=stamp_exact(now + ttl),
+        seen=True,
+    )
+
+
+def _add_reservation(device: GPUDevice, entry: Reservation, now: float) -> Merge:
+    return _write_reservations(
+        device, [*device.status.reservations, entry], project(after(facts_of(device, now), "reserve"))
+    )
+
+
+def _remove_reservations(device: GPUDevice, kept: list[Reservation], now: float) -> Merge:
+    return _write_reservations(device, kept, state_with(device, [r for r in kept if live(r, now)], now))
+
+
+def _write_reservations(device: GPUDevice, reservations: list[Reservation], state: DeviceState) -> Merge:
+    status = {"state": state, "reservations": [to_json(reservation) for reservation in reservations]}
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, {"status": status}, "status")

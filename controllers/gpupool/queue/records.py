@@ -1,0 +1,67 @@
+"""What the planner of pending pods reads, and what it returns. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controllers.api.gpudevice import GPUDevice, Reservation
+from controllers.runtime.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.gpupool import GPUPool, Toleration
+    from controllers.api.kube import Node, Pod
+    from controllers.api.tenant import TenantPod
+
+ReservationsByRequest = dict[str, list[tuple[GPUDevice, Reservation]]]
+"""The reservations on cards, each with its card, by request."""
+GRACE = 0.05
+"""Seconds added to a deadline, so that it has passed when the key comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The last time that a pod's demand was reserved."""
+
+    began: float
+    """Seconds since the epoch."""
+    ran_out: int = 0
+    """Turns that ran out before the pod was bound, and were counted."""
+    cards: frozenset[str] = frozenset()
+    """The reserved cards, while it lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedQueue:
+    """A pool's cards, and the pods that may wait for them."""
+
+    pool: GPUPool
+    unbound: tuple[TenantPod, ...]
+    """Pods of the pool that are on no node and have not ended."""
+    members: tuple[GPUDevice, ...]
+    nodes: Mapping[str, Node]
+    bound: tuple[Pod, ...] = ()
+    """Pods that are on a node and hold cards of the pool."""
+    tolerated: tuple[Toleration, ...] = ()
+    """What the pool's pods tolerate."""
+    turns: Mapping[str, Turn] = field(default_factory=dict)
+    """By request."""
+    unreached: frozenset[str] = frozenset()
+    """Requests that the last plan did not come to."""
+    reservation_ttl: float = 120.0
+    unseen_ttl: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRound:
+    """What to write, and whose turn it is with that."""
+
+    plan: Plan
+    turns: Mapping[str, Turn]
+    """By request: what was seen of turns, whatever becomes of the plan."""
+    reserved: tuple[str, ...] = ()
+    """Requests that are reserved for, once the plan is done."""
+    unreached: tuple[str, ...] = ()
+    """Requests that there was no work left for."""
