@@ -1,6 +1,6 @@
 """gpupool-controller: cards in pools, their operands, capacity, and the end of reservations.
 
-Three loops, each `observe → plan → execute` over one kind of key: a pool (assignment,
-operands, status), a node (pool labels, what waits for a decision), a card (reservations,
-the state that people see).
+`loops` has a controller for each kind of key, each `observe → plan → execute`: pools (`pool`, `membership`, `mig`),
+nodes (`node`), cards and pending pods (`queue`). The planners are pure: they read `views`, which `world` cuts from
+`caches`.
 """

@@ -54,8 +54,8 @@ async def wire(process: Process) -> None:
 
     async def work() -> None:
         # Only who leads tells of the cluster: a standby's word would count twice.
-        REGISTRY.register(metrics.Reserved(world))
-        REGISTRY.register(metrics.Told(world))
+        REGISTRY.register(metrics.ReservationCollector(world))
+        REGISTRY.register(metrics.StatusCollector(world))
         reconciler.watch()
         reconciler.enqueue_all()
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""The caches of gpupool-controller: stores with their indexes, and what no object tells."""
+"""The caches of gpupool-controller: stores with their indexes, and times that no object records."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
-BY_CLAIM = "claim"
+BY_ASSIGNMENT = "assignment"
 """Cards in no pool by the pool that their annotation names."""
-BY_MEMORY = "memory"
+BY_REMEMBERED = "remembered"
 """Cards whose Node was deleted, and that are not recognised yet, by the pool that their annotation names."""
 UNBOUND = "unbound"
 """Pods by the pool that admitted them that are on no node and have not ended."""
@@ -71,18 +71,20 @@ class Caches:
     """When cards (by name) came into their pools, while nothing has been said of their plugins; see `follow`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were seen to go, of late; see `follow`."""
-    _known: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
+    _facts_of: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
     """The facts of nodes, and the layout that they were read from."""
     _selection: SelectorIndex | None = field(default=None, init=False)
-    _stale: bool = field(default=True, init=False)
-    _tainting: tuple[GPUPool, ...] | None = field(default=None, init=False)
+    _is_selection_stale: bool = field(default=True, init=False)
+    _tainting_pools: tuple[GPUPool, ...] | None = field(default=None, init=False)
     """Pools that want taints; None until somebody asks."""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
         self.pools.subscribe(self._on_pools_changed)
-        self.devices.index(BY_CLAIM, _claims)
-        self.devices.index(BY_MEMORY, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered])
+        self.devices.index(BY_ASSIGNMENT, _assigned_to)
+        self.devices.index(
+            BY_REMEMBERED, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered]
+        )
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, _homes)
@@ -96,7 +98,7 @@ class Caches:
         self.configs.index(BY_POOL, lambda c: (c.metadata.labels.get(names.LABEL_POOL, ""),))
 
     def note_changes(self) -> None:
-        """From now on, note when cards come into pools and DaemonSets go: no object tells that."""
+        """From now on, note when cards come into pools and DaemonSets go: no object records that."""
         self.devices.subscribe(self._on_device_changed)
         self.daemonsets.subscribe(lambda old, new: resting.follow(self.deleted_at, old, new, self.clock()))
 
@@ -108,19 +110,19 @@ class Caches:
 
     def _facts(self, name: str) -> NodeFacts:
         """A node's facts, made once for each version of what they are made from: a pool asks for hundreds."""
-        node, inventory, config = self.nodes.get(name), self.inventories.get(name), self._layout(name)
-        known = self._known.get(name)
+        node, inventory, config = self.nodes.get(name), self.inventories.get(name), self._layout_config(name)
+        known = self._facts_of.get(name)
         if known is not None and known[0] is config and known[1].node is node and known[1].inventory is inventory:
             return known[1]
         layout = _read(config.data.get(names.MIG_CARDS, "")) if config is not None else None
         facts = NodeFacts(node, inventory, layout, config)
         if node is None and inventory is None:
-            self._known.pop(name, None)
+            self._facts_of.pop(name, None)
         else:
-            self._known[name] = config, facts
+            self._facts_of[name] = config, facts
         return facts
 
-    def _layout(self, node: str) -> ConfigMap | None:
+    def _layout_config(self, node: str) -> ConfigMap | None:
         return self.configs.get(f"{names.NAMESPACE}/{names.mig_layout(node)}")
 
     def pods_of(self, pool: str) -> tuple[Pod, ...]:
@@ -132,24 +134,24 @@ class Caches:
 
     def tolerated(self, pool: GPUPool) -> tuple[Toleration, ...]:
         """What the pods of a pool tolerate."""
-        if self._tainting is None:
-            self._tainting = tuple(filter(wanted, self.pools))
-        return tolerated(pool, self._tainting, self._homes, self.nodes.get)
+        if self._tainting_pools is None:
+            self._tainting_pools = tuple(filter(wanted, self.pools))
+        return tolerated(pool, self._tainting_pools, self._nodes_of, self.nodes.get)
 
-    def _homes(self, pool: str) -> set[str]:
+    def _nodes_of(self, pool: str) -> set[str]:
         return {device.status.node_name or "" for device in self.devices.by(BY_POOL, pool)}
 
     def _on_pools_changed(self, _old: GPUPool | None, _new: GPUPool | None) -> None:
-        self._stale, self._tainting = True, None
+        self._is_selection_stale, self._tainting_pools = True, None
 
     @property
     def selection(self) -> SelectorIndex:
         """All pools, prepared for judging cards."""
-        if self._selection is None or self._stale:
-            self._selection, self._stale = SelectorIndex(self.pools, self._selection), False
+        if self._selection is None or self._is_selection_stale:
+            self._selection, self._is_selection_stale = SelectorIndex(self.pools, self._selection), False
         return self._selection
 
-    def _given(self, node: str) -> set[str]:
+    def _maybe_in_use(self, node: str) -> set[str]:
         """Cards of a node that its bound pods were given, as far as kubelet has not told of them."""
         return given_cards(self.devices.by(BY_NODE, node), self.pods.by(BY_NODE, node))
 
@@ -177,6 +179,6 @@ def _homes(device: GPUDevice) -> tuple[str, ...]:
     return (device.home or FREE,)
 
 
-def _claims(device: GPUDevice) -> tuple[str, ...]:
+def _assigned_to(device: GPUDevice) -> tuple[str, ...]:
     named = assigned_pool(device) if device.status.pool_ref is None and not device.is_remembered else None
     return (named,) if named is not None else ()

@@ -1,4 +1,4 @@
-"""What a pool holds, for Prometheus."""
+"""Metrics of GPUPools and their cards."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def record(pool: GPUPool, cards: int) -> None:
     """Take over what the pool's status says, and how many cards it has."""
     ASSIGNMENTS.labels(pool.name).set(cards)
     EXPIRED.labels(pool.name)  # from 0 on: a series that begins with 1 has not risen, for Prometheus
-    for got in promises.GOT:
-        PROMISES.labels(pool.name, got)
+    for outcome in promises.OUTCOMES:
+        PROMISES.labels(pool.name, outcome)
     if pool.status.capacity is not None:
         for word, gauge in CAPACITY.items():
             gauge.labels(pool.name).set(getattr(pool.status.capacity, word))
@@ -70,19 +70,23 @@ def forget(pool: str) -> None:
     for gauge in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED):
         with contextlib.suppress(KeyError):
             gauge.remove(pool)
-    for got in promises.GOT:
+    for outcome in promises.OUTCOMES:
         with contextlib.suppress(KeyError):
-            PROMISES.remove(pool, got)
+            PROMISES.remove(pool, outcome)
 
 
 def count_promises(old: GPUDevice | None, new: GPUDevice | None, pods: Store[TenantPod]) -> None:
     """Count what became of promises to pods to which kubelet has just given a card."""
     if old is None or new is None or new.status.pool_ref is None:
         return  # what was given before we looked was counted then, or never
-    for taken in promises.given(old, new):
+    for taken in promises.new_allocations(old, new):
         pod = pods.get(f"{taken.namespace}/{taken.pod}")
-        if pod is not None and pod.metadata.uid == taken.pod_uid and (got := promises.got(new, pod)) is not None:
-            PROMISES.labels(new.status.pool_ref.name, got).inc()
+        if (
+            pod is not None
+            and pod.metadata.uid == taken.pod_uid
+            and (outcome := promises.promise_outcome(new, pod)) is not None
+        ):
+            PROMISES.labels(new.status.pool_ref.name, outcome).inc()
 
 
 def count_expired(device: GPUDevice, made: Plan) -> None:
@@ -105,8 +109,8 @@ def record_node(node: str, inventory: GPUNodeInventory | None) -> None:
         _pools_on[node] = set(slots)
 
 
-class Told(Collector):
-    """What pools, nodes and cards are said to be: counted from the caches when somebody asks."""
+class StatusCollector(Collector):
+    """Conditions and states of pools, nodes and cards, counted from the caches at each scrape."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -185,8 +189,8 @@ class Told(Collector):
         return told
 
 
-class Reserved(Collector):
-    """What is promised to pods that are not bound yet: counted from the caches when somebody asks."""
+class ReservationCollector(Collector):
+    """Reservations of pods that are not bound yet, counted from the caches at each scrape."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class MIGFit(NamedTuple):
-    """How many cards that a pool's selectors mean can be divided by MIG as it asks."""
+    """How many cards that a pool's selectors match can be partitioned by MIG as it asks."""
 
     able: int = 0
     unable: int = 0
@@ -39,7 +39,7 @@ class MIGFit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObservedLayout:
-    """What more is looked at of a node that has, or is to have, a layout."""
+    """What decides about the MIG layout of a node, beside its cards."""
 
     config: ConfigMap | None
     """The layout as it is written."""
@@ -58,7 +58,7 @@ class NodeFacts:
     node: Node | None
     inventory: GPUNodeInventory | None
     layout: NodeLayout | None = None
-    """How its cards are to be divided by MIG, as it is written."""
+    """How its cards are to be partitioned by MIG, as it is written."""
     written: ConfigMap | None = None
     """What that was read from."""
     ready: bool = field(init=False)
@@ -99,7 +99,7 @@ class ObservedPool:
     daemonset: DaemonSet | None = None
     mig_manager: DaemonSet | None = None
     maybe_in_use: frozenset[str] = frozenset()
-    """Free cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
+    """Unassigned cards (inventoryIDs) that may still be allocated to a bound pod, as far as kubelet reports."""
     bound: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Bound pods of all pools by node, as far as a free card there claims to come in."""
     agent_image: str = ""
@@ -112,7 +112,7 @@ class ObservedPool:
     candidates: tuple[Candidate, ...] | None = None
     """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
     mig_fit: MIGFit | None = None
-    """How many cards that its selectors mean can be divided as it asks, in mode MIG; None while that is not known."""
+    """How many cards that its selectors match can be partitioned so, in mode MIG; None while that is not known."""
     joined_at: Mapping[str, float] = field(default_factory=dict)
     """When cards (by name) came in whose plugins have yet to offer them, where that was seen; in epoch seconds."""
     deleted_at: Mapping[str, float] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class ObservedPool:
     """Whether the module is."""
     settings: Settings = field(default_factory=Settings)
     with_unknown_pods: frozenset[str] = field(init=False)
-    """Members (by name) on which kubelet tells of a pod that the cluster does not have there."""
+    """Members (by name) with an allocation of a pod that the cluster does not have there."""
 
     def __post_init__(self) -> None:
         """Look once: it is asked for each card."""
@@ -147,17 +147,17 @@ class ObservedNode:
     pools: tuple[GPUPool, ...]
     """All pools, oldest first."""
     matching_pools: Mapping[str, tuple[GPUPool, ...]] = field(default_factory=dict)
-    """The pools whose selectors mean a free card, oldest first, by the card's name."""
+    """The pools whose selectors match a card in no pool, oldest first, by the card's name."""
     mig_fits: Mapping[str, MIGFit] = field(default_factory=dict)
     """How the node's cards suit the pools of mode MIG, by the pool's name."""
     maybe_in_use: frozenset[str] = frozenset()
-    """Cards (inventoryIDs) that a bound pod of any pool was given and kubelet has not told otherwise."""
+    """Cards (inventoryIDs) that may still be allocated to a bound pod, as far as kubelet reports."""
     layout: ObservedLayout | None = None
     """What more is looked at where the node has a MIG layout, or is to have one."""
     enabled: bool = True
     """Whether the module is."""
     pools_with_daemonsets: frozenset[str] = frozenset()
-    """Pools that have programs of ours on nodes."""
+    """Pools that have a DaemonSet."""
     settings: Settings = field(default_factory=Settings)
     _by_name: dict[str, GPUPool] = field(init=False, repr=False, compare=False)
 
@@ -171,7 +171,7 @@ class ObservedNode:
         return self._by_name
 
     @property
-    def free(self) -> list[GPUDevice]:
+    def unassigned(self) -> list[GPUDevice]:
         """Its cards in no pool."""
         return [device for device in self.devices if device.status.pool_ref is None]
 

@@ -1,4 +1,4 @@
-"""Cuts the frozen views that planners read from the caches, one kind for each kind of key."""
+"""The views of gpupool-controller: cut from the caches, one kind for each kind of key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from controllers.domain.lifecycle import live
 from controllers.domain.position import positions
 from controllers.domain.taints import wanted
 from controllers.gpupool.caches import (
-    BY_CLAIM,
-    BY_MEMORY,
+    BY_ASSIGNMENT,
     BY_NAMESPACE,
     BY_NODE,
     BY_POOL,
+    BY_REMEMBERED,
     BY_REQUEST,
     UNBOUND,
     UNLABELLED,
@@ -46,7 +46,7 @@ class World(Caches):
         pool = self.pools.get(name)
         if pool is None:
             return None
-        members, assigned = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_CLAIM, name))
+        members, assigned = tuple(self.devices.by(BY_POOL, name)), tuple(self.devices.by(BY_ASSIGNMENT, name))
         coming = {d.status.node_name or "" for d in assigned}
         homes = {d.status.node_name or "" for d in members}
         places: dict[str, int] = {}
@@ -62,11 +62,11 @@ class World(Caches):
             positions=places,
             pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
-            remembered=tuple(self.devices.by(BY_MEMORY, name)),
+            remembered=tuple(self.devices.by(BY_REMEMBERED, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
-            maybe_in_use=frozenset(card for node in coming for card in self._given(node)),
+            maybe_in_use=frozenset(card for node in coming for card in self._maybe_in_use(node)),
             bound={node: frozenset(pod.key for pod in self.pods.by(BY_NODE, node)) for node in coming},
             agent_image=self.agent_image,
             agent_env=self.agent_env,
@@ -95,7 +95,7 @@ class World(Caches):
             positions={},
             pods=self.pods_of(name),
             unlabelled=self._pods(UNLABELLED, name),
-            remembered=tuple(self.devices.by(BY_MEMORY, name)),
+            remembered=tuple(self.devices.by(BY_REMEMBERED, name)),
             configs=tuple(self.configs.by(BY_POOL, name)),
             daemonset=self.daemonsets.get(f"{names.NAMESPACE}/{names.plugin_object(name)}"),
             mig_manager=self.daemonsets.get(f"{names.NAMESPACE}/{names.mig_manager(name)}"),
@@ -115,8 +115,8 @@ class World(Caches):
             pools=selection.pools,
             matching_pools=selection.matching_pools(devices, labels),
             mig_fits=selection.mig_fits(devices, labels),
-            maybe_in_use=frozenset(self._given(name)) if free else frozenset(),
-            layout=self._divided(name, devices),
+            maybe_in_use=frozenset(self._maybe_in_use(name)) if free else frozenset(),
+            layout=self._mig_layout(name, devices),
             enabled=self.enabled,
             pools_with_daemonsets=frozenset(each.metadata.labels.get(names.LABEL_POOL, "") for each in self.daemonsets),
             settings=self.settings,
@@ -179,9 +179,9 @@ class World(Caches):
             unseen_ttl=self.settings.admission.unseen_ttl,
         )
 
-    def _divided(self, node: str, devices: tuple[GPUDevice, ...]) -> ObservedLayout | None:
+    def _mig_layout(self, node: str, devices: tuple[GPUDevice, ...]) -> ObservedLayout | None:
         """What a node's MIG layout is made from; None where it has none and needs none."""
-        config = self._layout(node)
+        config = self._layout_config(node)
         homes = {d.status.pool_ref.name for d in devices if d.status.pool_ref is not None}
         pools = [pool for name in homes if (pool := self.pools.get(name)) is not None]
         if config is None and all(desired_profile(pool) is None for pool in pools):

@@ -69,8 +69,8 @@ def test_a_pool_tells_its_cards_until_it_is_gone() -> None:
 
 def promises(pool: str) -> dict[str, float | None]:
     return {
-        got: REGISTRY.get_sample_value("gpupool_promises_total", {"pool": pool, "got": got})
-        for got in ("card", "node", "elsewhere")
+        promise_outcome: REGISTRY.get_sample_value("gpupool_promises_total", {"pool": pool, "got": promise_outcome})
+        for promise_outcome in ("card", "node", "elsewhere")
     }
 
 

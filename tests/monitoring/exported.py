@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.operands import collectors
-from controllers.gpupool.metrics import Reserved, Told
+from controllers.gpupool.metrics import ReservationCollector, StatusCollector
 from controllers.inventory.metrics import Records
 from sim.nodes import statemetrics
 
@@ -55,7 +55,13 @@ def ours() -> frozenset[str]:
     for module in MODULES:
         importlib.import_module(module)
     world: Any = _world()
-    made: list[Collector] = [Readiness(world), DeviceHealth(tuple), Reserved(world), Told(world), Records(world)]
+    made: list[Collector] = [
+        Readiness(world),
+        DeviceHealth(tuple),
+        ReservationCollector(world),
+        StatusCollector(world),
+        Records(world),
+    ]
     families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]
     return frozenset(family.name + end for family in families for end in SUFFIXES.get(family.type, ("",)))
 

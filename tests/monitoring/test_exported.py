@@ -11,7 +11,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.records import Card
-from controllers.gpupool.metrics import Told
+from controllers.gpupool.metrics import StatusCollector
 from tests.kit import objects
 from tests.kit.manifests import body
 from tests.kit.objects import condition
@@ -63,7 +63,7 @@ def test_a_condition_of_a_node_has_one_series_from_its_owner() -> None:
     seen = world(inventories=[objects.inventory("n", conditions=said)])
     name = "gpu_node_inventory_condition"
     assert samples(name, Readiness(seen)) == {("n", "DriverMissing"): 1}
-    assert samples(name, Told(seen)) == {("n", "UnassignedDevice"): 0}
+    assert samples(name, StatusCollector(seen)) == {("n", "UnassignedDevice"): 0}
 
 
 def test_a_faulted_card_is_told_with_its_pool_and_reason_and_others_are_not() -> None:
@@ -79,7 +79,7 @@ def test_a_pool_tells_its_conditions_its_cards_and_how_kube_state_metrics_calls_
     held = condition("Maintenance", reason="R")
     pool = objects.pool("a100-full", conditions=[held], allocation={"mode": "TimeSlice"})
     cards = [objects.card(pool="a100-full"), objects.card(state="Unassigned"), objects.card()]
-    told = Told(world(pools=[pool], devices=cards))
+    told = StatusCollector(world(pools=[pool], devices=cards))
     assert samples("gpupool_condition", told) == {("a100-full", "Maintenance", "R"): 1}
     assert samples("gpupool_devices", told) == {("a100-full", "Assigned"): 1, ("", "Unassigned"): 2}
     assert samples("gpupool", told) == {("a100-full", "TimeSlice", "timeslice", "gpu_deckhouse_io_a100_full"): 1}
@@ -103,5 +103,5 @@ def test_slots_that_can_be_given_are_those_of_offered_cards_on_nodes_that_take_p
         card("gone", node="gone"),
     ]
     nodes = {"n": objects.node("n"), "cordoned": objects.node("cordoned", unschedulable=True)}
-    told = Told(world(pools=[pool], devices=devices, nodes=nodes))
+    told = StatusCollector(world(pools=[pool], devices=devices, nodes=nodes))
     assert samples("gpupool_node_slots_issuable", told) == {("a", "n"): 8}

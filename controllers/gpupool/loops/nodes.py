@@ -1,7 +1,7 @@
-"""The loop over nodes: when a node is looked at and what is written at once, and whose candidates change by it.
+"""The controller of Nodes: labels, approvals and MIG layouts, and the candidates of pools that a node changes.
 
-Labels and approvals are written at once, since cards wait for them. What is only said (the
-node's `pools`, a free card's conditions) settles first: eight cards that come into a pool one
+Labels and approvals are written at once, since cards wait for them. Statuses (the node's
+`pools`, conditions of a card in no pool) settle first: eight cards that come into a pool one
 after the other are one write of their node, and a state that passes is not written at all.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.runtime.process import Process
 
 SETTLE = 0.5
-"""Seconds from a node's first change to the write of what it says."""
+"""Seconds from a node's first change to the write of its statuses."""
 POOLS_DELAY = 0.25
 """Seconds in which changes of pools are collected before every node looks at them."""
 CANDIDATES_DELAY = 0.25
@@ -38,7 +38,7 @@ class NodeController:
     def __init__(self, process: Process, world: World, enqueue_pool: Callable[[str], None]) -> None:
         """Make the loop. `enqueue_pool(pool)` has a pool looked at."""
         self._execute, self._world, self._enqueue_pool = process.executor.execute, world, enqueue_pool
-        self._since: dict[str, float] = {}  # when a node that has something to say first had it
+        self._since: dict[str, float] = {}  # when a node whose status is to be written first had that
         self._due: dict[str, float] = {}  # when a pool was, or will be, woken for its candidates
         self._unseen: set[str] = set()
         self._all_due = float("-inf")  # when all nodes were, or will be, looked at after changes of pools
@@ -72,7 +72,7 @@ class NodeController:
         plan = plan_node(view, time.time(), status_in=wait)
         await self._execute(plan.actions)
         if wait <= 0 or plan.requeue_after is None or plan.requeue_after > wait:
-            del self._since[name]  # it has been said, or there is nothing to say
+            del self._since[name]  # it is written, or nothing is to be written
         return plan.requeue_after
 
     def _update_candidates(self, view: ObservedNode) -> None:

@@ -1,4 +1,4 @@
-"""The loop over the pods that wait: what wakes a pool's queue, and whose turn it was last."""
+"""The controller of pending Pods: what enqueues a pool's queue, and whose turn it was last."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PendingPodController:
         self.controller.add_after(pool, max(DELAY, self._rests.get(pool, 0.0) - time.monotonic()))
 
     def watch(self) -> None:
-        """Wake queues by changes."""
+        """Enqueue queues by changes."""
         world = self._world
         world.pods.subscribe(self._pod_changed)
         world.unadmitted.subscribe(self._pod_changed)

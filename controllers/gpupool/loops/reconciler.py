@@ -12,7 +12,7 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.position import is_lost
 from controllers.domain.request import pools_of
 from controllers.gpupool import metrics
-from controllers.gpupool.caches import BY_MEMORY, BY_NODE, BY_POOL, BY_REQUEST, FREE
+from controllers.gpupool.caches import BY_NODE, BY_POOL, BY_REMEMBERED, BY_REQUEST, FREE
 from controllers.gpupool.loops.cards import CardController
 from controllers.gpupool.loops.nodes import POOLS_DELAY, NodeController
 from controllers.gpupool.loops.pending_pods import PendingPodController
@@ -54,7 +54,7 @@ class Reconciler:
         return tuple(each.controller for each in all_of_them)
 
     def watch(self) -> None:
-        """Wake keys by changes."""
+        """Enqueue keys by changes."""
         world = self._world
         world.note_changes()
         world.pools.subscribe(self._pool_changed)
@@ -72,7 +72,7 @@ class Reconciler:
     def enqueue_all(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self._enqueue_pools(pool.name for pool in self._world.pools)
-        for index in (BY_POOL, BY_MEMORY):
+        for index in (BY_POOL, BY_REMEMBERED):
             self.pools.controller.add_all(name for name in self._world.devices.index_values(index) if name != FREE)
         self.nodes.enqueue_all()
         self.cards.controller.add_all(device.name for device in self._world.devices)
@@ -85,12 +85,12 @@ class Reconciler:
         self.enqueue_all()
 
     def _candidates_changed(self, pool: str) -> None:
-        """The cards that could come into a pool are other ones: what it says, and whether one can come in at all."""
+        """The candidates of a pool changed: its status does, and whether a card can come in at all."""
         self.pools.controller.add(pool)
         self.status.controller.add(pool)
 
     def _enqueue_pools(self, pools: Iterable[str]) -> None:
-        """Look at pools at once, and say what there is to say a little later."""
+        """Look at pools at once, and at their statuses a little later."""
         changed = tuple(pools)
         self.pools.controller.add_all(changed)
         self.status.enqueue_settled(changed)

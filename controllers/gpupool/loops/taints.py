@@ -1,4 +1,4 @@
-"""The loop over nodes that puts the pools' taints on them and takes them off: what wakes a node."""
+"""The controller of pools' taints on Nodes: what enqueues a node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TaintController:
         return plan.requeue_after
 
     def watch(self) -> None:
-        """Wake nodes by changes."""
+        """Enqueue nodes by changes."""
         self._world.nodes.subscribe(self._node_changed)
         self._world.devices.subscribe(self._device_changed)
         self._world.pools.subscribe(self._pool_changed)

@@ -1,4 +1,4 @@
-"""Cards that pools take by themselves: the controller writes the annotation for them, and takes it off. Pure.
+"""Assignment annotations of cards in automatic GPUPools: the controller writes them, and removes them. Pure.
 
 The oldest pool that takes a card so and has room on its node gets it. A card that a person
 has annotated is never touched, and what is written is the same annotation, so that from
@@ -37,72 +37,74 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.gpupool.views import ObservedNode, ObservedPool
 
-UNASSIGNED: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
+REMOVE_ASSIGNMENT: dict[str, Any] = {"metadata": {"annotations": {names.ASSIGNMENT: None}}}
 
 
 def approve_cards(view: ObservedNode) -> list[Merge]:
-    """The annotations to be written, on the versions that were read."""
-    made = []
-    taken = Counter(count_cards_by_pool(view))
-    for device in view.free:
+    """Write the annotation of cards that an automatic pool can take, on the versions that were read."""
+    writes = []
+    counts = Counter(count_cards_by_pool(view))
+    for device in view.unassigned:
         if assigned_pool(device) is not None or not _is_poolable(view, device):
             continue
-        pool = _oldest_pool_with_room(view, device, taken)
+        pool = _oldest_pool_with_room(view, device, counts)
         if pool is not None:
-            taken[pool] += 1
+            counts[pool] += 1
             body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
-            made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, together=True))
-    return made
+            writes.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, together=True))
+    return writes
 
 
 def withdraw_annotations(view: ObservedNode) -> list[Merge]:
-    """The annotations to be removed since their cards are declined, on the versions that were read."""
+    """Remove the annotation of cards that are declined, on the versions that were read."""
     return [
-        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True)
         for device in view.devices
         if is_annotation_withdrawn(view, device)
     ]
 
 
 def is_annotation_withdrawn(view: ObservedNode, device: GPUDevice) -> bool:
-    """Whether the card's annotation goes since the card is declined, and its pool takes cards by itself."""
-    return device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_ours(view, device)
+    """Whether the card's annotation is removed: the card is declined, and its pool is automatic."""
+    return (
+        device.metadata.deletion_timestamp is None and is_ignored(device.metadata) and _is_automatic_here(view, device)
+    )
 
 
 def seconds_until_write_off(view: ObservedNode, device: GPUDevice, now: float) -> float | None:
-    """Seconds until the annotation of a member that is lost goes, where its pool takes it by itself; None of others.
+    """Seconds until the annotation of a lost member of an automatic pool is removed; None of others.
 
     What is gone for a moment (a reset of its slot) is back by then. The rest nobody would take out: nobody put it in.
     """
-    told = find(device.status.conditions, INVENTORY_INCOMPLETE)
-    if told is None or not is_lost(device.status) or not _is_ours(view, device):
+    lost = find(device.status.conditions, INVENTORY_INCOMPLETE)
+    if lost is None or not is_lost(device.status) or not _is_automatic_here(view, device):
         return None
     if is_ignored(device.metadata) or device.metadata.deletion_timestamp is not None:
         return None  # it goes at once, or with the record
-    return seconds(told.last_transition_time) + view.settings.pools.dangling_after - now
+    return seconds(lost.last_transition_time) + view.settings.pools.dangling_after - now
 
 
 def write_off_lost_card(device: GPUDevice) -> Merge:
-    """The annotation of a lost card to be removed, on the version that was read: the pool lets go of it then."""
-    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+    """Remove the annotation of a lost card, on the version that was read: its pool releases it then."""
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True)
 
 
 def loses_annotation_with_pool(view: ObservedNode, device: GPUDevice) -> bool:
-    """Whether the annotation of a card in no pool goes with its pool, as `deserted` has it."""
+    """Whether the annotation of a card in no pool is removed with its pool, see `unassign_with_pool`."""
     pool = view.by_name.get(assigned_pool(device) or "")
     leaves = pool is not None and pool.metadata.deletion_timestamp is not None
-    return leaves and device.metadata.deletion_timestamp is None and _is_ours(view, device)
+    return leaves and device.metadata.deletion_timestamp is None and _is_automatic_here(view, device)
 
 
 def unassign_with_pool(view: ObservedPool, devices: Iterable[GPUDevice]) -> list[Merge]:
-    """The annotations of cards of a pool that is being deleted, where it took them by itself: it goes after them.
+    """Remove the annotations of cards that an automatic pool took, before that pool is deleted.
 
     Once it is gone nobody can tell that it did, and the annotation would keep the card from every other pool.
     """
     if view.pool.metadata.deletion_timestamp is None:
         return []
     return [
-        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True)
         for device in devices
         if assigned_pool(device) == view.pool.name
         and device.metadata.deletion_timestamp is None
@@ -111,9 +113,9 @@ def unassign_with_pool(view: ObservedPool, devices: Iterable[GPUDevice]) -> list
 
 
 def count_cards_by_pool(view: ObservedNode) -> Counter[str]:
-    """Cards of the node that each pool has, or is about to take by their annotation."""
-    taken = Counter(d.status.pool_ref.name for d in view.devices if d.status.pool_ref is not None)
-    for device in view.free:
+    """How many cards of the node each pool has, or is about to take by their annotation."""
+    counts = Counter(d.status.pool_ref.name for d in view.devices if d.status.pool_ref is not None)
+    for device in view.unassigned:
         named = assigned_pool(device)
         if named is None:
             continue
@@ -122,8 +124,8 @@ def count_cards_by_pool(view: ObservedNode) -> Counter[str]:
             pool.name == named and not conflicts_with_mig_mode(view, pool, device)
             for pool in view.matching_pools.get(device.name, ())
         ):
-            taken[named] += 1
-    return taken
+            counts[named] += 1
+    return counts
 
 
 def _is_poolable(view: ObservedNode, device: GPUDevice) -> bool:
@@ -134,16 +136,16 @@ def _is_poolable(view: ObservedNode, device: GPUDevice) -> bool:
     )
 
 
-def _is_ours(view: ObservedNode, device: GPUDevice) -> bool:
+def _is_automatic_here(view: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation names a pool that takes it by itself."""
     pool = view.by_name.get(assigned_pool(device) or "")
     return pool is not None and is_automatic(pool, device, view.settings)
 
 
-def _oldest_pool_with_room(view: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
+def _oldest_pool_with_room(view: ObservedNode, device: GPUDevice, counts: Counter[str]) -> str | None:
     """The oldest pool with room that takes the card by itself, and can serve it."""
     for pool in view.matching_pools.get(device.name, ()):
-        able = serves(pool) and has_room(pool, taken[pool.name]) and not conflicts_with_mig_mode(view, pool, device)
+        able = serves(pool) and has_room(pool, counts[pool.name]) and not conflicts_with_mig_mode(view, pool, device)
         if able and is_automatic(pool, device, view.settings):
             return pool.name
     return None

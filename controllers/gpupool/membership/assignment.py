@@ -1,13 +1,13 @@
-"""Cards into the pool, and out of it through the fence (docs/design.md, Fence). Pure.
+"""Membership of GPUDevices in a GPUPool: `poolRef` is written, and cleared behind the fence (docs/design.md, Fence).
 
-In: the annotation names the pool, the selectors mean the card, the card is fit and its node
+In: the annotation names the pool, the selectors match the card, the card is fit and its node
 ready. `poolRef` is written on the version that was read, so two pools never both take it.
 
 Out, when the annotation is gone or names another pool, or the pool is being deleted: first
 the card is off the allowed list (pods on it keep it); then the node's plugin acknowledges by
 withdrawing `published`; then, with no allocation, no live reservation and no bound pod that
 kubelet has yet to report, `poolRef` is cleared. So nobody who was admitted is overtaken, and
-two plugins never offer one card.
+two plugins never offer one card. Pure.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 CACHE_LAG = 600.0
 """Seconds that no cache lags: a watch that is silent is begun anew after a minute or two."""
 ASSIGNMENTS_MAX = 100
-"""Cards that one plan takes in: the lists that offer them are written after it, and none is to wait for thousands."""
+"""Cards that one plan assigns: the lists that offer them are written after it, and none is to wait for thousands."""
 
 
 def assign_cards(view: ObservedPool, now: float) -> list[Action]:
-    """Take the confirmed cards in; who confirms those that the pool takes by itself is `approve`."""
+    """Assign the cards whose annotation names the pool; `approval` writes it for automatic pools."""
     pool = view.pool
     if not serves(pool):
         return []
@@ -91,10 +91,10 @@ def release_cards(view: ObservedPool, now: float) -> list[Action]:
 
 
 def is_mig_cleared(view: ObservedPool, device: GPUDevice) -> bool:
-    """Whether MIG keeps a leaving card no longer: its pool's MIG manager is there as long as the card is.
+    """Whether MIG mode of a leaving card is disabled: its pool's MIG manager is there as long as the card is.
 
     Nobody waits for a card that is gone, nor where the pool, and so its manager, is: whichever pool takes the card
-    next has it turned back before it offers it.
+    next has MIG mode disabled before it offers it.
     """
     lost = is_true(device.status.conditions, INVENTORY_INCOMPLETE)
     facts = view.facts(device.status.node_name)

@@ -1,7 +1,7 @@
-"""Cards in no pool that a pool could take, or that its annotation names in vain: its `candidates`. Pure.
+"""Candidates of a GPUPool: cards that it could take, or whose annotation names it in vain (`status.candidates`). Pure.
 
 They are found node by node, with what waits there, and kept by pool: a pool never looks at all
-free cards of the cluster, and a change of one of them concerns only the pools that mean it.
+free cards of the cluster, and a change of one of them concerns only the pools that match it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
     """The candidates of one node, by pool."""
     found: dict[str, list[Entry]] = defaultdict(list)
     taken = count_cards_by_pool(view)
-    for device in view.free:
+    for device in view.unassigned:
         named = assigned_pool(device)
         if named is not None:
             hindered = annotation_obstacle(view, device)

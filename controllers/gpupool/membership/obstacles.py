@@ -1,6 +1,6 @@
-"""Cards of a node against the pools that their annotations name, and what is said of those that stay out. Pure.
+"""Why a GPUDevice does not come into the GPUPool that its annotation names, and what people are told of it. Pure.
 
-It is said in three places: the card's condition Configured (which also keeps an event from
+They are told in three places: the card's condition Configured (which also keeps an event from
 being sent twice), the event GPUAnnotationMismatch, and the pool's `candidates`.
 """
 
@@ -67,7 +67,7 @@ def conflicts_with_mig_mode(view: ObservedNode, pool: GPUPool, device: GPUDevice
 
 
 def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
-    """What is said of a card that stays out of the pool which its annotation names."""
+    """The message for a card that stays out of the pool which its annotation names."""
     hint = annotation_hint(short(assigned_pool(device) or ""))
     then = "; then the pool takes the card"
     if found.lasting:
@@ -79,7 +79,7 @@ def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
 
 def _mismatch(view: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch | None:
     if any(matching.name == pool.name for matching in view.matching_pools.get(device.name, ())):
-        return None  # judged by kind, for thousands of cards
+        return None  # found once for each kind of card, for thousands of them
     labels = view.facts.node.metadata.labels if view.facts.node else {}
     place = next((at for at, other in zip(positions(view.devices), view.devices, strict=True) if other is device), 0)
     return why_not(pool, device, labels, place)

@@ -1,4 +1,4 @@
-"""Cards of a pool that is gone, of which its plugins can tell no more: they went first. Pure.
+"""Releases GPUDevices whose GPUPool and device plugins no longer exist. Pure.
 
 A pool can be deleted under its pods while the module is disabled or away: its finalizer is gone by then, and so are its
 plugins, with or without having withdrawn their cards. `published` and `allocations` stay as they were left, and no
@@ -28,14 +28,14 @@ RUNS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
-    """Let go of these cards; what is said of each by its plugin goes with its `poolRef`, in one conditional write.
+    """Release these cards; the fields that a plugin wrote go with `poolRef`, in one conditional write.
 
-    `seen` is a pool that a quorum read, which comes before this, does not find.
+    `view` is of a pool that a quorum read, which comes before this, does not find.
     """
     if view.configs or view.daemonset is not None or view.mig_manager is not None:
         return []  # they are being collected, and wake the pool
     served = Unreported(frozenset(pod.node for pod in view.pods if pod.node and not pod.finished))
-    # Of the others a plugin of the pool has nothing left to take back: `release` lets go of them.
+    # Of the others a plugin of the pool has nothing left to take back: `release_cards` releases them.
     leaving = [device for device in view.members if not is_withdrawn(device) and _is_clear(view, device, served, now)]
     if not leaving:
         return []
@@ -50,19 +50,19 @@ def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
         actions += [
             Expect(POD, frozenset(), labels=ours, fields=here),
             *still_unbound(view.unlabelled, here),
-            *_served(node, leaving),
+            *_expect_no_allocated_pods(node, leaving),
         ]
-    return [*actions, *(action for device in leaving for action in _let_go(view, device, now))]
+    return [*actions, *(action for device in leaving for action in _release_card(view, device, now))]
 
 
 def _is_clear(view: ObservedPool, device: GPUDevice, served: Unreported, now: float) -> bool:
     """Whether the caches know of nobody who could be using the card, whatever its plugin said last."""
     node = view.facts(device.status.node_name).node
-    unsaid = replace(device, status=replace(device.status, published=None, allocations=()))
-    return node is not None and node.ready and is_clear(unsaid, served, now)
+    silenced = replace(device, status=replace(device.status, published=None, allocations=()))
+    return node is not None and node.ready and is_clear(silenced, served, now)
 
 
-def _served(node: str, devices: list[GPUDevice]) -> list[Action]:
+def _expect_no_allocated_pods(node: str, devices: list[GPUDevice]) -> list[Action]:
     """The pods that kubelet gave the cards to must be gone, those that went round the webhook too: no label tells."""
     pods = {(a.namespace, a.pod) for d in devices if d.status.node_name == node for a in d.status.allocations}
     return [
@@ -71,7 +71,7 @@ def _served(node: str, devices: list[GPUDevice]) -> list[Action]:
     ]
 
 
-def _let_go(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
+def _release_card(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
     state = project(after(facts_of(device, now), "release"))
     body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
     message = f"The card left pool {view.pool.name}, which is gone with its plugins; no pod uses the card."

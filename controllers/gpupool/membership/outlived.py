@@ -1,4 +1,4 @@
-"""Confirmations that outlived their pool: cards that are only remembered, and for a pool that is gone. Pure.
+"""Removes assignment annotations that outlived their GPUPool while the card's Node was deleted. Pure.
 
 A card whose Node was deleted is to no pool there, so its pool goes without waiting for it, and the record would keep
 the pool's name: whoever made a pool of that name later would get the card, and its pods, once it is recognised. But a
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import seconds
-from controllers.gpupool.membership.approval import UNASSIGNED
+from controllers.gpupool.membership.approval import REMOVE_ASSIGNMENT
 from controllers.runtime.plan import Action, Merge, Note, ref
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def remove_outlived_annotations(view: ObservedPool) -> list[Action]:
-    """The annotations of remembered cards to be removed, on the versions that were read."""
+    """Remove the annotations of cards whose Node is deleted and whose pool is gone, on the versions that were read."""
     actions: list[Action] = []
     for device in view.remembered:
         if device.metadata.deletion_timestamp is None and _is_over(view.pool, device):
@@ -34,7 +34,7 @@ def remove_outlived_annotations(view: ObservedPool) -> list[Action]:
                 f" annotation {names.ASSIGNMENT}={view.pool.name} was removed. Confirm the card anew once it is back."
             )
             actions += [
-                Merge(about, device.metadata.resource_version, UNASSIGNED, together=True),
+                Merge(about, device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True),
                 Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, together=True),
             ]
     return actions

@@ -1,7 +1,7 @@
-"""Which pools' selectors mean which cards of a node, oldest pool first. Pure.
+"""Index of GPUPools' selectors: which pools match which cards of a node, oldest pool first. Pure.
 
-A cluster has many cards and pools, and few kinds of cards: what a selector says of a kind is
-judged once (`domain.kinds`), so that a node costs microseconds for each of its pools.
+A cluster has many cards and pools, and few kinds of cards: whether a selector matches a kind is
+evaluated once (`domain.kinds`), so that a node costs microseconds for each of its pools.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NODES_MAX = 10_000
 
 
 class SelectorIndex:
-    """All pools, prepared; a successor takes over what is still true."""
+    """The selectors of all pools, compiled; a successor takes over what has not changed."""
 
     __slots__ = ("_on", "choosers", "pools")
 
@@ -39,24 +39,24 @@ class SelectorIndex:
             if old is None or chooser is None or not _same_selector(old, pool):
                 chooser = Chooser(pool.spec.device_selector)
             self.choosers.append((pool, chooser))
-        # Places in `choosers` of the pools that mean nodes with such labels. A pool's status changes often, and who
-        # means which node then stays as it is.
+        # Positions in `choosers` of the pools that match nodes with such labels. A pool's status changes often, and who
+        # matches which node then stays as it is.
         self._on: dict[frozenset[tuple[str, str]], tuple[int, ...]] = {}
         if before is not None and _same_nodes(before.pools, self.pools):
             self._on = before._on  # noqa: SLF001 - its predecessor's
 
     def _here(self, labels: Mapping[str, str]) -> list[tuple[GPUPool, Chooser]]:
-        """The pools that mean a node with these labels."""
+        """The pools that match a node with these labels."""
         key = frozenset(labels.items())
         if (places := self._on.get(key)) is None:
             if len(self._on) >= NODES_MAX:
                 self._on.clear()
-            meant = (at for at, pool in enumerate(self.pools) if matches(pool.spec.node_selector, labels))
-            places = self._on[key] = tuple(meant)
+            matching = (at for at, pool in enumerate(self.pools) if matches(pool.spec.node_selector, labels))
+            places = self._on[key] = tuple(matching)
         return [self.choosers[at] for at in places]
 
     def matching_pools(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, tuple[GPUPool, ...]]:
-        """For each free card (by name), the pools that mean it; `devices` are all of the node, by address."""
+        """For each free card (by name), the pools that match it; `devices` are all of the node, by address."""
         if all(device.status.pool_ref is not None for device in devices):
             return {}
         here = self._here(labels)
@@ -90,7 +90,7 @@ def _same_selector(old: GPUPool, new: GPUPool) -> bool:
 
 
 def _same_nodes(old: tuple[GPUPool, ...], new: tuple[GPUPool, ...]) -> bool:
-    """Whether the same pools, in the same order, mean the same nodes as before."""
+    """Whether the same pools, in the same order, match the same nodes as before."""
     return len(old) == len(new) and all(
         a is b or (a.name == b.name and a.spec.node_selector == b.spec.node_selector)
         for a, b in zip(old, new, strict=True)

@@ -1,7 +1,7 @@
-"""Cards in no pool: what they say of themselves, and the end of annotations that name no pool. Pure.
+"""GPUDevices in no GPUPool: their status, and the removal of annotations that name no pool. Pure.
 
-`autoAttach` and the condition Configured are one apply, for a card in a pool (see `plan`) as
-for a free one: an apply with one alone would take the other away.
+`autoAttach` and the condition Configured are one apply, for a card in a pool (see `pool.card_status`) as
+for one in none: an apply with one alone would take the other away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import lies_ahead, seconds, stamp
 from controllers.domain.eligibility import serves
 from controllers.domain.slots import offer_of
-from controllers.gpupool.membership.approval import UNASSIGNED, is_annotation_withdrawn, loses_annotation_with_pool
+from controllers.gpupool.membership.approval import (
+    REMOVE_ASSIGNMENT,
+    is_annotation_withdrawn,
+    loses_annotation_with_pool,
+)
 from controllers.gpupool.membership.obstacles import annotation_obstacle, not_followed_message
 from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
 
@@ -38,14 +42,14 @@ def applied_status(configured: Condition | None, *, auto_attach: bool | None, of
 
 
 def plan_unassigned_status(view: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
-    """What a free card has to say and does not yet; the event goes with the write, so it comes once."""
+    """The status of a card in no pool, where it differs; the event goes with the write, so it comes once."""
     known, wanted = find(device.status.conditions, CONFIGURED), _not_followed(view, device, now)
     if device.status.inventory_id is None:
         return []  # inventory has yet to fill it in
     if view.enabled and (is_annotation_withdrawn(view, device) or loses_annotation_with_pool(view, device)):
-        return []  # the annotation goes now, and with it what there would be to say
+        return []  # the annotation goes now, and with it the condition
     if wanted is None and assigned_pool(device) is not None:
-        return []  # it is about to come in, and its pool will say all of it
+        return []  # it is about to come in, and its pool writes its status
     automatic = any(
         serves(pool) and is_automatic(pool, device, view.settings) for pool in view.matching_pools.get(device.name, ())
     )
@@ -61,14 +65,14 @@ def plan_unassigned_status(view: ObservedNode, device: GPUDevice, now: float) ->
 
 
 def _offer(wanted: Condition | None) -> Offer | None:
-    """Of a card in no pool: that its annotation names no pool leaves it open whether it is configured."""
+    """Field `offer` of a card in no pool: an annotation that names no pool leaves open whether it is configured."""
     if wanted is None:
         return None
     return "PoolUnknown" if wanted.status == "Unknown" else "KeptOut"
 
 
 def seconds_until_removal(view: ObservedNode, device: GPUDevice, now: float) -> float | None:
-    """Seconds until the card's annotation may go because there is no such pool; None where it is not so."""
+    """Seconds until the card's annotation may go since its pool does not exist; None where it does."""
     known = find(device.status.conditions, CONFIGURED)
     if known is None or offer_of(device) != "PoolUnknown" or known != _not_followed(view, device, now):
         return None
@@ -84,7 +88,7 @@ def remove_dangling_annotation(device: GPUDevice) -> list[Action]:
     )
     return [
         Expect(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
-        Merge(about, device.metadata.resource_version, UNASSIGNED),
+        Merge(about, device.metadata.resource_version, REMOVE_ASSIGNMENT),
         Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
     ]
 

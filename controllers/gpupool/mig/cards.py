@@ -1,7 +1,7 @@
-"""What a card's part of its node's MIG layout says, and whether it has come true. Pure.
+"""A GPUDevice against its part of the node's MIG layout: whether the MIG manager has applied it. Pure.
 
 The MIG manager acknowledges each version of a card's part in `migApply`, also where nothing had to be done: a report
-of how the card is divided may lag, an acknowledgement of exactly this version cannot.
+of how the card is partitioned may lag, an acknowledgement of exactly this version cannot.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 def acknowledged(part: PlannedCard, device: GPUDevice) -> MigApply | None:
-    """What the MIG manager says of exactly this version; None where it has said nothing yet."""
-    told = device.status.mig_apply
-    return told if told is not None and told.version == part.version else None
+    """The MIG manager's answer for exactly this version of the part; None where it has not answered yet."""
+    reply = device.status.mig_apply
+    return reply if reply is not None and reply.version == part.version else None
 
 
 def is_done(part: PlannedCard, device: GPUDevice) -> bool:
-    """Whether the card is divided as its part says, by the MIG manager and by the report of its node."""
-    told, card = acknowledged(part, device), card_of(device)
-    return told is not None and told.phase == "Done" and card is not None and card.actual == part.layout
+    """Whether the card is partitioned as its part asks, by the MIG manager and by the report of its node."""
+    reply, card = acknowledged(part, device), card_of(device)
+    return reply is not None and reply.phase == "Done" and card is not None and card.actual == part.layout
 
 
 def needs_no_mig_work(facts: NodeFacts, device: GPUDevice) -> bool:
-    """Whether nothing of MIG is left for us to do to a card that is to be in no MIG pool.
+    """Whether no work of MIG is left for a card that is to be in no pool of mode MIG.
 
-    A part that is not ours to turn back has to leave the layout first: until then a MIG manager may be at it.
+    A part whose MIG mode is not ours to disable has to leave the layout first: until then a MIG manager may be at it.
     """
     part = part_of(facts.layout, device)
     return part is None or (part.ours and part.layout == DISABLED and is_done(part, device))

@@ -1,4 +1,4 @@
-"""What a mode needs of the nodes beside settings of the plugin, and how far they are with it. Pure."""
+"""The interface of an allocation mode's layout: what it needs of the nodes, and how far they are with it. Pure."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayoutProgress:
-    """How far the nodes are with the layout that the spec asks for."""
+    """How far the nodes are with a layout."""
 
     done: bool = True
     """Every node reports it; a pool without cards has nothing to report."""
     pending: tuple[str, ...] = ()
-    """Nodes that are at it."""
+    """Nodes that are applying it."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Nodes with a card for which it did not come true or has drifted since, each with what went wrong."""
     due: float | None = None
-    """When the first node that is at it will have had its time, in epoch seconds."""
+    """When the deadline of the first node that is applying it ends, in epoch seconds."""
     all_failed: bool = False
-    """Whether it failed for all cards that are waited for, and none is left: others go on without one that failed."""
+    """Whether it failed for all cards that are waited for, and none is left; else the pool goes on."""
 
 
 class LayoutHandler(Protocol):
     """What a mode needs of the nodes."""
 
     def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
-        """How far the nodes are with a layout of this builder's mode, or with leaving it."""
+        """How far the nodes are with a layout of this mode, or with leaving it."""
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
         """Whether a card is as the applied layout wants it, so that it can be offered: one may come in later."""
@@ -47,11 +47,11 @@ class LayoutHandler(Protocol):
 
 
 def maintenance_since(pool: GPUPool) -> float | None:
-    """When the Maintenance that the pool tells of began, in epoch seconds; None where it tells of none."""
-    told = find(pool.status.conditions, MAINTENANCE)
-    if told is None or told.status != "True":
+    """When condition Maintenance of a pool became true, in epoch seconds; None where it is not true."""
+    condition = find(pool.status.conditions, MAINTENANCE)
+    if condition is None or condition.status != "True":
         return None
     try:
-        return seconds(told.last_transition_time)
+        return seconds(condition.last_transition_time)
     except ValueError:
         return None

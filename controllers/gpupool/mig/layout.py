@@ -1,10 +1,10 @@
-"""One MIG layout for a node out of all its pools: what it is to be next, and the writes for it. Pure.
+"""The MIG layout ConfigMap of a Node: made from all pools that have cards there. Pure.
 
-A card's part changes, or is asked for again (`again`), only while nobody can be using the card: it is on no list,
+A card's part changes, or is requested again (`retry`), only while nobody can be using the card: it is on no list,
 published by no plugin, allocated and promised to nobody, and no pod of its pool is bound to the node that may have it
-beside what kubelet tells. A pool's cards follow what the pool has applied, and what its spec asks for once the pool has
-come so far. A card that leaves its pool is turned back before the pool lets go of it, and its part stays until the MIG
-manager has said that it is.
+beside what kubelet reports. A pool's cards follow what the pool has applied, and what its spec asks for once the
+pool has come so far. MIG mode of a card that leaves is disabled before its pool releases it, and its part stays until
+the MIG manager has acknowledged that.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def desired_profile(pool: GPUPool) -> str | None:
 
 def plan_layout(view: ObservedNode, now: float) -> list[Action]:
     """The node's layout ConfigMap, where it is not as it should be."""
-    node, around = view.facts.node, view.layout
-    if node is None or around is None:
+    node, observed = view.facts.node, view.layout
+    if node is None or observed is None:
         return []
-    made = next_layout(view, now)
-    body, found = configmap(node, made), around.config
+    layout = next_layout(view, now)
+    body, found = configmap(node, layout), observed.config
     if body is None:
         return [Delete(ref(CONFIGMAP, found), found.metadata.resource_version)] if found is not None else []
     owners = [owner.uid for owner in found.metadata.owner_references] if found is not None else []
@@ -60,9 +60,9 @@ def plan_layout(view: ObservedNode, now: float) -> list[Action]:
         return []
     actions: list[Action] = []
     before = {card.address: card.version for card in view.facts.layout.cards} if view.facts.layout else {}
-    if any(card.version != before.get(card.address) for card in made.cards):
-        known = (pod.key for pod in around.pods)
-        actions += [nobody_else_on(node.name, known), *still_unbound(around.unlabelled, bound_to(node.name))]
+    if any(card.version != before.get(card.address) for card in layout.cards):
+        known = (pod.key for pod in observed.pods)
+        actions += [nobody_else_on(node.name, known), *still_unbound(observed.unlabelled, bound_to(node.name))]
     if found is not None:
         return [*actions, replace_layout(found, body)]
     # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
@@ -83,12 +83,12 @@ def next_layout(view: ObservedNode, now: float) -> NodeLayout:
         if card is None or card.address in devices:
             continue
         devices[card.address] = device
-        # Where nobody has told how a card is divided, whether MIG mode is ours to turn off could not be known either.
+        # Where nobody reports how a card is partitioned, whether MIG mode is ours to disable is not known either.
         card = replace(card, profile=_profile_of(view, device) if card.actual is not None else None)
         cards.append(replace(card, ours=was_ours(previous, card)))
     planned = {card.address: card for card in plan(cards).cards}
-    made = [_next_part(view, devices[card.address], card, planned.get(card.address), now) for card in cards]
-    ordered = {card.address: card for card in made if card is not None}
+    layout = [_next_part(view, devices[card.address], card, planned.get(card.address), now) for card in cards]
+    ordered = {card.address: card for card in layout if card is not None}
     return NodeLayout(tuple(ordered[address] for address in sorted(ordered)))
 
 
@@ -113,7 +113,7 @@ def _next_part(
         planned = _disable_mig(device, card, before)
     if before is not None and planned is not None and before.layout == planned.layout:
         return _kept_part(view, device, before, planned, now)
-    if not _is_clear(view, device, now):
+    if not _is_unused_now(view, device, now):
         return before
     return replace(planned, asked=stamp_exact(now)) if planned is not None else None
 
@@ -121,9 +121,9 @@ def _next_part(
 def _kept_part(
     view: ObservedNode, device: GPUDevice, before: PlannedCard, planned: PlannedCard, now: float
 ) -> PlannedCard:
-    """A part that stays as it is; asked for again where a reason for that has come about, and nobody is on the card."""
+    """A part that stays as it is; requested again where a retry is due and nobody uses the card."""
     node = view.facts.node
-    if retry.is_retry_due(before, device) and retry.may_retry(before, node) and _is_clear(view, device, now):
+    if retry.is_retry_due(before, device) and retry.may_retry(before, node) and _is_unused_now(view, device, now):
         times = retry.retries_in_boot(before, node) + 1
         return replace(planned, asked=stamp_exact(now), boot=retry.boot_of(node), again=times)
     held = retry.is_used_by_others(before, device)
@@ -136,7 +136,7 @@ def _is_same_card(before: PlannedCard, card: MigCard) -> bool:
 
 
 def _disable_mig(device: GPUDevice, card: MigCard, before: PlannedCard) -> PlannedCard | None:
-    """The part of a card that needs no division any more; None once that has come true, or was never ours."""
+    """The part of a card whose MIG mode is to be disabled; None once it is, or where it was never ours to disable."""
     if not before.ours or (before.layout == DISABLED and is_done(before, device)):
         return None
     if device.status.pool_ref is None and card.actual == DISABLED:
@@ -144,13 +144,13 @@ def _disable_mig(device: GPUDevice, card: MigCard, before: PlannedCard) -> Plann
     return replace(before, layout=DISABLED)
 
 
-def _is_clear(view: ObservedNode, device: GPUDevice, now: float) -> bool:
+def _is_unused_now(view: ObservedNode, device: GPUDevice, now: float) -> bool:
     """Whether nobody can be using the card, or be about to."""
-    around = view.layout
-    if around is None or not is_unused(device) or device.status.inventory_id in around.listed:
+    observed = view.layout
+    if observed is None or not is_unused(device) or device.status.inventory_id in observed.listed:
         return False
     home = device.status.pool_ref
     pool = home.name if home is not None else ""
     members = [d for d in view.devices if d.status.pool_ref is not None and d.status.pool_ref.name == pool]
-    pods = [pod for pod in around.pods if pool and pool in pools_of(pod)]
+    pods = [pod for pod in observed.pods if pool and pool in pools_of(pod)]
     return is_clear(device, unreported(pool, members, pods), now)

@@ -1,12 +1,12 @@
-"""How far the nodes are with the MIG layout of a pool, and which cards are ready to be offered. Pure.
+"""Layout handlers of the allocation modes: cards partitioned by MIG, and whole cards. Pure.
 
-A card for which that fails stands aside: it is not offered and says why, and the pool goes on with the others. A pool
-halts where every card has failed that it waits for, and none is left: it has nothing to give, and a profile that no
-card takes looks like that.
+A card for which the layout fails is left out: it is not offered and its condition tells why, and the pool goes on with
+the others. A pool halts where every card has failed that it waits for, and none is left: it has nothing to give, and a
+profile that no card takes looks like that.
 
 A card that the bus or its node has lost, that an administrator has taken out of service, that is leaving, or on which
-kubelet tells of a pod that the cluster does not have, is not waited for; it is not offered either until it is divided
-as it should be.
+kubelet reports a pod that the cluster does not have, is not waited for; it is not offered either until it is
+partitioned as it should be.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controllers.domain.slots import blocked_by
 from controllers.domain.usage import is_clear, unreported
 from controllers.gpupool.mig.cards import acknowledged, is_done, is_whole, request_retry
 from controllers.gpupool.mig.handler import LayoutProgress, maintenance_since
-from controllers.gpupool.mig.progress import NEVER, Progress, part_progress
+from controllers.gpupool.mig.progress import NEVER, CardProgress, part_progress
 from controllers.gpupool.operands import cards_in
 from controllers.gpupool.quorum import nobody_else_bound
 
@@ -37,27 +37,29 @@ if TYPE_CHECKING:
 
 
 class WholeCardMode:
-    """Modes that need whole cards: one that comes out of another pool may have to be turned back first."""
+    """Exclusive and TimeSlice: MIG mode of a card that comes out of another pool may have to be disabled first."""
 
     def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
-        """All is there at once; what could not be turned back is told, and nobody waits for it."""
-        return LayoutProgress(failed=_failed(_cards(view, layout, now)) if any(_parts(view)) else {})
+        """Done at once; where MIG mode could not be disabled, that is a failure, and nobody waits for it."""
+        return LayoutProgress(
+            failed=_failures_by_node(_awaited_cards(view, layout, now)) if any(_member_parts(view)) else {}
+        )
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, _layout: AllocationSpec) -> bool:
-        """Whether nothing of MIG is left to be undone."""
+        """Whether the card can be offered as a whole one."""
         return is_whole(facts, device)
 
     def retry(self, view: ObservedPool, now: float) -> tuple[Action, ...] | None:
-        """Have what was not turned back tried again."""
+        """Have the cards tried again whose MIG mode was not disabled."""
         return _retry(view, now)
 
 
 class MIGMode:
-    """Mode MIG."""
+    """MIG: cards are partitioned into instances of one profile."""
 
     def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
-        """How far the nodes are with dividing the cards, or with turning them back where another mode follows."""
-        cards = _cards(view, layout, now)
+        """How far the nodes are with partitioning the cards, or with disabling MIG mode where another mode follows."""
+        cards = _awaited_cards(view, layout, now)
         due: dict[str, float] = {}
         for device, found in cards:
             if found.due is not None:
@@ -68,46 +70,48 @@ class MIGMode:
         all_failed = all_failed and not _is_any_left(view, layout, now)
         done = not due and not all_failed
         return LayoutProgress(
-            done, tuple(sorted(due)), _failed(cards), first if first < NEVER else None, all_failed=all_failed
+            done, tuple(sorted(due)), _failures_by_node(cards), first if first < NEVER else None, all_failed=all_failed
         )
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
-        """Whether the card is divided as the layout says."""
-        part, goal = part_of(facts.layout, device), _goal(device, layout)
-        return part is not None and isinstance(goal, CardLayout) and part.layout == goal and is_done(part, device)
+        """Whether the card is partitioned as the layout asks."""
+        part, desired = part_of(facts.layout, device), _desired_card_layout(device, layout)
+        return part is not None and isinstance(desired, CardLayout) and part.layout == desired and is_done(part, device)
 
     def retry(self, view: ObservedPool, now: float) -> tuple[Action, ...] | None:
         """Have what failed or drifted tried again."""
         return _retry(view, now)
 
 
-def card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> Progress:
-    """How far a card is that is waited for: where it failed, it stands aside."""
-    return _card(view, device, layout, now) if _is_awaited(view, device) else Progress()
+def card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:
+    """How far a card is that is waited for; one that is not counts as done."""
+    return _card_progress(view, device, layout, now) if _is_awaited(view, device) else CardProgress()
 
 
-def _parts(view: ObservedPool) -> Iterator[PlannedCard | None]:
+def _member_parts(view: ObservedPool) -> Iterator[PlannedCard | None]:
     return (part_of(view.facts(device.status.node_name).layout, device) for device in view.members)
 
 
-def _cards(view: ObservedPool, layout: AllocationSpec, now: float) -> list[tuple[GPUDevice, Progress]]:
+def _awaited_cards(view: ObservedPool, layout: AllocationSpec, now: float) -> list[tuple[GPUDevice, CardProgress]]:
     """The cards that are waited for, each with how far it is."""
-    return [(device, _card(view, device, layout, now)) for device in view.members if _is_awaited(view, device)]
+    return [(device, _card_progress(view, device, layout, now)) for device in view.members if _is_awaited(view, device)]
 
 
 def _is_any_left(view: ObservedPool, layout: AllocationSpec, now: float) -> bool:
     """Whether a card that is not waited for, as its node is away for the moment, is as the layout says."""
     others = (device for device in view.members if view.wants(device) and not _is_awaited(view, device))
-    return any(_card(view, device, layout, now) == Progress() for device in others if blocked_by(device) is None)
+    return any(
+        _card_progress(view, device, layout, now) == CardProgress() for device in others if blocked_by(device) is None
+    )
 
 
-def _failed(cards: list[tuple[GPUDevice, Progress]]) -> dict[str, str]:
+def _failures_by_node(cards: list[tuple[GPUDevice, CardProgress]]) -> dict[str, str]:
     """What went wrong, by node: the first card of each."""
-    told: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for device, found in cards:
         if found.failed is not None:
-            told.setdefault(device.status.node_name or "", f"{device.status.inventory_id}: {found.failed}")
-    return told
+            failures.setdefault(device.status.node_name or "", f"{device.status.inventory_id}: {found.failed}")
+    return failures
 
 
 def _is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
@@ -118,8 +122,8 @@ def _is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
     return not device.status.foreign_allocations and view.wants(device)
 
 
-def _goal(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
-    """How the card is to be divided, or why it cannot be; None where that is not known yet."""
+def _desired_card_layout(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
+    """How the card is to be partitioned, or why it cannot be; None where that is not known yet."""
     if layout.mode != "MIG":
         return DISABLED
     card = card_of(device)
@@ -131,34 +135,34 @@ def _goal(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
     return CardLayout(True, {slots.profile: slots.count})
 
 
-def _card(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> Progress:
+def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:
     """How far one card is with a layout."""
-    facts, goal = view.facts(device.status.node_name), _goal(device, layout)
-    if isinstance(goal, str):
-        return Progress(failed=goal)
+    facts, desired = view.facts(device.status.node_name), _desired_card_layout(device, layout)
+    if isinstance(desired, str):
+        return CardProgress(failed=desired)
     part = part_of(facts.layout, device)
-    if goal == DISABLED and is_whole(facts, device):
-        return Progress()
+    if desired == DISABLED and is_whole(facts, device):
+        return CardProgress()
     if part is None and layout.mode == "MIG" and not facts.ready and untold_state(device) is not None:
         # Who tells it is not there yet: the node is still being prepared, and has as long for that as for a division.
-        due = _deadline(view)
-        return Progress(due=due) if now < due else Progress(failed=str(untold_state(device)))
+        due = _maintenance_deadline(view)
+        return CardProgress(due=due) if now < due else CardProgress(failed=str(untold_state(device)))
     # A pool that serves does not halt for it: only that card is not offered, and says why.
     if part is None and not is_applied(view.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
-        return Progress(failed=str(why))
-    if part is None or part.layout != goal:
-        return Progress(due=NEVER)
+        return CardProgress(failed=str(why))
+    if part is None or part.layout != desired:
+        return CardProgress(due=NEVER)
     return part_progress(view, device, part, now)
 
 
-def _deadline(view: ObservedPool) -> float:
-    """Until when the pool waits for its nodes; NEVER where it has not said yet that it does."""
+def _maintenance_deadline(view: ObservedPool) -> float:
+    """Until when the pool waits for its nodes, in epoch seconds; NEVER before condition Maintenance is written."""
     began = maintenance_since(view.pool)
     return NEVER if began is None else began + view.settings.maintenance.deadline
 
 
 def _retry(view: ObservedPool, now: float) -> tuple[Action, ...] | None:
-    """Ask anew for cards, also leaving ones, with which the MIG manager is through in vain or had its time.
+    """Request anew the cards, also leaving ones, for which the MIG manager has failed or exceeded the deadline.
 
     None while somebody may be on one of them: it is tried again at once when asked, and it may still be offered.
     """
@@ -178,9 +182,9 @@ def _retry(view: ObservedPool, now: float) -> tuple[Action, ...] | None:
 
 
 def _has_failed(view: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> bool:
-    """Whether nobody is at a card any more that is not divided as its part says."""
+    """Whether nobody works on a card any more that is not partitioned as its part asks."""
     if part.layout is None or is_done(part, device):
         return False
-    told = acknowledged(part, device)
-    is_through = told is not None and told.phase in MIG_OVER
+    failures = acknowledged(part, device)
+    is_through = failures is not None and failures.phase in MIG_OVER
     return is_through or part_progress(view, device, part, now).failed is not None

@@ -1,8 +1,8 @@
-"""How far a card is with its part of its node's MIG layout. Pure.
+"""Progress of a GPUDevice with its part of the node's MIG layout. Pure.
 
 A card has `maintenance.deadline` from when it was asked for. What has come true and is so no longer counts as failed at
-once, but where the driver was loaded anew, as by a reboot: its instances end with that, and the card is asked for again
-by itself (`again`).
+once, but where the driver was loaded anew, as by a reboot: its instances end with that, and the card is requested again
+by itself (`retry`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 NEVER: Final = float("inf")
 HAS_BEEN: Final = ("Drifted", "Offered", "AwaitingWithdrawal")
-"""What is said last of the offer of a card that was offered until its division was found to be another."""
+"""Field `offer` of a card that was offered until its layout was found to be another."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CardProgress:
     """How far one card is: done where `due` and `failed` are None."""
 
     due: float | None = None
@@ -40,59 +40,59 @@ class Progress:
     """Whether it failed after it had been as it should."""
 
 
-def part_progress(view: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> Progress:
+def part_progress(view: ObservedPool, device: GPUDevice, part: PlannedCard, now: float) -> CardProgress:
     """How far one card is."""
     if is_done(part, device):
-        return Progress()
-    told, node = acknowledged(part, device), view.facts(device.status.node_name).node
-    if told is not None and (ended := _ended(view, device, part, told, node)) is not None:
-        return ended
+        return CardProgress()
+    reply, node = acknowledged(part, device), view.facts(device.status.node_name).node
+    if reply is not None and (outcome := _outcome(view, device, part, reply, node)) is not None:
+        return outcome
     began, patience = _began(part), view.settings.maintenance.deadline
     if began is None:
-        return Progress(due=NEVER)
+        return CardProgress(due=NEVER)
     if now < began + patience:
-        return Progress(due=began + patience)
-    how_far = f"the MIG manager says {told.phase}" if told is not None else "the MIG manager has not answered"
-    if told is not None and told.phase == "Done":
+        return CardProgress(due=began + patience)
+    how_far = f"the MIG manager says {reply.phase}" if reply is not None else "the MIG manager has not answered"
+    if reply is not None and reply.phase == "Done":
         how_far += f", and the node's report does not show it; see whether {teller(device)} runs"
-    return Progress(failed=f"not divided within maintenance.deadline ({patience:g} s): {how_far}")
+    return CardProgress(failed=f"not divided within maintenance.deadline ({patience:g} s): {how_far}")
 
 
-def _ended(
-    view: ObservedPool, device: GPUDevice, part: PlannedCard, told: MigApply, node: Node | None
-) -> Progress | None:
-    """How far a card is with which the MIG manager is through in vain, or was once; None where it is at it."""
-    if told.phase == "Failed":
-        return Progress(failed=told.why or "the MIG manager does not say why")
-    if told.phase == "Lost":
+def _outcome(
+    view: ObservedPool, device: GPUDevice, part: PlannedCard, reply: MigApply, node: Node | None
+) -> CardProgress | None:
+    """The progress of a card with which the MIG manager is through; None where it works on it."""
+    if reply.phase == "Failed":
+        return CardProgress(failed=reply.why or "the MIG manager does not say why")
+    if reply.phase == "Lost":
         if retry.may_retry(part, node):
-            return Progress(due=NEVER)  # it is asked for again once nobody is on it
-        return Progress(
-            failed=f"{told.why}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
+            return CardProgress(due=NEVER)  # it is asked for again once nobody is on it
+        return CardProgress(
+            failed=f"{reply.why}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
         )
-    if retry.is_of_another_boot(told, node):
-        return Progress(due=NEVER)  # the manager looks at it when it is back, and says what the reboot has left
-    if _has_drifted(view, device, told):
-        return Progress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
+    if retry.is_of_another_boot(reply, node):
+        return CardProgress(due=NEVER)  # the manager looks at it when it is back, and says what the reboot has left
+    if _has_drifted(view, device, reply):
+        return CardProgress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
     return None
 
 
 def _began(part: PlannedCard) -> float | None:
-    """When a card's time began; None where a foreign hand has taken that away."""
+    """When a card's part was requested, in epoch seconds; None where somebody has edited that away."""
     try:
         return seconds(part.asked)
     except ValueError:
         return None
 
 
-def _has_drifted(view: ObservedPool, device: GPUDevice, told: MigApply) -> bool:
-    """Whether a card that was as its part says is so no longer.
+def _has_drifted(view: ObservedPool, device: GPUDevice, reply: MigApply) -> bool:
+    """Whether a card was partitioned as its part asks, and is no longer.
 
     A report may come after the acknowledgement: only a card that was offered had been as it should, by what its plugin
     says or, once that has withdrawn it, by what the card said last. Once it has said that it drifted, or the pool has
     halted for it, it stays so until somebody resumes or the card is right again.
     """
-    if told.phase != "Done":
+    if reply.phase != "Done":
         return False
     was_offered = device.status.published is not None and device.status.published.pool == view.pool.name
     has_been = offer_of(device) in HAS_BEEN and is_applied(view.pool)

@@ -1,4 +1,4 @@
-"""What of a node waits for a decision, and why: its `pools.pending` and UnassignedDevice. Pure."""
+"""Cards of a Node that await a decision: `pools.pending` of its inventory, and condition UnassignedDevice. Pure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def pending_cards(view: ObservedNode) -> tuple[PendingCard, ...]:
     """Cards in no pool, each with every pool that would take it, and why it waits."""
     taken = count_cards_by_pool(view)
-    entries = chain.from_iterable(_pending_entries(view, device, taken) for device in view.free)
-    # Made one by one: thousands of pools that mean every card would be a second's work, to be cut off.
+    entries = chain.from_iterable(_pending_entries(view, device, taken) for device in view.unassigned)
+    # Made one by one: thousands of pools that match every card would be a second's work, to be cut off.
     return tuple(islice(entries, names.LIST_MAX))
 
 
@@ -99,7 +99,7 @@ def unassigned_device(view: ObservedNode, pools: InventoryPools, now: float) -> 
 
 
 def unassigned_events(view: ObservedNode, unassigned: Condition) -> list[Note]:
-    """The event of a ready node whose cards wait for a person, once: where its condition comes to say so."""
+    """The event of a ready node whose cards wait for a person, once: where its condition becomes true."""
     inventory = view.facts.inventory
     if inventory is None or unassigned.status != "True":
         return []

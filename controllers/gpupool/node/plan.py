@@ -1,4 +1,4 @@
-"""One node: its pool labels, and what of it waits for a decision. Pure.
+"""Plans for one Node: its pool labels, approvals, its MIG layout, and `pools` of its inventory. Pure.
 
 The labels of all pools on a node are one plan, because one field manager applies them: an
 apply for one pool alone would take the others' labels away.
@@ -37,7 +37,7 @@ POOL_LABEL = names.pool_node_label("")
 
 
 def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
-    """Plan for one node. `status_in`: seconds until what is only said, not acted on, may be written."""
+    """The plan for one node. `status_in`: seconds until statuses, for which nobody waits, may be written."""
     draft = Draft()
     node = view.facts.node
     # Not by poolRef: a Node that came back in the name of one that was deleted is no pool's before its cards are known.
@@ -46,21 +46,21 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
         here = {device.home for device in members if device.home is not None}
         # A plugin withdraws its cards before it goes, and the label is what keeps it there.
         served = here if view.enabled else here & view.pools_with_daemonsets
-        wanted = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
+        labels = dict.fromkeys(map(names.pool_node_label, sorted(served)), "true")
         ours = [key for key in node.metadata.labels if key.startswith(POOL_LABEL)]
-        if (write := set_labels(ref(NODE, node), node.metadata, wanted, ours)) is not None:
+        if (write := set_labels(ref(NODE, node), node.metadata, labels, ours)) is not None:
             draft.add(write)
-    draft.add(*_unvouched(view, members))
+    draft.add(*_remove_foreign_allocations(view, members))
     if view.enabled:
         draft.add(*withdraw_annotations(view), *approve_cards(view))
-    said = [
-        *_summary(view, members, now),
-        *(action for device in view.free for action in unassigned.plan_unassigned_status(view, device, now)),
+    status_writes = [
+        *_write_inventory_pools(view, members, now),
+        *(action for device in view.unassigned for action in unassigned.plan_unassigned_status(view, device, now)),
     ]
-    if said and status_in > 0:
+    if status_writes and status_in > 0:
         draft.look_again(status_in)
-    elif said:
-        draft.add(*said)
+    elif status_writes:
+        draft.add(*status_writes)
     if not view.enabled:
         return draft.done()
     for device in (one for one in view.devices if not one.is_remembered):
@@ -80,10 +80,10 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
     return draft.done()
 
 
-def _unvouched(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
-    """Take back what plugins said of others' pods: with the node's last card in a pool they go, and nobody looks on.
+def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
+    """Remove `foreignAllocations` with the node's last card in a pool: no plugin is left to keep them true.
 
-    It would keep the cards out of every pool for ever. What is true of it the plugin of the next pool finds again,
+    They would keep the cards out of every pool for ever. What is true of them the plugin of the next pool finds again,
     before it offers a card.
     """
     return [
@@ -100,12 +100,12 @@ def _unvouched(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
     ]
 
 
-def _summary(view: ObservedNode, members: list[GPUDevice], now: float) -> list[Action]:
-    """What the node's inventory says of pools, where it does not say so yet."""
+def _write_inventory_pools(view: ObservedNode, members: list[GPUDevice], now: float) -> list[Action]:
+    """`pools` of the node's inventory and condition UnassignedDevice, where they differ."""
     inventory = view.facts.inventory
     if inventory is None:
         return []
-    pools = InventoryPools(assigned=_assigned(view, members, now), pending=pending_cards(view))
+    pools = InventoryPools(assigned=_assigned_pools(view, members, now), pending=pending_cards(view))
     unassigned = unassigned_device(view, pools, now)
     if pools == inventory.status.pools and unassigned == find(inventory.status.conditions, UNASSIGNED_DEVICE):
         return []
@@ -113,25 +113,25 @@ def _summary(view: ObservedNode, members: list[GPUDevice], now: float) -> list[A
     return [Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status"), *unassigned_events(view, unassigned)]
 
 
-def _assigned(view: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:
+def _assigned_pools(view: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:
     """The pools that have cards here, with the slots of those cards."""
     old = view.facts.inventory.status.pools if view.facts.inventory else None
     since = {entry.name: entry.since for entry in old.assigned} if old else {}
     here = {device.home for device in members if device.home is not None}
     allocations = {name: applied(view.by_name[name]) for name in here if name in view.by_name}
-    made: dict[str, AssignedPool] = {}
+    entries: dict[str, AssignedPool] = {}
     for device in members:
         if (pool := device.status.pool_ref) is None:
             continue
         allocation = allocations.get(pool.name)
         slots = slots_of(device, allocation) if allocation else 0
         reserved = sum(r.slots for r in device.status.reservations if live(r, now))
-        before = made.get(pool.name)
-        made[pool.name] = AssignedPool(
+        before = entries.get(pool.name)
+        entries[pool.name] = AssignedPool(
             name=pool.name,
             resource=pool.resource,
             slots=slots + (before.slots if before else 0),
             slots_reserved=reserved + (before.slots_reserved if before else 0),
             since=since.get(pool.name) or stamp(now),
         )
-    return tuple(made[name] for name in sorted(made))
+    return tuple(entries[name] for name in sorted(entries))

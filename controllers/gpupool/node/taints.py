@@ -1,4 +1,4 @@
-"""The pools' taints on a node: put there while the node has cards of the pool, and taken off after. Pure.
+"""Taints of GPUPools on a Node: there while the node has cards of the pool, and removed after. Pure.
 
 Which taints are ours an annotation of the node remembers, with the pool that wants them; it is
 written together with them. A taint that is not in it, or that somebody gave another value, is
@@ -57,21 +57,27 @@ class ObservedTaints:
 
 
 def plan_taints(view: ObservedTaints) -> Plan:
-    """Plan for the taints of one node."""
+    """The plan for the taints of one node."""
     draft, node = Draft(), view.node
-    wishes, known = _wishes(view.pools), remembered(node)
-    outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _goes(taint, wishes, known)}
+    desired, known = _desired_taints(view.pools), remembered(node)
+    outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _is_obsolete(taint, desired, known)}
     settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
-    late = {place: why for place, (taint, _) in wishes.items() if place not in settled and (why := _hurts(view, taint))}
-    left = [one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays(view, one, late)]
+    late = {
+        place: why
+        for place, (taint, _) in desired.items()
+        if place not in settled and (why := _why_withheld(view, taint))
+    }
+    left = [
+        one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays_meanwhile(view, one, late)
+    ]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
     taints, withheld = [_json(taint) for taint in left], list[Note]()
-    for place, (taint, pool) in wishes.items():
+    for place, (taint, pool) in desired.items():
         if place in late:
             draft.look_again(LOOK_AGAIN)
-            said = _sentence(taint, pool, late[place], there.get(place))
-            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, said))
+            message = _withheld_message(taint, pool, late[place], there.get(place))
+            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, message))
         elif place in there:
             if place in ours:
                 ours[place] = pool  # another pool may want the same
@@ -87,13 +93,13 @@ def plan_taints(view: ObservedTaints) -> Plan:
     return draft.done()
 
 
-def _wishes(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
-    """What the pools want, each with the pool that has the say."""
-    made: dict[Place, tuple[Taint, str]] = {}
+def _desired_taints(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
+    """The taints that pools ask for, each with the oldest pool that does."""
+    desired: dict[Place, tuple[Taint, str]] = {}
     for pool in pools:
         for taint in wanted(pool):
-            made.setdefault((taint.key, taint.effect), (taint, pool.name))
-    return made
+            desired.setdefault((taint.key, taint.effect), (taint, pool.name))
+    return desired
 
 
 def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | None:
@@ -105,33 +111,35 @@ def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | No
     return json.dumps(sorted(entries, key=lambda entry: (entry["key"], entry["effect"]))) if entries else None
 
 
-def _goes(taint: NodeTaint, wishes: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]) -> bool:
-    """Whether it is ours and no longer wanted as it is."""
+def _is_obsolete(
+    taint: NodeTaint, desired: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]
+) -> bool:
+    """Whether a taint is ours, and no pool asks for it with this value."""
     place = (taint.key, taint.effect)
-    return is_ours(taint, known) and (place not in wishes or (wishes[place][0].value or "") != taint.value)
+    return is_ours(taint, known) and (place not in desired or (desired[place][0].value or "") != taint.value)
 
 
-def _stays(view: ObservedTaints, taint: NodeTaint, late: Mapping[Place, str]) -> bool:
+def _stays_meanwhile(view: ObservedTaints, taint: NodeTaint, late: Mapping[Place, str]) -> bool:
     """Whether a taint of a former value stands until the one that is to follow it may come.
 
     Who has not appeared was given a toleration for it; of who has, it is looked at.
     """
-    return (taint.key, taint.effect) in late and _shuts_out(view, taint) is None
+    return (taint.key, taint.effect) in late and _pod_without_toleration(view, taint) is None
 
 
-def _shuts_out(view: ObservedTaints, taint: Taint | NodeTaint) -> TenantPod | None:
-    """One who was admitted and does not tolerate the taint, if there is any who minds."""
+def _pod_without_toleration(view: ObservedTaints, taint: Taint | NodeTaint) -> TenantPod | None:
+    """A pod that was admitted and that the taint would evict or keep off; None where there is none."""
     if taint.effect not in ("NoSchedule", "NoExecute"):
         return None
     pods = (*view.running, *view.coming) if taint.effect == "NoExecute" else view.coming
     return next((pod for pod in pods if not any(tolerates(one, taint) for one in pod.spec.tolerations)), None)
 
 
-def _hurts(view: ObservedTaints, taint: Taint) -> str | None:
-    """Whom of those who were admitted the taint would evict, or keep off the node; None where it hurts nobody."""
+def _why_withheld(view: ObservedTaints, taint: Taint) -> str | None:
+    """Why a taint waits: whom it would evict, or keep off the node; None where it can be added."""
     if taint.effect not in ("NoSchedule", "NoExecute"):
         return None
-    if (pod := _shuts_out(view, taint)) is not None:
+    if (pod := _pod_without_toleration(view, taint)) is not None:
         return f"pod {pod.metadata.namespace}/{pod.name} was admitted without a toleration for it"
     if not view.unseen:
         return None
@@ -139,7 +147,7 @@ def _hurts(view: ObservedTaints, taint: Taint) -> str | None:
     return f"cards here are reserved for pod {promise.namespace}/{promise.pod}, which has not appeared yet"
 
 
-def _sentence(taint: Taint, pool: str, why: str, there: str | None) -> str:
+def _withheld_message(taint: Taint, pool: str, why: str, there: str | None) -> str:
     meanwhile = f" Until then the node keeps its value {there!r}." if there is not None else ""
     return (
         f"Taint {taint.key}={taint.value or ''}:{taint.effect} of pool {pool} is not put on the node yet: {why},"

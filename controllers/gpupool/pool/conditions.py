@@ -94,21 +94,23 @@ def _maintenance(view: ObservedPool, state: PoolState) -> Finding:
 def _draining(view: ObservedPool, state: PoolState, goal: str) -> Finding:
     """Who is waited for: pods before plugins, since only people can do something about them."""
     pods, cards = state.using_pods, state.still_offered
-    told = [goal]
+    parts = [goal]
     if pods:
         # Counted, not named: whoever may ask for cards may read a pool.
         find = f"kubectl get pods -A -l {names.LABEL_POOL}={view.pool.name}"
-        told.append(f"Waiting for pods that hold cards or are promised some ({len(pods)}). To find them: {find}; those")
-        told.append("without that label stand in status.allocations of the cards.")
+        parts.append(
+            f"Waiting for pods that hold cards or are promised some ({len(pods)}). To find them: {find}; those"
+        )
+        parts.append("without that label stand in status.allocations of the cards.")
     if cards:
-        told.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {listed(cards)}.")
+        parts.append(f"Waiting for device plugins to withdraw cards ({len(cards)}): {listed(cards)}.")
     if not state.deadline_exceeded:
-        return Finding(True, "WaitingForPods" if pods else "AwaitingWithdrawal", " ".join(told))
-    told.append(f"That takes longer than maintenance.deadline ({view.settings.maintenance.deadline:g} s).")
+        return Finding(True, "WaitingForPods" if pods else "AwaitingWithdrawal", " ".join(parts))
+    parts.append(f"That takes longer than maintenance.deadline ({view.settings.maintenance.deadline:g} s).")
     if cards:
-        told.append(f"A card that its node does not let go of can be left out: {LEAVE_OUT}.")
-    told.append(f"Nothing is killed: end what is in the way, or set the spec back to {spelled(state.applied)}.")
-    return Finding(True, "PodsOverdue" if pods else "PluginsOverdue", " ".join(told))
+        parts.append(f"A card that its node does not let go of can be left out: {LEAVE_OUT}.")
+    parts.append(f"Nothing is killed: end what is in the way, or set the spec back to {spelled(state.applied)}.")
+    return Finding(True, "PodsOverdue" if pods else "PluginsOverdue", " ".join(parts))
 
 
 def _misconfigured(view: ObservedPool, state: PoolState) -> Finding:
@@ -126,9 +128,9 @@ def _misconfigured(view: ObservedPool, state: PoolState) -> Finding:
 
 def _failures(view: ObservedPool, state: PoolState) -> str:
     failed = state.progress.failed
-    told = "; ".join(f"{node}: {why}" for node, why in sorted(failed.items())[:SHOWN])
+    parts = "; ".join(f"{node}: {why}" for node, why in sorted(failed.items())[:SHOWN])
     again = f"kubectl annotate gpupool {view.pool.name} {names.RESUME}=true"
-    asked = f"{spelled(state.desired)} did not come true on {len(failed)} nodes ({told})."
+    asked = f"{spelled(state.desired)} did not come true on {len(failed)} nodes ({parts})."
     return f"{asked} Mend them and try again: {again}; leave a card out: {LEAVE_OUT}; or change spec.allocation."
 
 

@@ -1,4 +1,4 @@
-"""What a pool's status says: capacity, nodes, cards, candidates, conditions. Pure."""
+"""The status of a GPUPool: capacity, nodes, cards, candidates, conditions. Pure."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def _device(view: ObservedPool, device: GPUDevice, now: float) -> PoolDevice:
 
 
 def _nodes(view: ObservedPool, state: PoolState, slots: list[NodeSlots], now: float) -> list[PoolNode]:
-    said = {node.name: node.not_shown_since for node in view.pool.status.nodes}
-    made = []
+    current = {node.name: node.not_shown_since for node in view.pool.status.nodes}
+    entries = []
     for node in slots:
         failed = state.progress.failed.get(node.node)
-        since = slots_not_shown.not_shown_since(said.get(node.node), now) if node.hidden else None
-        problem = failed or _problem(view, state, node, since, now)
-        made.append(
+        since = slots_not_shown.not_shown_since(current.get(node.node), now) if node.hidden else None
+        problem = failed or _node_problem(view, state, node, since, now)
+        entries.append(
             PoolNode(
                 name=node.node,
                 total_devices=view.cards_on_node.get(node.node, 0),
@@ -106,18 +106,20 @@ def _nodes(view: ObservedPool, state: PoolState, slots: list[NodeSlots], now: fl
                 not_shown_since=since,
             )
         )
-    return made
+    return entries
 
 
 def _candidates(view: ObservedPool) -> tuple[tuple[Candidate, ...], bool]:
-    """The candidates, and whether there are more; what was said of them stands while not all nodes are known."""
-    said = view.pool.status
+    """The candidates, and whether there are more; the current ones stay while not all nodes are known."""
+    current = view.pool.status
     if view.candidates is None:
-        return said.candidates, bool(said.truncated) and len(said.candidates) == names.LIST_MAX
+        return current.candidates, bool(current.truncated) and len(current.candidates) == names.LIST_MAX
     return view.candidates, len(view.candidates) > names.LIST_MAX
 
 
-def _problem(view: ObservedPool, state: PoolState, node: NodeSlots, hidden_since: str | None, now: float) -> str | None:
+def _node_problem(
+    view: ObservedPool, state: PoolState, node: NodeSlots, hidden_since: str | None, now: float
+) -> str | None:
     """The first thing that keeps a card of the node from being offered, or pods from coming to it."""
     if state.maintenance:
         return "the pool is in Maintenance and offers no card"
@@ -127,13 +129,13 @@ def _problem(view: ObservedPool, state: PoolState, node: NodeSlots, hidden_since
             f"node {node.node} has taint {taint.key}={taint.value}:{taint.effect}, which pods of the pool do not"
             " tolerate: none comes there until it is gone, or is in spec.scheduling.tolerations"
         )
-    of_cards = (_of_card(view, state, card.device, node.node) for card in node.cards)
+    of_cards = (_card_problem(view, state, card.device, node.node) for card in node.cards)
     if (why := next(filter(None, of_cards), None)) is not None:
         return why
     return slots_not_shown.describe(view, node, hidden_since, now) if hidden_since is not None else None
 
 
-def _of_card(view: ObservedPool, state: PoolState, device: GPUDevice, node: str) -> str | None:
+def _card_problem(view: ObservedPool, state: PoolState, device: GPUDevice, node: str) -> str | None:
     """What keeps a card from being offered."""
     if not view.wants(device):
         rest = f", and node {node} is not Ready" if explain_node_outage(view.facts(node), node) else ""
@@ -174,8 +176,8 @@ def _is_coming(view: ObservedPool, state: PoolState, device: GPUDevice, now: flo
     """Whether the node's plugin is about to offer a card, and has had less than its time for that."""
     if device.status.published is not None or not is_offerable(view, device):
         return False
-    told = kinds.find(device.status.conditions, kinds.CONFIGURED)
-    if told is None or told.status == "True":
+    configured = kinds.find(device.status.conditions, kinds.CONFIGURED)
+    if configured is None or configured.status == "True":
         return True  # nothing has been said of its plugin
     if offer_of(device) not in ("AwaitingPlugin", "AwaitingLayout"):
         return False
@@ -183,6 +185,6 @@ def _is_coming(view: ObservedPool, state: PoolState, device: GPUDevice, now: flo
     if state.applied.mode == "MIG":
         patience += view.settings.maintenance.deadline  # the node divides the card first
     try:
-        return now < seconds(told.last_transition_time) + patience
+        return now < seconds(configured.last_transition_time) + patience
     except ValueError:
         return False

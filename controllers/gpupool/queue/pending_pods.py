@@ -1,4 +1,4 @@
-"""New reservations for pods that outlived theirs: oldest first, all or none (docs/design.md, Pods that wait). Pure.
+"""Reservations for pending pods that outlived theirs: oldest first, all or none (docs/design.md, Pods that wait). Pure.
 
 Turns: each waiting pod is reserved for once, oldest first, before any is a second time; then
 the one whose turn is longest ago comes first. A turn lasts the reservation's TTL, and nobody
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
-    """Plan for the pods of one pool."""
+    """The round of reservations for the pending pods of one pool."""
     draft = Draft()
     if not _reserves_now(view.pool):
         return ReservationRound(draft.done(), {})

@@ -1,4 +1,4 @@
-"""What the planner of pending pods reads, and what it returns. Pure."""
+"""Records of the queue of pending Pods: what its planner reads, and what it returns. Pure."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class ObservedQueue:
 
 @dataclass(frozen=True, slots=True)
 class ReservationRound:
-    """What to write, and whose turn it is with that."""
+    """The writes of one round, and the pods that have reservations by them."""
 
     plan: Plan
     turns: Mapping[str, Turn]
     """By request: what was seen of turns, whatever becomes of the plan."""
     reserved: tuple[str, ...] = ()
-    """Requests that are reserved for, once the plan is done."""
+    """Requests that have a reservation once the plan is carried out."""
     unreached: tuple[str, ...] = ()
     """Requests that there was no work left for."""

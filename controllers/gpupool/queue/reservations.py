@@ -1,4 +1,4 @@
-"""A reservation after the webhook made it (docs/design.md, Life of a reservation), and the state people see. Pure.
+"""The end of reservations on a GPUDevice, and its `state` (docs/design.md, Life of a reservation). Pure.
 
 made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
   │ 15 s without it     │ 2 min unbound, or the pod is gone, or waits for scheduling gates
@@ -37,7 +37,7 @@ FAR = 900.0
 
 
 def plan_card(view: ObservedCard, now: float) -> Plan:
-    """Plan for one card."""
+    """The plan for one card."""
     device, draft = view.device, Draft()
     if device.status.inventory_id is None:
         return draft.done()  # inventory has yet to fill it in
@@ -47,9 +47,9 @@ def plan_card(view: ObservedCard, now: float) -> Plan:
         pod = view.pods.get(reservation.request_id)
         if _has_ended(reservation, pod):
             if pod is None:
-                draft.add(_is_gone(view, reservation))
+                draft.add(_expect_no_pod(view, reservation))
             continue
-        current = _seen(reservation, view.settings, now) if pod is not None else reservation
+        current = _mark_seen(reservation, view.settings, now) if pod is not None else reservation
         current = _bounded(current, view.settings, now)
         if live(current, now):
             kept.append(current)
@@ -64,7 +64,7 @@ def plan_card(view: ObservedCard, now: float) -> Plan:
             status["reservations"] = [to_json(reservation) for reservation in kept]
         about = ref(GPUDEVICE, device)
         draft.add(Merge(about, device.metadata.resource_version, {"status": status}, "status"))
-        draft.add(*(Note(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _sentence(r)) for r in expired))
+        draft.add(*(Note(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _expiry_message(r)) for r in expired))
     return draft.done()
 
 
@@ -78,13 +78,13 @@ def _has_ended(reservation: Reservation, pod: TenantPod | None) -> bool:
     return pod.node is not None or pod.finished or bool(pod.spec.scheduling_gates)
 
 
-def _is_gone(view: ObservedCard, reservation: Reservation) -> Expect:
+def _expect_no_pod(view: ObservedCard, reservation: Reservation) -> Expect:
     """A pod that was there and is not in the cache: the quorum must not have it either."""
     namespace = reservation.namespace
     return Expect(POD, view.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
 
 
-def _seen(reservation: Reservation, settings: Settings, now: float) -> Reservation:
+def _mark_seen(reservation: Reservation, settings: Settings, now: float) -> Reservation:
     """The reservation of a pod that has appeared: from now on it has the whole time to be bound."""
     if reservation.seen:
         return reservation
@@ -111,7 +111,7 @@ def _bounded(reservation: Reservation, settings: Settings, now: float) -> Reserv
     return reservation if believed else replace(reservation, expires_at=stamp_exact(now + longest))
 
 
-def _sentence(reservation: Reservation) -> str:
+def _expiry_message(reservation: Reservation) -> str:
     pod = f"{reservation.namespace}/{reservation.pod}"
     if not reservation.seen:
         return (
