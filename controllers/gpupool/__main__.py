@@ -17,7 +17,7 @@ from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain.agents import api_server
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.domain.request import pools_of
-from controllers.gpupool import metrics
+from controllers.gpupool import collectors
 from controllers.gpupool.loops.reconciler import Reconciler
 from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN
 from controllers.gpupool.world import World
@@ -54,8 +54,8 @@ async def wire(process: Process) -> None:
 
     async def work() -> None:
         # Only who leads tells of the cluster: a standby's word would count twice.
-        REGISTRY.register(metrics.ReservationCollector(world))
-        REGISTRY.register(metrics.StatusCollector(world))
+        REGISTRY.register(collectors.ReservationCollector(world))
+        REGISTRY.register(collectors.StatusCollector(world))
         reconciler.watch()
         reconciler.enqueue_all()
         async with asyncio.TaskGroup() as group:

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.operands import collectors
-from controllers.gpupool.metrics import ReservationCollector, StatusCollector
+from controllers.gpupool.collectors import ReservationCollector, StatusCollector
 from controllers.inventory.metrics import Records
 from sim.nodes import statemetrics
 

@@ -11,7 +11,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.records import Card
-from controllers.gpupool.metrics import StatusCollector
+from controllers.gpupool.collectors import StatusCollector
 from tests.kit import objects
 from tests.kit.manifests import body
 from tests.kit.objects import condition

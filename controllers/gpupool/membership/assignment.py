@@ -141,7 +141,7 @@ def _is_first_object(view: ObservedPool, device: GPUDevice, now: float) -> bool:
     cache lags is known. The read it saves takes 100 ms, and seconds where much is written: the API server
     answers it once its cache has caught up with etcd.
     """
-    made, inventory = device.metadata.creation_timestamp, view.facts(device.status.node_name).inventory
-    if not made or inventory is None:
+    created, inventory = device.metadata.creation_timestamp, view.facts(device.status.node_name).inventory
+    if not created or inventory is None:
         return False
-    return made <= inventory.metadata.creation_timestamp or now - seconds(made) > CACHE_LAG
+    return created <= inventory.metadata.creation_timestamp or now - seconds(created) > CACHE_LAG

@@ -104,10 +104,10 @@ def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Conditio
         return None
     existing = device.status.conditions
     is_open = assigned_pool(device) not in view.by_name
-    made = Finding(None if is_open else False, found.kind, not_followed_message(device, found))
+    finding = Finding(None if is_open else False, found.kind, not_followed_message(device, found))
     if is_open:
         known = find(existing, CONFIGURED)
         # A time from a clock that was wrong by then would put the annotation's end off by as much.
-        if known is None or carried(known) != made or lies_ahead(known.last_transition_time, now):
+        if known is None or carried(known) != finding or lies_ahead(known.last_transition_time, now):
             existing = ()
-    return said(existing, CONFIGURED, made, now=stamp(now))
+    return said(existing, CONFIGURED, finding, now=stamp(now))

@@ -131,8 +131,8 @@ def _kept_part(
 
 
 def _is_same_card(before: PlannedCard, card: MigCard) -> bool:
-    told = before.uuid is not None and card.uuid is not None  # a driver that is away tells no uuid
-    return before.device == card.device and (not told or before.uuid == card.uuid)
+    known = before.uuid is not None and card.uuid is not None  # a driver that is away tells no uuid
+    return before.device == card.device and (not known or before.uuid == card.uuid)
 
 
 def _disable_mig(device: GPUDevice, card: MigCard, before: PlannedCard) -> PlannedCard | None:

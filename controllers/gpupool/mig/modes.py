@@ -3,10 +3,6 @@
 A card for which the layout fails is left out: it is not offered and its condition tells why, and the pool goes on with
 the others. A pool halts where every card has failed that it waits for, and none is left: it has nothing to give, and a
 profile that no card takes looks like that.
-
-A card that the bus or its node has lost, that an administrator has taken out of service, that is leaving, or on which
-kubelet reports a pod that the cluster does not have, is not waited for; it is not offered either until it is
-partitioned as it should be.
 """
 
 from __future__ import annotations
@@ -15,14 +11,19 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from controllers.api.gpudevice import MIG_OVER
-from controllers.domain.allocation import is_applied
-from controllers.domain.eligibility import mode_obstacle, part_of, untold_state
-from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
-from controllers.domain.slots import blocked_by
+from controllers.domain.eligibility import part_of
+from controllers.domain.mig import CardLayout
 from controllers.domain.usage import is_clear, unreported
+from controllers.gpupool.mig.awaited_cards import (
+    awaited_cards,
+    desired_card_layout,
+    failures_by_node,
+    is_any_left,
+    is_awaited,
+)
 from controllers.gpupool.mig.cards import acknowledged, is_done, is_whole, request_retry
-from controllers.gpupool.mig.handler import LayoutProgress, maintenance_since
-from controllers.gpupool.mig.progress import NEVER, CardProgress, part_progress
+from controllers.gpupool.mig.handler import LayoutProgress
+from controllers.gpupool.mig.progress import NEVER, part_progress
 from controllers.gpupool.operands import cards_in
 from controllers.gpupool.quorum import nobody_else_bound
 
@@ -42,7 +43,7 @@ class WholeCardMode:
     def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
         """Done at once; where MIG mode could not be disabled, that is a failure, and nobody waits for it."""
         return LayoutProgress(
-            failed=_failures_by_node(_awaited_cards(view, layout, now)) if any(_member_parts(view)) else {}
+            failed=failures_by_node(awaited_cards(view, layout, now)) if any(_member_parts(view)) else {}
         )
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, _layout: AllocationSpec) -> bool:
@@ -59,7 +60,7 @@ class MIGMode:
 
     def progress(self, view: ObservedPool, layout: AllocationSpec, now: float) -> LayoutProgress:
         """How far the nodes are with partitioning the cards, or with disabling MIG mode where another mode follows."""
-        cards = _awaited_cards(view, layout, now)
+        cards = awaited_cards(view, layout, now)
         due: dict[str, float] = {}
         for device, found in cards:
             if found.due is not None:
@@ -67,15 +68,15 @@ class MIGMode:
                 due[node] = min(found.due, due.get(node, NEVER))
         first = min(due.values(), default=NEVER)
         all_failed = bool(cards) and all(found.failed is not None for _, found in cards)
-        all_failed = all_failed and not _is_any_left(view, layout, now)
+        all_failed = all_failed and not is_any_left(view, layout, now)
         done = not due and not all_failed
         return LayoutProgress(
-            done, tuple(sorted(due)), _failures_by_node(cards), first if first < NEVER else None, all_failed=all_failed
+            done, tuple(sorted(due)), failures_by_node(cards), first if first < NEVER else None, all_failed=all_failed
         )
 
     def is_ready(self, facts: NodeFacts, device: GPUDevice, layout: AllocationSpec) -> bool:
         """Whether the card is partitioned as the layout asks."""
-        part, desired = part_of(facts.layout, device), _desired_card_layout(device, layout)
+        part, desired = part_of(facts.layout, device), desired_card_layout(device, layout)
         return part is not None and isinstance(desired, CardLayout) and part.layout == desired and is_done(part, device)
 
     def retry(self, view: ObservedPool, now: float) -> tuple[Action, ...] | None:
@@ -83,82 +84,8 @@ class MIGMode:
         return _retry(view, now)
 
 
-def card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:
-    """How far a card is that is waited for; one that is not counts as done."""
-    return _card_progress(view, device, layout, now) if _is_awaited(view, device) else CardProgress()
-
-
 def _member_parts(view: ObservedPool) -> Iterator[PlannedCard | None]:
     return (part_of(view.facts(device.status.node_name).layout, device) for device in view.members)
-
-
-def _awaited_cards(view: ObservedPool, layout: AllocationSpec, now: float) -> list[tuple[GPUDevice, CardProgress]]:
-    """The cards that are waited for, each with how far it is."""
-    return [(device, _card_progress(view, device, layout, now)) for device in view.members if _is_awaited(view, device)]
-
-
-def _is_any_left(view: ObservedPool, layout: AllocationSpec, now: float) -> bool:
-    """Whether a card that is not waited for, as its node is away for the moment, is as the layout says."""
-    others = (device for device in view.members if view.wants(device) and not _is_awaited(view, device))
-    return any(
-        _card_progress(view, device, layout, now) == CardProgress() for device in others if blocked_by(device) is None
-    )
-
-
-def _failures_by_node(cards: list[tuple[GPUDevice, CardProgress]]) -> dict[str, str]:
-    """What went wrong, by node: the first card of each."""
-    failures: dict[str, str] = {}
-    for device, found in cards:
-        if found.failed is not None:
-            failures.setdefault(device.status.node_name or "", f"{device.status.inventory_id}: {found.failed}")
-    return failures
-
-
-def _is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
-    node = view.facts(device.status.node_name).node
-    if node is None or not node.ready or blocked_by(device) is not None or device.name in view.with_unknown_pods:
-        return False
-    # One that others have is divided when they have ended: the pool's other cards do not wait for pods of strangers.
-    return not device.status.foreign_allocations and view.wants(device)
-
-
-def _desired_card_layout(device: GPUDevice, layout: AllocationSpec) -> CardLayout | str | None:
-    """How the card is to be partitioned, or why it cannot be; None where that is not known yet."""
-    if layout.mode != "MIG":
-        return DISABLED
-    card = card_of(device)
-    if card is None:
-        return None
-    slots = slots_of(card, layout.mig_profile or "")
-    if slots.profile is None:
-        return f"{slots.reason}: {slots.message}"
-    return CardLayout(True, {slots.profile: slots.count})
-
-
-def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec, now: float) -> CardProgress:
-    """How far one card is with a layout."""
-    facts, desired = view.facts(device.status.node_name), _desired_card_layout(device, layout)
-    if isinstance(desired, str):
-        return CardProgress(failed=desired)
-    part = part_of(facts.layout, device)
-    if desired == DISABLED and is_whole(facts, device):
-        return CardProgress()
-    if part is None and layout.mode == "MIG" and not facts.ready and untold_state(device) is not None:
-        # Who tells it is not there yet: the node is still being prepared, and has as long for that as for a division.
-        due = _maintenance_deadline(view)
-        return CardProgress(due=due) if now < due else CardProgress(failed=str(untold_state(device)))
-    # A pool that serves does not halt for it: only that card is not offered, and says why.
-    if part is None and not is_applied(view.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
-        return CardProgress(failed=str(why))
-    if part is None or part.layout != desired:
-        return CardProgress(due=NEVER)
-    return part_progress(view, device, part, now)
-
-
-def _maintenance_deadline(view: ObservedPool) -> float:
-    """Until when the pool waits for its nodes, in epoch seconds; NEVER before condition Maintenance is written."""
-    began = maintenance_since(view.pool)
-    return NEVER if began is None else began + view.settings.maintenance.deadline
 
 
 def _retry(view: ObservedPool, now: float) -> tuple[Action, ...] | None:
@@ -175,7 +102,7 @@ def _retry(view: ObservedPool, now: float) -> tuple[Action, ...] | None:
             continue
         if device.status.inventory_id not in listed and is_clear(device, beside, now):
             cards[device.status.node_name or ""].append(part.address)
-        elif _is_awaited(view, device):
+        elif is_awaited(view, device):
             return None
     asked = request_retry(view, cards, now)
     return (*nobody_else_bound(view), *asked) if asked else ()

@@ -11,7 +11,7 @@ from controllers.domain.eligibility import HELD_ELSEWHERE, mode_obstacle, part_o
 from controllers.domain.usage import foreign_users
 from controllers.domain.wording import listed
 from controllers.gpupool.membership.assignment import is_mig_cleared, is_offerable
-from controllers.gpupool.mig.modes import card_progress
+from controllers.gpupool.mig.awaited_cards import card_progress
 from controllers.gpupool.mig.retry import is_of_another_boot
 from controllers.gpupool.pool.conditions import LAYOUT_DRIFTED, LEAVE_OUT, PODS_UNKNOWN
 from controllers.gpupool.pool.layouts import is_card_ready

@@ -119,8 +119,8 @@ def _choose_cards(
     need, shares = pod.units, []
     for card in sorted(slots.cards, key=order):
         # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
-        told = card.reserved == sum(r.slots for r in card.device.status.reservations)
-        can = told and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
+        is_current = card.reserved == sum(r.slots for r in card.device.status.reservations)
+        can = is_current and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
         if need and card.free and can:
             take = min(need, card.free)
             shares.append((card.device, take))

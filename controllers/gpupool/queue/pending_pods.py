@@ -62,9 +62,9 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
 
 def _reserves_now(pool: GPUPool) -> bool:
     """Whether the pool promises cards now; Maintenance waits until none is promised."""
-    told = pool.status.conditions
+    conditions = pool.status.conditions
     changes = pool.status.applied_allocation is not None and not is_applied(pool)
-    closed = changes or is_true(told, MAINTENANCE) or is_true(told, MISCONFIGURED)
+    closed = changes or is_true(conditions, MAINTENANCE) or is_true(conditions, MISCONFIGURED)
     return pool.metadata.deletion_timestamp is None and not closed
 
 
