@@ -119,7 +119,8 @@ def sizes() -> str:
 def layers(root: Path) -> str:
     """The layers that import-linter holds, the highest first, in the words of the packages themselves."""
     linter = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    (found,) = (contract["layers"] for contract in linter["contracts"] if contract["type"] == "layers")
+    of_all = (c for c in linter["contracts"] if c["type"] == "layers" and "containers" not in c)
+    (found,) = (contract["layers"] for contract in of_all)
     rows = []
     for layer in found:
         packages = layer.split(" | ")
