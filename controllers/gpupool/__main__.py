@@ -53,7 +53,7 @@ async def wire(process: Process) -> None:
     live.subscribe(lambda settings: reconciler.settings_changed(settings, enabled=live.enabled))
 
     async def work() -> None:
-        # Only who leads tells of the cluster: a standby's word would count twice.
+        # Only the leader exports what it counts in the cluster: with a standby's it would count twice.
         REGISTRY.register(collectors.ReservationCollector(world))
         REGISTRY.register(collectors.StatusCollector(world))
         reconciler.watch()

@@ -68,9 +68,9 @@ class Caches:
     """Variables by which agents find the API server."""
     candidates: Candidates = field(default_factory=Candidates, init=False)
     joined_at: dict[str, float] = field(default_factory=dict, init=False)
-    """When cards (by name) came into their pools, while nothing has been said of their plugins; see `follow`."""
+    """When cards (by name) came into their pools, while condition Configured is not written; see `note_changes`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
-    """When DaemonSets (by name) were seen to go, of late; see `follow`."""
+    """When DaemonSets (by name) were deleted of late; see `note_changes`."""
     _facts_of: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
     """The facts of nodes, and the layout that they were read from."""
     _selection: SelectorIndex | None = field(default=None, init=False)
@@ -152,7 +152,7 @@ class Caches:
         return self._selection
 
     def _maybe_in_use(self, node: str) -> set[str]:
-        """Cards of a node that its bound pods were given, as far as kubelet has not told of them."""
+        """Cards of a node that its bound pods may have, as far as kubelet has not reported them."""
         return given_cards(self.devices.by(BY_NODE, node), self.pods.by(BY_NODE, node))
 
 

@@ -97,14 +97,14 @@ class StatusCollector(Collector):
                 continue
             if issuable(device, ref.name) and gives(self._world.nodes.get(node)):
                 slots[ref.name, node] += slots_of(device, layout)
-        told = GaugeMetricFamily(
+        gauge = GaugeMetricFamily(
             "gpupool_node_slots_issuable",
             "Slots, used or not, of the pool's cards on the node that are offered and can be given to pods.",
             labels=["pool", "node"],
         )
         for where, amount in slots.items():
-            told.add_metric(where, amount)
-        return told
+            gauge.add_metric(where, amount)
+        return gauge
 
 
 class ReservationCollector(Collector):

@@ -39,7 +39,7 @@ _pools_on: dict[str, set[str]] = {}
 
 
 def record(pool: GPUPool, cards: int) -> None:
-    """Take over what the pool's status says, and how many cards it has."""
+    """Set the pool's gauges by its status and the number of its cards."""
     ASSIGNMENTS.labels(pool.name).set(cards)
     EXPIRED.labels(pool.name)  # from 0 on: a series that begins with 1 has not risen, for Prometheus
     for outcome in promises.OUTCOMES:
@@ -74,14 +74,14 @@ def count_promises(old: GPUDevice | None, new: GPUDevice | None, pods: Store[Ten
 
 
 def count_expired(device: GPUDevice, made: Plan) -> None:
-    """Count the reservations of a card that ran out, of which the plan tells."""
-    told = sum(isinstance(one, Note) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
-    if told and device.status.pool_ref is not None:
-        EXPIRED.labels(device.status.pool_ref.name).inc(told)
+    """Count the reservations of a card that ran out, by the events of the plan."""
+    expired = sum(isinstance(one, Note) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
+    if expired and device.status.pool_ref is not None:
+        EXPIRED.labels(device.status.pool_ref.name).inc(expired)
 
 
 def record_node(node: str, inventory: GPUNodeInventory | None) -> None:
-    """Take over what the node's inventory says of its pools; nothing stays of pools that are not there any more."""
+    """Set the node's gauges by its inventory; series of pools that it no longer has are dropped."""
     pools = inventory.status.pools if inventory is not None else None
     slots = {entry.name: entry.slots for entry in pools.assigned} if pools else {}
     for pool in _pools_on.pop(node, set()) - slots.keys():

@@ -30,7 +30,7 @@ class MIGFit(NamedTuple):
     able: int = 0
     unable: int = 0
     why: str = ""
-    """Why the first of those that cannot be divided so cannot."""
+    """Why the first of those that cannot be partitioned so cannot."""
 
     def plus(self, other: MIGFit) -> MIGFit:
         """Both together."""
@@ -94,7 +94,7 @@ class ObservedPool:
     unlabelled: tuple[Pod, ...] = ()
     """Those of them that are on no node and do not carry the pool's label: no list by label shows them."""
     remembered: tuple[GPUDevice, ...] = ()
-    """Cards that are to no pool there, since their Node is gone, and whose annotation names this one."""
+    """Cards whose Node is deleted, and whose annotation names this pool."""
     configs: tuple[ConfigMap, ...] = ()
     daemonset: DaemonSet | None = None
     mig_manager: DaemonSet | None = None

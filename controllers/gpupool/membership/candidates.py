@@ -64,7 +64,7 @@ class Candidates:
         self._by_node: dict[str, dict[str, tuple[Entry, ...]]] = {}
         self._by_pool: dict[str, dict[str, tuple[Entry, ...]]] = defaultdict(dict)
         self._listed: dict[str, tuple[Candidate, ...]] = {}
-        self._fits: dict[str, Mapping[str, MIGFit]] = {}  # by node, of those where there is something to tell
+        self._fits: dict[str, Mapping[str, MIGFit]] = {}  # by node, of those that have any
         self.complete = False
         """Whether every node has been looked at; before that a list would be too short."""
 
@@ -74,7 +74,7 @@ class Candidates:
         """Take over what was found on a node; returns the pools of which something changed."""
         suited = self._fits.get(node, {})
         if fits:
-            self._fits[node] = fits  # in its place: what is told of them follows the order
+            self._fits[node] = fits  # keeps its place: the reason that is shown follows the order
         else:
             self._fits.pop(node, None)
         return self._put(node, found) | {pool for pool in {*suited, *fits} if suited.get(pool) != fits.get(pool)}

@@ -2,7 +2,7 @@
 
 A pool can be deleted under its pods while the module is disabled or away: its finalizer is gone by then, and so are its
 plugins, with or without having withdrawn their cards. `published` and `allocations` stay as they were left, and no
-plugin of another pool says anything of such a card. So the quorum is asked for what they would say: nothing is there
+plugin of another pool reports such a card. So the quorum is asked for what they would report: nothing is there
 that could offer the card for the pool (no list, no DaemonSet, no pod of either on the node), and no pod to which
 kubelet may have given it. A node that is not Ready may run what the cluster has forgotten: there the cards stay.
 """
@@ -56,7 +56,7 @@ def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
 
 
 def _is_clear(view: ObservedPool, device: GPUDevice, served: Unreported, now: float) -> bool:
-    """Whether the caches know of nobody who could be using the card, whatever its plugin said last."""
+    """Whether the caches know of nobody who could be using the card, whatever its plugin reported last."""
     node = view.facts(device.status.node_name).node
     silenced = replace(device, status=replace(device.status, published=None, allocations=()))
     return node is not None and node.ready and is_clear(silenced, served, now)

@@ -46,5 +46,5 @@ def _is_over(pool: GPUPool, device: GPUDevice) -> bool:
         return True
     home, since = device.status.pool_ref, device.status.node_gone_since
     if home is None or home.name != pool.name or since is None:
-        return False  # what a person has said since for a pool that there was not yet is meant for what comes
+        return False  # an annotation that a person wrote since is for the pool that comes
     return not pool.metadata.uid or seconds(pool.metadata.creation_timestamp) > seconds(since)

@@ -73,11 +73,11 @@ class SelectorIndex:
 
     def mig_fits(self, devices: Sequence[GPUDevice], labels: Mapping[str, str]) -> dict[str, MIGFit]:
         """For each pool of mode MIG how the cards of the node suit it, wherever they are now."""
-        divided = [(pool, chooser) for pool, chooser in self._here(labels) if pool.spec.allocation.mode == "MIG"]
+        mig_pools = [(pool, chooser) for pool, chooser in self._here(labels) if pool.spec.allocation.mode == "MIG"]
         found: dict[str, MIGFit] = {}
-        for position, device in zip(positions(devices), devices, strict=True) if divided else ():
+        for position, device in zip(positions(devices), devices, strict=True) if mig_pools else ():
             kind = kind_of(device)
-            for pool, chooser in divided:
+            for pool, chooser in mig_pools:
                 if chooser.takes(device, position, kind):
                     why = undividable(pool, device)
                     fit = MIGFit(able=1) if why is None else MIGFit(unable=1, why=why)

@@ -96,7 +96,7 @@ def remove_dangling_annotation(device: GPUDevice) -> list[Action]:
 def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Condition | None:
     """The condition of a card whose annotation is not followed.
 
-    Where the pool is unknown, so is the condition's status: its time then tells since when that
+    Where the pool is unknown, so is the condition's status: its transition time is then since when that
     pool is missing, and a restart of this process does not begin the wait anew.
     """
     found = annotation_obstacle(view, device)

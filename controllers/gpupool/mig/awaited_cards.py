@@ -34,7 +34,7 @@ def awaited_cards(view: ObservedPool, layout: AllocationSpec, now: float) -> lis
 
 
 def is_any_left(view: ObservedPool, layout: AllocationSpec, now: float) -> bool:
-    """Whether a card that is not waited for, as its node is away for the moment, is as the layout says."""
+    """Whether a card that is not waited for, as its node is away for the moment, is as the layout asks."""
     others = (device for device in view.members if view.wants(device) and not is_awaited(view, device))
     return any(
         _card_progress(view, device, layout, now) == CardProgress() for device in others if blocked_by(device) is None
@@ -55,7 +55,7 @@ def is_awaited(view: ObservedPool, device: GPUDevice) -> bool:
     node = view.facts(device.status.node_name).node
     if node is None or not node.ready or blocked_by(device) is not None or device.name in view.with_unknown_pods:
         return False
-    # One that others have is divided when they have ended: the pool's other cards do not wait for pods of strangers.
+    # One that others have is partitioned when they have ended: the others do not wait for strangers.
     return not device.status.foreign_allocations and view.wants(device)
 
 
@@ -81,10 +81,10 @@ def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec
     if desired == DISABLED and is_whole(facts, device):
         return CardProgress()
     if part is None and layout.mode == "MIG" and not facts.ready and untold_state(device) is not None:
-        # Who tells it is not there yet: the node is still being prepared, and has as long for that as for a division.
+        # The reporting agent is not there yet: the node is being prepared, and has as long for that as for a layout.
         due = _maintenance_deadline(view)
         return CardProgress(due=due) if now < due else CardProgress(failed=str(untold_state(device)))
-    # A pool that serves does not halt for it: only that card is not offered, and says why.
+    # A pool that serves does not halt for it: only that card is not offered, and its condition tells why.
     if part is None and not is_applied(view.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
         return CardProgress(failed=str(why))
     if part is None or part.layout != desired:

@@ -106,7 +106,7 @@ def _next_part(
     """A card's part of the layout: as planned, where it may change now."""
     before = part_of(view.facts.layout, device)
     if before is not None and card.actual is None:
-        return before  # a driver that is away tells nothing; what was asked stands
+        return before  # without a driver nothing is reported; what was requested stands
     if before is not None and not _is_same_card(before, card):
         before = None  # another card in the same slot
     if before is not None and planned is None:
@@ -131,7 +131,7 @@ def _kept_part(
 
 
 def _is_same_card(before: PlannedCard, card: MigCard) -> bool:
-    known = before.uuid is not None and card.uuid is not None  # a driver that is away tells no uuid
+    known = before.uuid is not None and card.uuid is not None  # without a driver there is no uuid
     return before.device == card.device and (not known or before.uuid == card.uuid)
 
 

@@ -66,12 +66,12 @@ def _outcome(
         return CardProgress(failed=reply.why or "the MIG manager does not say why")
     if reply.phase == "Lost":
         if retry.may_retry(part, node):
-            return CardProgress(due=NEVER)  # it is asked for again once nobody is on it
+            return CardProgress(due=NEVER)  # it is requested again once nobody uses it
         return CardProgress(
             failed=f"{reply.why}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
         )
     if retry.is_of_another_boot(reply, node):
-        return CardProgress(due=NEVER)  # the manager looks at it when it is back, and says what the reboot has left
+        return CardProgress(due=NEVER)  # the manager answers anew when it is back
     if _has_drifted(view, device, reply):
         return CardProgress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
     return None
@@ -89,7 +89,7 @@ def _has_drifted(view: ObservedPool, device: GPUDevice, reply: MigApply) -> bool
     """Whether a card was partitioned as its part asks, and is no longer.
 
     A report may come after the acknowledgement: only a card that was offered had been as it should, by what its plugin
-    says or, once that has withdrawn it, by what the card said last. Once it has said that it drifted, or the pool has
+    reports or, once that has withdrawn it, by the card's last `offer`. Once that is Drifted, or the pool has
     halted for it, it stays so until somebody resumes or the card is right again.
     """
     if reply.phase != "Done":

@@ -2,8 +2,8 @@
 
 Each version of a card's part is tried once. Two reasons for its not having come true, or not being so any more, are
 known to be over: the driver was loaded anew, as by a reboot, and MIG instances ended with it; and others had the card,
-and have ended. Whatever is asked for again so counts, card by card, in the node's layout: a driver that dies of the
-division itself, or strangers who come back each time, end as LayoutFailed until a person resumes.
+and have ended. Each such request counts, card by card, in the node's layout: a driver that dies of the layout
+itself, or strangers who come back each time, end as LayoutFailed until a person resumes.
 """
 
 from __future__ import annotations

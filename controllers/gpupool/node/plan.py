@@ -95,7 +95,7 @@ def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) ->
             together=True,
         )
         for device in view.devices
-        # Of a remembered card only its inventory says anything, until it is known again.
+        # Of a remembered card only inventory writes anything, until it is recognised.
         if device.status.foreign_allocations and not members and device.status.pool_ref is None
     ]
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 NOT_OFFERED: Final = "CardsNotOffered"
-"""CapacityLow is not judged, since the pool offers nothing, or its plugins have yet to offer what it has."""
+"""CapacityLow is not evaluated, since the pool offers nothing, or its plugins have yet to offer what it has."""
 SLOTS_NOT_SHOWN: Final = "SlotsNotShown"
 """Available of a pool whose plugins offer what kubelet does not show."""
 LAYOUT_DRIFTED: Final = "LayoutDrifted"
-"""Configured of a card that was divided as asked, and is no longer."""
+"""Configured of a card that was partitioned as asked, and is no longer."""
 PODS_UNKNOWN: Final = "PodsUnknown"
 LEAVE_OUT: Final = f"kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
-"""How an administrator says that a card is to be waited for no more."""
+"""How an administrator takes a card out, so that it is waited for no more."""
 
 _DISABLED = (
     "The module is disabled: its programs leave the nodes and no card is given out. Pods that run keep their cards, and"

@@ -22,7 +22,7 @@ def should_offer(view: ObservedPool, state: PoolState, device: GPUDevice) -> boo
 
 
 def is_withheld_for_unknown_pods(view: ObservedPool, state: PoolState, device: GPUDevice) -> bool:
-    """Whether a card stays off the lists, since kubelet tells of a pod on it that the cluster does not have.
+    """Whether a card stays off the lists, since kubelet reports a pod on it that the cluster does not have.
 
     One that is offered as the pool has it now stays so: most such pods have just ended. What is still offered as before
     a change nobody may have waited for: more slots of it would be others' beside whoever runs there.

@@ -3,7 +3,7 @@
 Kubelet shows a plugin's cards with its next status update, ten seconds later at most; until then nobody is promised
 them, and that is no cause for alarm. A kubelet that lost the plugin's registration never shows them. So a pool notes
 since when a node has such slots (`status.nodes[].notShownSince`), and after `pools.pluginPatience` they are waited for
-no more: CapacityLow is judged without them, and Available says so. They stay withheld for as long as it lasts. Pure.
+no more: CapacityLow is evaluated without them, and Available tells. They stay withheld for as long as it lasts. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def next_deadline(view: ObservedPool, status: GPUPoolStatus, now: float) -> floa
 
 
 def describe(view: ObservedPool, node: NodeSlots, began: str, now: float) -> str:
-    """What `status.nodes` says of a node with such slots."""
+    """`lastEvent` of a node with such slots in `status.nodes`."""
     if _seconds_left(view, began, now) > 0:
         return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
     pods = f"kubectl -n {names.NAMESPACE} delete pod -l {names.LABEL_APP}={names.plugin_object(view.pool.name)}"

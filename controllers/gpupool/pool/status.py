@@ -90,7 +90,7 @@ def _is_coming(view: ObservedPool, state: PoolState, device: GPUDevice, now: flo
         return False
     configured = kinds.find(device.status.conditions, kinds.CONFIGURED)
     if configured is None or configured.status == "True":
-        return True  # nothing has been said of its plugin
+        return True  # its condition is not written yet
     if offer_of(device) not in ("AwaitingPlugin", "AwaitingLayout"):
         return False
     patience = view.settings.pools.plugin_patience
