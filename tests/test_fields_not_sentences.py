@@ -25,7 +25,7 @@ MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "c
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
 LEFT = {
-    "controllers/gpupool/membership/candidates.py": 1,
+    "controllers/gpupool/membership/candidate_index.py": 1,
     "controllers/gpupool/node/pending.py": 6,
     "controllers/gpupool/pool/status_plan.py": 1,
     "controllers/inventory/plan.py": 4,

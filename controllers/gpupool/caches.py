@@ -15,7 +15,7 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.request import pools_of
 from controllers.domain.taints import tolerated, wanted
 from controllers.domain.usage import given_cards
-from controllers.gpupool.membership.candidates import Candidates
+from controllers.gpupool.membership.candidate_index import CandidateIndex
 from controllers.gpupool.membership.selector_index import SelectorIndex
 from controllers.gpupool.views import NodeFacts
 from controllers.runtime import resting
@@ -66,7 +66,7 @@ class Caches:
     agent_image: str = ""
     agent_env: Variables = ()
     """Variables by which agents find the API server."""
-    candidates: Candidates = field(default_factory=Candidates, init=False)
+    candidates: CandidateIndex = field(default_factory=CandidateIndex, init=False)
     joined_at: dict[str, float] = field(default_factory=dict, init=False)
     """When cards (by name) came into their pools, while condition Configured is not written; see `note_changes`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
