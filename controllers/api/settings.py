@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
-from controllers.api.component import ComponentSettings
+from controllers.api.component_settings import ComponentSettings
 from controllers.api.conversions import LATEST, convert
 from controllers.api.installation import (
     ControllersInstallation,
@@ -22,8 +22,8 @@ from controllers.api.installation import (
     Presets,
     WebhookInstallation,
 )
-from controllers.api.leasts import EXPORTER, TOOLKIT
 from controllers.api.meta import KubeObject
+from controllers.api.minimum_version import EXPORTER, TOOLKIT
 from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
 

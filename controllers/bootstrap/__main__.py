@@ -15,18 +15,19 @@ from controllers.api import names, resources
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import components, plan
+from controllers.bootstrap import operands, plan
 from controllers.bootstrap.fuse import Fuse
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.observe import World, pool_of
-from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
 from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
+from controllers.components import cooldown
+from controllers.components.images import AGENT_IMAGE
+from controllers.components.pods.dcgm_exporter import EXPORTER_PORT
 from controllers.domain.agents import api_server
-from controllers.runtime import resting
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Note, Ref
 from controllers.runtime.process import Process, arguments, main
@@ -71,7 +72,7 @@ class Reconciler:
         return made.requeue_after
 
     async def _components(self, _: str) -> float | None:
-        made = components.plan(
+        made = operands.plan(
             self._world.operands(),
             self._settings.current.bootstrap,
             self._agent_image,
@@ -84,7 +85,7 @@ class Reconciler:
         return made.requeue_after
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
-        resting.follow(self._world.freed, old, new, time.time())
+        cooldown.follow(self._world.freed, old, new, time.time())
         self.components.add(ALL)
 
     def _targets(self) -> dict[str, str]:

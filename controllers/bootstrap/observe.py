@@ -68,7 +68,7 @@ class World:
     configmaps: Store[ConfigMap]
     runtime_classes: Store[RuntimeClass]
     freed: dict[str, float] = field(default_factory=dict, init=False)
-    """When DaemonSets were gone, in epoch seconds by name (`controllers.runtime.resting`)."""
+    """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""

@@ -16,7 +16,7 @@ from controllers.api import conditions as kinds
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from controllers.api.component import ComponentSettings
+    from controllers.api.component_settings import ComponentSettings
     from controllers.api.reasons.typed import Reason
     from controllers.api.settings import BootstrapSettings
 

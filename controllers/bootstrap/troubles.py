@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, reasons, validation
 from controllers.api.conditions import Finding
-from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.situation import source
+from controllers.components.build import object_name
 from controllers.domain import fuse
 from controllers.domain.catalogue import is_older
 from controllers.domain.report import is_of_this_boot

@@ -26,7 +26,7 @@ from controllers.domain.request import pools_of
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
 from controllers.gpupool.observe import BY_MEMORY, BY_NODE, BY_POOL, BY_REQUEST, FREE, World
-from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN, SHARD_CARDS
+from controllers.gpupool.operands.device_plugin import AGENT_IMAGE, PLUGIN, SHARD_CARDS
 from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
 from controllers.gpupool.sayings import Sayings, planned

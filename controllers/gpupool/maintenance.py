@@ -28,7 +28,7 @@ from controllers.domain.usage import pool_users
 from controllers.gpupool.assignment import is_offered
 from controllers.gpupool.building import Built, maintenance_since
 from controllers.gpupool.migbuilder import Divided, Whole
-from controllers.gpupool.operands import cards_in, offer
+from controllers.gpupool.operands.device_plugin import cards_in, offer
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice

@@ -24,7 +24,7 @@ from controllers.gpupool.assignment import is_wanted
 from controllers.gpupool.building import Built, maintenance_since
 from controllers.gpupool.migcards import acknowledged, ask_again, is_done, is_whole
 from controllers.gpupool.migprogress import NEVER, Progress, of_part
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.quorum import nobody_else_bound
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import Settings
+from controllers.components import cooldown
 from controllers.domain import mig
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.position import positions
@@ -20,9 +21,8 @@ from controllers.domain.taints import tolerated, wanted
 from controllers.domain.usage import given_cards
 from controllers.gpupool.candidates import Candidates, candidates_on
 from controllers.gpupool.miglayout import ObservedLayout, profile
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.selection import Selection
-from controllers.runtime import resting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -240,7 +240,7 @@ class World:
     def follow(self) -> None:
         """From now on, note when cards come into pools and DaemonSets go: no object tells that."""
         self.devices.subscribe(self._note_joined)
-        self.daemonsets.subscribe(lambda old, new: resting.follow(self.freed, old, new, self.clock()))
+        self.daemonsets.subscribe(lambda old, new: cooldown.follow(self.freed, old, new, self.clock()))
 
     def _note_joined(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:

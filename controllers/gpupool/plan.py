@@ -26,12 +26,13 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.record import to_json
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
+from controllers.components.cooldown import rests
 from controllers.domain.allocation import spelled
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
 from controllers.domain.eligibility import HELD_ELSEWHERE, mode_obstacle, part_of, untold_state
 from controllers.domain.usage import foreign_users
-from controllers.gpupool import migmanager, operands, unshown
+from controllers.gpupool import unshown
 from controllers.gpupool.again import is_of_another_boot
 from controllers.gpupool.approve import deserted
 from controllers.gpupool.assignment import assign, is_offered, is_turned_back, is_wanted, release
@@ -40,13 +41,13 @@ from controllers.gpupool.free import own_status
 from controllers.gpupool.gone import abandon
 from controllers.gpupool.maintenance import is_kept_by_strays, is_ready, judge, look_again, offers, retry
 from controllers.gpupool.migbuilder import progress
+from controllers.gpupool.operands import device_plugin, mig_manager
 from controllers.gpupool.outlived import outlived
 from controllers.gpupool.quorum import nobody_else_bound
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
 from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref
-from controllers.runtime.resting import rests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -225,7 +226,7 @@ def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) ->
         return []
     offered = [device for device in seen.members if offers(seen, standing, device)]
     known = {config.name: config for config in seen.configs}
-    wanted = operands.configmaps(seen.pool, offered, known)
+    wanted = device_plugin.configmaps(seen.pool, offered, known)
     actions: list[Action] = [
         Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)
         for name, body in wanted.items()
@@ -236,7 +237,7 @@ def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) ->
         for name, config in known.items()
         if name not in wanted
     ]
-    listed = {card for config in seen.configs for card in operands.cards_in(config)}
+    listed = {card for config in seen.configs for card in device_plugin.cards_in(config)}
     if actions and wait > 0 and listed <= {device.status.inventory_id for device in offered}:
         draft.look_again(wait)
         return []
@@ -262,17 +263,17 @@ def _plugin(
 ) -> dict[str, Any]:
     """The plugin's DaemonSet, made and hashed once: each plan compares it."""
     owner = GPUPool(metadata=ObjectMeta(name=pool, uid=uid))
-    return operands.daemonset(owner, image, strategy, divided=divided, env=env)
+    return device_plugin.daemonset(owner, image, strategy, divided=divided, env=env)
 
 
 def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
     """The MIG manager's DaemonSet, while there is something for it to do."""
     current = seen.mig_manager
-    if not migmanager.is_needed(seen):
+    if not mig_manager.is_needed(seen):
         return dismantle.operands((), (current,)) if current is not None else []
     if current is None and standing.phase == "NotServed":
         return []
-    daemonset = migmanager.daemonset(seen.pool, seen.agent_image, env=seen.agent_env)
+    daemonset = mig_manager.daemonset(seen.pool, seen.agent_image, env=seen.agent_env)
     return _runs(seen, names.mig_manager(seen.pool.name), current, daemonset, now=now, draft=draft)
 
 
@@ -299,7 +300,7 @@ def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
 
 def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
     """The condition Configured of the pool's cards: published matches wanted."""
-    settings = operands.offer(seen.pool.name, standing.applied, seen.members)
+    settings = device_plugin.offer(seen.pool.name, standing.applied, seen.members)
     # `free` says what a card says that is in no pool.
     gone = {action.ref.name for action in release(seen, now) if isinstance(action, Merge)}
     actions: list[Action] = []

@@ -18,7 +18,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
 from controllers.bootstrap.phases import PHASES
 from controllers.domain import eligibility, lifecycle, poolcycle
-from controllers.gpupool.operands import SHARD_CARDS
+from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from sim.errors import UserError
 from webhook import gate, review
 
@@ -105,7 +105,7 @@ def sizes() -> str:
         ("cards of a node that are believed", names.CARDS_MAX, "`controllers/api/names.py`"),
         ("entries of a list in a status", names.LIST_MAX, "`controllers/api/names.py`"),
         ("slots of a card", SLOTS_MAX, "`controllers/api/gpudevice.py`"),
-        ("cards of a pool in one ConfigMap", SHARD_CARDS, "`controllers/gpupool/operands.py`"),
+        ("cards of a pool in one ConfigMap", SHARD_CARDS, "`controllers/gpupool/operands/device_plugin.py`"),
         ("bytes that a pod may say about its nodes", bounds.JSON_MAX, "`controllers/api/bounds.py`"),
         ("terms of required node affinity of a pod", bounds.ASKED.terms, "`controllers/api/bounds.py`"),
         ("tolerations of a pod", bounds.ASKED.tolerations, "`controllers/api/bounds.py`"),

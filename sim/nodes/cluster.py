@@ -14,8 +14,8 @@ from controllers.api import names as api
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
-from controllers.bootstrap import operands
 from controllers.bootstrap.phases import CLIENTS, EXPORTER
+from controllers.components import build
 from controllers.inventory.rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]
-GFD = operands.object_name("gfd")
+GFD = build.object_name("gfd")
 
 
 @dataclass(frozen=True, slots=True)

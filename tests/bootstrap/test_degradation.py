@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import CONFIGMAPS, object_name
 from controllers.bootstrap.phases import PHASES
+from controllers.components.build import CONFIGMAPS, object_name
 from tests.kit.manifests import body
 from tests.kit.objects import allocation
 from tests.kit.waiting import at_rest

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from controllers.api.names import DISCOVER_DAEMONSET
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap.operands import daemonsets, object_name
 from controllers.bootstrap.phases import PHASES, Phase, Progress, enabled, progress, setting
+from controllers.components.build import daemonsets, object_name
 
 ALL = [phase.component for phase in PHASES]
 DRIVER, TOOLKIT, GFD, DCGM, EXPORTER, VALIDATOR = ALL

@@ -9,7 +9,7 @@ from controllers.api import names, resources, validation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import components, plan
+from controllers.bootstrap import operands, plan
 from controllers.bootstrap.fuse import Fuse
 from controllers.bootstrap.health import judge
 from controllers.bootstrap.health.limits import Limits
@@ -199,7 +199,7 @@ class Cluster(cluster.Cluster):
         return Fuse(world, lambda: self.settings.health.max_unavailable_percent)
 
     def plan_components(self) -> Plan:
-        return components.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
+        return operands.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
 
     def step(self, stop_after: int | None = None, on: str = NODE) -> Plan:
         """Plan and execute once, or only the first writes of the plan."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, validation
 from controllers.bootstrap import phases
-from controllers.bootstrap.operands import monitoring, object_name
+from controllers.components.build import object_name
+from controllers.components.pods import dcgm_exporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -153,7 +154,7 @@ def _daemonset(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if name == EXPORTER:
         shown["metadata"].get("annotations", {}).pop(names.SPEC_HASH, None)
         for container in shown["spec"]["template"]["spec"]["containers"]:
-            container["env"] = [each for each in container.get("env", ()) if each["name"] != monitoring.RESOURCES]
+            container["env"] = [each for each in container.get("env", ()) if each["name"] != dcgm_exporter.RESOURCES]
     return shown
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import monitoring
+from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
 from sim.nodes.names import FAULT
 from sim.view import LateError
@@ -88,8 +88,8 @@ async def _unname(ground: Ground) -> None:
     key = ("DaemonSet", f"{names.NAMESPACE}/{EXPORTER}")
     containers = ground.recorder.now.get(key, {}).get("spec", {}).get("template", {}).get("spec", {}).get("containers")
     for container in containers or ():
-        if any(each["name"] == monitoring.RESOURCES for each in container.get("env", ())):
-            gone = {"name": monitoring.RESOURCES, "$patch": "delete"}
+        if any(each["name"] == dcgm_exporter.RESOURCES for each in container.get("env", ())):
+            gone = {"name": dcgm_exporter.RESOURCES, "$patch": "delete"}
             body = {"spec": {"template": {"spec": {"containers": [{"name": container["name"], "env": [gone]}]}}}}
             path = resources.DAEMONSET.path(names.NAMESPACE, EXPORTER)
             await ground.client.request("PATCH", path, body=body, content_type=STRATEGIC)

@@ -10,7 +10,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
 from controllers.gpupool import plan
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body

@@ -20,7 +20,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.domain import offer
 from controllers.gpupool import plan
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.install import dismantle
 from controllers.runtime.plan import Plan
 from tests.gpupool.machine import Controlled

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import PHASES
+from controllers.components.build import object_name
 from controllers.domain.clock import seconds
 from sim.nodes.leaving import bury
 from sim.workload import gpu_pod

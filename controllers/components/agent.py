@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controllers.bootstrap import parts
-from controllers.bootstrap.operands.images import AGENT_IMAGE
+from controllers.components import podspec
+from controllers.components.images import AGENT_IMAGE
 from controllers.domain.agents import reaching
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.parts import Json
+    from controllers.components.podspec import Json
     from controllers.domain.agents import Variables
 
 
@@ -21,7 +21,7 @@ class Agent:
     image: str = AGENT_IMAGE
     env: Variables = ()
     """How it finds the API server, where the cluster's own Service is not routed."""
-    driver_root: str = parts.DRIVER_ROOT
+    driver_root: str = podspec.DRIVER_ROOT
     """The host's folder in which a driver's container mounts its root."""
 
     def reaching(self, container: Json) -> Json:

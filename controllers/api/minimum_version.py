@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from controllers.api.component import ComponentSettings, split_reference
+from controllers.api.component_settings import ComponentSettings, split_reference
 
 _VERSION: Final = re.compile(r"v?([0-9]{1,6}(?:\.[0-9]{1,6}){1,3})(?=$|[-_@+])")
 

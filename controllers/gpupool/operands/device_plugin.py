@@ -15,7 +15,7 @@ from controllers.api import names
 from controllers.domain.agents import reaching
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.offer import offer_of
-from controllers.gpupool import pluginpod
+from controllers.gpupool.operands import device_plugin_pod
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def daemonset(
     pool: GPUPool, image: str, strategy: DeviceStrategy = "Auto", *, divided: bool = False, env: Variables = ()
 ) -> dict[str, Any]:
     """The pool's device plugin on every node that has a card of it; `divided` where it hands out MIG instances."""
-    pod = pluginpod.pod(pool.name, image, strategy, divided=divided)
+    pod = device_plugin_pod.pod(pool.name, image, strategy, divided=divided)
     return around(pool, names.plugin_object(pool.name), labels(pool.name), reaching(pod, env))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.component import split_reference
+from controllers.api.component_settings import split_reference
 
 if TYPE_CHECKING:
-    from controllers.api.component import ComponentSettings
+    from controllers.api.component_settings import ComponentSettings
 
 # Versions that NVIDIA's GPU operator v26.7.0 ships together.
 IMAGES: Final = {

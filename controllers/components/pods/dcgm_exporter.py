@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap import parts
-from controllers.bootstrap.operands import collectors
+from controllers.components import podspec
+from controllers.components.pods import collectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.api.settings import BootstrapSettings
-    from controllers.bootstrap.parts import Json
+    from controllers.components.podspec import Json
 
 # On the host's network, so from the range that Deckhouse leaves to modules.
 DCGM_PORT: Final = 4255
@@ -37,15 +37,15 @@ def dcgm(image: str, _: BootstrapSettings) -> Json:
         "command": ["nv-hostengine"],
         # In the foreground; the address is the default, and said here since it matters.
         "args": ["-n", "-b", "127.0.0.1", "-p", str(DCGM_PORT)],
-        "env": parts.env({names.VISIBLE_DEVICES: "all"}),
+        "env": podspec.env({names.VISIBLE_DEVICES: "all"}),
         # Profiling counters need SYS_ADMIN. It writes a log and its pid under /var.
-        "securityContext": parts.root(add=["SYS_ADMIN"], read_only=False),
-        "resources": parts.resources("50m", "128Mi", "512Mi"),
+        "securityContext": podspec.root(add=["SYS_ADMIN"], read_only=False),
+        "resources": podspec.resources("50m", "128Mi", "512Mi"),
         "ports": [{"name": "dcgm", "containerPort": DCGM_PORT, "protocol": "TCP"}],
-        "readinessProbe": parts.probe(check, 5),
-        "livenessProbe": parts.probe(check, 30),
+        "readinessProbe": podspec.probe(check, 5),
+        "livenessProbe": podspec.probe(check, 30),
     }
-    return parts.on_host_network(container)
+    return podspec.on_host_network(container)
 
 
 def exporter(image: str, settings: BootstrapSettings) -> Json:
@@ -67,19 +67,19 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
     container = {
         "name": "dcgm-exporter",
         "image": image,
-        "env": [*parts.env(env), parts.from_field("NODE_NAME", "spec.nodeName")],
+        "env": [*podspec.env(env), podspec.from_field("NODE_NAME", "spec.nodeName")],
         # Its start refreshes the cache of libraries, in the image's own /etc.
-        "securityContext": parts.root(add=[] if settings.dcgm.enabled else ["SYS_ADMIN"], read_only=False),
-        "resources": parts.resources("50m", "128Mi", "512Mi"),
+        "securityContext": podspec.root(add=[] if settings.dcgm.enabled else ["SYS_ADMIN"], read_only=False),
+        "resources": podspec.resources("50m", "128Mi", "512Mi"),
         "ports": [{"name": "metrics", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
-        "readinessProbe": parts.probe(health, 5),
-        "livenessProbe": parts.probe(health, 30),
+        "readinessProbe": podspec.probe(health, 5),
+        "livenessProbe": podspec.probe(health, 30),
         "volumeMounts": [
-            parts.mount("pod-resources", "/var/lib/kubelet/pod-resources", read_only=True),
-            parts.mount("collectors", collectors.FOLDER, read_only=True),
+            podspec.mount("pod-resources", "/var/lib/kubelet/pod-resources", read_only=True),
+            podspec.mount("collectors", collectors.FOLDER, read_only=True),
         ],
     }
-    pod = parts.on_host_network(container, "pod-resources")
+    pod = podspec.on_host_network(container, "pod-resources")
     pod["volumes"].append({"name": "collectors", "configMap": {"name": COLLECTORS}})
     return pod
 
@@ -89,7 +89,7 @@ def naming(pod: Json, resources: Sequence[str]) -> Json:
     if not resources:
         return pod
     container, *helpers = pod["containers"]
-    made = container | {"env": [*container["env"], *parts.env({RESOURCES: ",".join(resources)})]}
+    made = container | {"env": [*container["env"], *podspec.env({RESOURCES: ",".join(resources)})]}
     return pod | {"containers": [made, *helpers]}
 
 

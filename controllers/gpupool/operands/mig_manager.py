@@ -13,8 +13,8 @@ from controllers.domain.agents import LISTENS, reaching
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.eligibility import part_of
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.gpupool.operands import around, labels
-from controllers.gpupool.pluginpod import SERVES
+from controllers.gpupool.operands.device_plugin import around, labels
+from controllers.gpupool.operands.device_plugin_pod import SERVES
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool

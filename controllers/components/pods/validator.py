@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap import parts
+from controllers.components import podspec
 from controllers.domain.agents import LISTENS, PORTS
 
 if TYPE_CHECKING:
     from controllers.api.settings import BootstrapSettings
-    from controllers.bootstrap.operands.agent import Agent
-    from controllers.bootstrap.parts import Json
+    from controllers.components.agent import Agent
+    from controllers.components.podspec import Json
 
 SERVICE_ACCOUNT: Final = "gpu-nodeagent-validate"
 USER: Final = 64535
@@ -40,12 +40,12 @@ def driver(image: str, _: BootstrapSettings, agent: Agent) -> Json:
     /dev/shm, which everybody may write to and which a read-only mount of /dev leaves writable.
     """
     pod = _agent(
-        "driver-validator", "driver", image, HOST, parts.env({"HOST_DRIVER_ROOT": agent.driver_root}), limit="256Mi"
+        "driver-validator", "driver", image, HOST, podspec.env({"HOST_DRIVER_ROOT": agent.driver_root}), limit="256Mi"
     )
     if agent.driver_root == "/":
         return pod
     (one,) = pod["containers"]
-    mount = parts.later(parts.mount("driver", f"/host/root{agent.driver_root}", read_only=True))
+    mount = podspec.later(podspec.mount("driver", f"/host/root{agent.driver_root}", read_only=True))
     volume = {"name": "driver", "hostPath": {"path": agent.driver_root, "type": "DirectoryOrCreate"}}
     made = one | {"volumeMounts": [*one["volumeMounts"], mount]}
     return pod | {"containers": [made], "volumes": [*pod["volumes"], volume]}
@@ -57,7 +57,7 @@ def container(image: str, _: BootstrapSettings) -> Json:
     The host's folders beside that are for the checks of the runtime's configuration and of the CDI specifications.
     The limit leaves room for one context of CUDA, whose library keeps some hundred MiB on the host, once in a boot.
     """
-    cards = parts.env({names.VISIBLE_DEVICES: "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
+    cards = podspec.env({names.VISIBLE_DEVICES: "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"})
     pod = _agent("validator", "container", image, HOST | CDI, cards, limit="1Gi")
     return {"runtimeClassName": names.RUNTIME_CLASS} | pod
 
@@ -70,8 +70,8 @@ def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: lis
         # The kubelet asks for health at the pod's address.
         "args": [check, *LISTENS],
         "env": [
-            parts.from_field("NODE_NAME", "spec.nodeName"),
-            *parts.env({"HOST_SYS": HOST["sys"], "HOST_ROOT": "/host/root"}),
+            podspec.from_field("NODE_NAME", "spec.nodeName"),
+            *podspec.env({"HOST_SYS": HOST["sys"], "HOST_ROOT": "/host/root"}),
             *more,
         ],
         "ports": [*PORTS],
@@ -80,10 +80,10 @@ def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: lis
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "resources": parts.resources("10m", "96Mi", limit),
-        "readinessProbe": parts.probe({"httpGet": {"path": "/readyz", "port": "health"}}, 5),
-        "livenessProbe": parts.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
-        "volumeMounts": [parts.mount(volume, path, read_only=True) for volume, path in mounted.items()],
+        "resources": podspec.resources("10m", "96Mi", limit),
+        "readinessProbe": podspec.probe({"httpGet": {"path": "/readyz", "port": "health"}}, 5),
+        "livenessProbe": podspec.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
+        "volumeMounts": [podspec.mount(volume, path, read_only=True) for volume, path in mounted.items()],
     }
     return {
         # The projected token names the pod's node: the policy on node agents reads that claim.
@@ -96,5 +96,5 @@ def _agent(name: str, check: str, image: str, mounted: dict[str, str], more: lis
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
-        "volumes": parts.volumes(*mounted),
+        "volumes": podspec.volumes(*mounted),
     }

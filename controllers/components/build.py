@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap.operands import collectors, gfd, images, monitoring, toolkit, validators
-from controllers.bootstrap.operands.agent import Agent
-from controllers.bootstrap.operands.custom import customised
-from controllers.bootstrap.parts import DRIVER_ROOT
 from controllers.bootstrap.phases import EXPORTER, PHASES, setting
+from controllers.components import images
+from controllers.components.agent import Agent
+from controllers.components.overrides import customised
+from controllers.components.pods import collectors, dcgm_exporter, gfd, toolkit, validator
+from controllers.components.podspec import DRIVER_ROOT
 from controllers.domain.agents import reaching
 from controllers.runtime.drift import spec_hash
 
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from controllers.api.settings import BootstrapSettings
-    from controllers.bootstrap.parts import Json
+    from controllers.components.podspec import Json
     from controllers.domain.agents import Variables
 
 PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
     "gfd": gfd.pod,
-    "dcgm": monitoring.dcgm,
-    EXPORTER: monitoring.exporter,
-    "validator": validators.container,
+    "dcgm": dcgm_exporter.dcgm,
+    EXPORTER: dcgm_exporter.exporter,
+    "validator": validator.container,
 }
 # That need to know what the node's agents are told.
 TOLD: Final[dict[str, Callable[[str, BootstrapSettings, Agent], Json]]] = {
-    "driver-validator": validators.driver,
+    "driver-validator": validator.driver,
     "toolkit": toolkit.pod,
 }
 # Of a pod that reads its configuration once: a new one starts it anew.
@@ -67,12 +68,12 @@ def daemonsets(
             if component not in images.IMAGES:
                 pod = reaching(pod, agent_env)
             if component == EXPORTER:
-                pod = monitoring.naming(pod, resources)
+                pod = dcgm_exporter.naming(pod, resources)
             made[object_name(component)] = _daemonset(component, customised(pod, chosen))
     return made
 
 
-CONFIGMAPS: Final = (monitoring.COLLECTORS,)
+CONFIGMAPS: Final = (dcgm_exporter.COLLECTORS,)
 """Names of all ConfigMaps of components, wanted or not."""
 
 
@@ -82,7 +83,7 @@ def configmaps(settings: BootstrapSettings) -> dict[str, Json]:
         return {}
     data, component = {collectors.FILE: collectors.TEXT}, EXPORTER
     meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(data)}}
-    return {monitoring.COLLECTORS: {"metadata": meta, "data": data}}
+    return {dcgm_exporter.COLLECTORS: {"metadata": meta, "data": data}}
 
 
 def labels(component: str) -> dict[str, str]:
