@@ -6,10 +6,12 @@ What cannot work is refused here, in a sentence, and not by the kubelet of each 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from controllers.api.components import OWN_ENV
+from controllers.api.image_reference import split_reference
 from controllers.api.quantity import Quantities, amount
 from controllers.api.record import Atomic, record
 
@@ -20,24 +22,6 @@ _REPOSITORY = rf"^{_PATH}$"
 _IMAGE = rf"^{_PATH}(:{_TAG})?(@{_DIGEST})?$"
 _VERSION = rf"^({_DIGEST}|{_TAG}(@{_DIGEST})?)$"
 _ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
-OWN_ENV: Final = frozenset(
-    {
-        "NODE_NAME", "HOST_SYS", "HOST_ROOT", "DCGM_EXPORTER_LISTEN", "GFD_OUTPUT_FILE", "GFD_SLEEP_INTERVAL",
-        "ROOT", "DRIVER_ROOT_CTR_PATH", "TOOLKIT_PID_FILE", "NO_RUNTIME_CONFIG",
-        "NVIDIA_DRIVER_ROOT", "NVIDIA_DEV_ROOT", "DEV_ROOT_CTR_PATH", "HOST_DRIVER_ROOT", "HOST", "RUN", "DRIVER",
-        "CDI_OUTPUT_DIR",
-    }
-)  # fmt: skip
-"""Environment that the module's mounts, probes and policies depend on."""
-
-
-def split_reference(reference: str) -> tuple[str, str | None]:
-    """Path and version of an image's reference; the version is a tag, a digest, or a tag with its digest."""
-    named, _, digest = reference.partition("@")
-    path, colon, tag = named.rpartition(":")
-    if not colon or "/" in tag:  # the colon of a port
-        return named, digest or None
-    return path, f"{tag}@{digest}" if digest else tag
 
 
 def _text(pattern: str, expected: str) -> BeforeValidator:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
+from controllers.api.components import EXPORTER
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
@@ -21,7 +22,6 @@ from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.observe import World, pool_of
-from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
 from controllers.components import cooldown
@@ -85,7 +85,7 @@ class Reconciler:
         return made.requeue_after
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
-        cooldown.follow(self._world.freed, old, new, time.time())
+        cooldown.record_freed(self._world.freed, old, new, time.time())
         self.components.add(ALL)
 
     def _targets(self) -> dict[str, str]:

@@ -109,7 +109,7 @@ def _infra_degraded(at: Situation) -> Finding:
     found = troubles.agent(at) or troubles.container_check(at)
     if found is not None:
         return found
-    late = [p for p in at.phases if p.condition == kinds.INFRA_DEGRADED and p.component not in at.seen.ready]
+    late = [p for p in at.phases if p.condition == kinds.INFRA_DEGRADED and p.name not in at.seen.ready]
     if at.blocking is None and late:
         return waiting(at, late[0], status=True)
     if at.overdue and at.blocking is not None and at.blocking in late:
@@ -178,12 +178,12 @@ def _new_enough(at: Situation, words: _Words, found: str | None, least: str | No
 def _group(at: Situation, kind: str, *, checked: Reason, unchecked: Reason) -> Finding:
     """A condition that stands for one or more components."""
     members = [phase for phase in at.phases if phase.condition == kind]
-    missing = [phase for phase in members if phase.component not in at.seen.ready]
+    missing = [phase for phase in members if phase.name not in at.seen.ready]
     if not missing:
         if not members:
             return Finding(False, unchecked, f"the settings run no component for it on node {at.name}")
-        return Finding(False, checked, f"{' and '.join(p.component for p in members)} on node {at.name}: ready")
+        return Finding(False, checked, f"{' and '.join(p.name for p in members)} on node {at.name}: ready")
     if at.blocking in missing and at.blocking is not None:
         return waiting(at, at.blocking, status=True if at.overdue else None)
-    before = f"; {at.blocking.component} comes first" if at.blocking else ""
-    return Finding(None, "Waiting", f"{missing[0].component} is not ready on node {at.name}{before}")
+    before = f"; {at.blocking.name} comes first" if at.blocking else ""
+    return Finding(None, "Waiting", f"{missing[0].name} is not ready on node {at.name}{before}")

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
 from controllers.api.gpudevice import MIG_WORK
-from controllers.bootstrap.phases import CLIENTS, VALIDATOR
 from controllers.domain.catalogue import model
 from controllers.domain.clock import seconds
 
@@ -54,7 +54,7 @@ def suspension(cards: Iterable[Card], recorded: Bootstrap | None, deadline: floa
         left = since + deadline - now
         if not recorded.suspended or left <= 0:
             return Suspension(on=False)
-    return Suspension(True, CLIENTS if any(map(_is_reset, working)) else WITNESS, left)
+    return Suspension(True, HOLDING_GPU_OPEN if any(map(_is_reset, working)) else WITNESS, left)
 
 
 def silences(cards: Iterable[Card], recorded: Bootstrap | None) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.components import EXPORTER
 from controllers.api.conditions import READY_FOR_POOLING, is_true
-from controllers.bootstrap.phases import EXPORTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -1,27 +1,21 @@
-"""Keeps the components' DaemonSets, ConfigMaps and RuntimeClasses as they are built. Pure.
-
-What is wanted is compared with what is there, field by field (`controllers.runtime.drift`), so
-that an edit by hand is found whenever it was made. A field that somebody added beside ours stays.
-"""
+"""Keeps the components' DaemonSets, ConfigMaps and RuntimeClasses as they are built. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.resources import CONFIGMAP, DAEMONSET, RUNTIMECLASS
-from controllers.bootstrap.phases import EXPORTER, PHASES
+from controllers.api.components import EXPORTER
+from controllers.api.resources import RUNTIMECLASS
 from controllers.components import build, images
-from controllers.components.cooldown import rests
-from controllers.components.pods import dcgm_exporter
+from controllers.components.pods.dcgm_exporter import named
+from controllers.components.reconcile import deletions, reconcile_configmap, reconcile_daemonset
 from controllers.install.observed import is_ours
-from controllers.runtime.drift import is_as_built, is_as_written
 from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.api.kube import ConfigMap
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.observe import ObservedOperands
     from controllers.components.podspec import Json
@@ -42,20 +36,15 @@ def plan(
     draft = Draft()
     if not enabled:
         _daemonsets(draft, seen, {}, now)
-        _configmaps(draft, seen.configmaps, {})
-        for name in build.runtime_classes():
-            found = seen.runtime_classes.get(name)
-            # Last: the programs above and the pools', which withdraw their cards first, run under them, and one that
-            # ends on the way could not begin again. One without our label is the administrator's.
-            if found is not None and is_ours(found) and name not in seen.running:
-                draft.add(Delete(ref(RUNTIMECLASS, found), found.metadata.resource_version))
+        _configmaps(draft, seen, {})
+        _runtime_classes_go(draft, seen)
         return draft.done()
     for name, body in build.runtime_classes().items():
         # One that is there may be the administrator's, and its handler cannot be changed.
         if name not in seen.runtime_classes:
             draft.add(Apply(Ref(RUNTIMECLASS, name), body))
     # A pod waits for the file that it mounts.
-    _configmaps(draft, seen.configmaps, build.configmaps(settings))
+    _configmaps(draft, seen, build.configmaps(settings))
     wanted = build.daemonsets(settings, agent_image, agent_env, _resources(seen), driver_root)
     _daemonsets(draft, seen, wanted, now)
     return draft.done()
@@ -68,31 +57,30 @@ def _resources(seen: ObservedOperands) -> list[str]:
     """
     wanted = sorted(map(names.resource_name, seen.pools))
     found = seen.daemonsets.get(build.object_name(EXPORTER))
-    kept = dcgm_exporter.named(found.spec) if found is not None else []
+    kept = named(found.spec) if found is not None else []
     return kept if set(wanted) <= set(kept) else wanted
 
 
-def _configmaps(draft: Draft, seen: Mapping[str, ConfigMap], wanted: Mapping[str, Json]) -> None:
+def _configmaps(draft: Draft, seen: ObservedOperands, wanted: Mapping[str, Json]) -> None:
     for name, body in wanted.items():
-        found = seen.get(name)
-        if found is None or not is_as_written(found, body):
-            draft.add(Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body))
-    for name in build.CONFIGMAPS:
-        if name not in wanted and (found := seen.get(name)) is not None:
-            draft.add(Delete(ref(CONFIGMAP, found), found.metadata.resource_version))
+        reconcile_configmap(draft, name, seen.configmaps.get(name), body)
+    unwanted = [seen.configmaps[name] for name in build.NAMES if name in seen.configmaps and name not in wanted]
+    draft.add(*deletions(unwanted, ()))
 
 
 def _daemonsets(draft: Draft, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
     for name, body in wanted.items():
-        found = seen.daemonsets.get(name)
-        if found is None and (left := rests(seen.freed, name, now)) > 0:
-            draft.look_again(left)
-            continue
-        leaving = found is not None and found.metadata.deletion_timestamp is not None
-        if found is None or not (leaving or is_as_built(found.metadata, found.spec, body)):
-            draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), body))
-    for phase in PHASES:
-        name = build.object_name(phase.component)
-        found = seen.daemonsets.get(name)
-        if name not in wanted and found is not None and found.metadata.deletion_timestamp is None:
-            draft.add(Delete(ref(DAEMONSET, found), found.metadata.resource_version))
+        reconcile_daemonset(draft, name, seen.daemonsets.get(name), body, freed=seen.freed, now=now)
+    unwanted = [seen.daemonsets[name] for name in build.NAMES if name in seen.daemonsets and name not in wanted]
+    draft.add(*deletions((), unwanted))
+
+
+def _runtime_classes_go(draft: Draft, seen: ObservedOperands) -> None:
+    """Delete our RuntimeClasses, last: the programs and the pools', which withdraw their cards first, run under them.
+
+    One that ends on the way could not begin again. One without our label is the administrator's.
+    """
+    for name in build.runtime_classes():
+        found = seen.runtime_classes.get(name)
+        if found is not None and is_ours(found) and name not in seen.running:
+            draft.add(Delete(ref(RUNTIMECLASS, found), found.metadata.resource_version))

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from controllers.api.components import EXPORTER
 from controllers.api.conditions import Finding, said
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.bootstrap import cards, judge, mig, phases, troubles
-from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
+from controllers.bootstrap.phases import PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation, needs
 from controllers.bootstrap.step import step_of
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from controllers.bootstrap.step import Step
     from controllers.bootstrap.troubles import Trouble
 
-GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
+GATES = {names.deploy_label(phase.name): phase.name for phase in PHASES}
 RETRY = 15.0
 """Seconds after which what a fuse holds is asked for again: others may have come back."""
-MONITORING = frozenset(phase.component for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
+MONITORING = frozenset(phase.name for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
 """Components that the exporter's answers vouch for, whatever their pods do."""
 
 

@@ -13,11 +13,11 @@ from controllers.domain.report import is_of_this_boot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from controllers.api.component import Component
     from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
     from controllers.bootstrap.mig import Suspension
     from controllers.bootstrap.observe import ObservedNode
-    from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.records import Card
     from controllers.domain.catalogue import Requirement
 
@@ -36,9 +36,9 @@ class Situation:
     managed: bool
     cards: int
     """Those for which it is prepared."""
-    phases: Sequence[Phase]
+    phases: Sequence[Component]
     """Components that are to run, in order."""
-    blocking: Phase | None
+    blocking: Component | None
     overdue: bool
     deadline: float
     needs: Requirement
@@ -72,7 +72,7 @@ class Situation:
 
     def runs(self, component: str) -> bool:
         """Whether the module runs a component."""
-        return any(phase.component == component for phase in self.phases)
+        return any(phase.name == component for phase in self.phases)
 
     def verdict(self, role: str) -> Validation | None:
         """What a validator found since the node last started, while the settings want it."""
@@ -84,9 +84,9 @@ class Situation:
         return roles(self.phases)
 
 
-def roles(running: Iterable[Phase]) -> tuple[str, ...]:
+def roles(running: Iterable[Component]) -> tuple[str, ...]:
     """The validators among the components that are to run."""
-    components = {phase.component for phase in running}
+    components = {phase.name for phase in running}
     return tuple(role for role, component in VALIDATORS.items() if component in components)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.api.components import EXPORTER
 from controllers.bootstrap import mig
 from controllers.bootstrap.health import heartbeat, judge
 from controllers.bootstrap.health.limits import Limits
@@ -16,7 +17,7 @@ from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.metrics import FUSE_HELD, CardTelemetry
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.bootstrap.health.writing import telemetry, worth_writing
-from controllers.bootstrap.phases import EXPORTER, enabled
+from controllers.bootstrap.phases import enabled
 from controllers.bootstrap.situation import passes, roles
 from controllers.domain.fuse import blindness
 

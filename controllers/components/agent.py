@@ -1,4 +1,4 @@
-"""The module's own program in a pod whose other containers are somebody else's. Pure."""
+"""The containers of the module's own node agent: image, environment, ports and probes. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.components import podspec
 from controllers.components.images import AGENT_IMAGE
-from controllers.domain.agents import reaching
+from controllers.domain.agents import PORTS, reaching
 
 if TYPE_CHECKING:
     from controllers.components.podspec import Json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What a container of the node agent needs to be told."""
+    """What a container of the node agent needs to know."""
 
     image: str = AGENT_IMAGE
     env: Variables = ()
@@ -28,3 +28,31 @@ class Agent:
         """The container with these variables after its own."""
         (made,) = reaching({"containers": [container]}, self.env)["containers"]
         return dict(made)
+
+
+def node_name() -> Json:
+    """The variable by which every role of the agent knows its node."""
+    return podspec.from_field("NODE_NAME", "spec.nodeName")
+
+
+def serving() -> Json:
+    """Ports and probes of a container with `domain.agents.LISTENS` as arguments: kubelet asks at the pod's address."""
+    return {
+        "ports": [*PORTS],
+        "readinessProbe": podspec.probe(_get("/readyz"), 5),
+        "livenessProbe": podspec.probe(_get("/healthz"), 10),
+    }
+
+
+def serving_after_start() -> Json:
+    """The same where a silence counts only once it has answered: on a busy node Python takes its time to start."""
+    return {
+        "ports": [*PORTS],
+        "startupProbe": _get("/healthz") | {"periodSeconds": 2, "failureThreshold": 90},
+        "livenessProbe": _get("/healthz") | {"periodSeconds": 10},
+        "readinessProbe": _get("/readyz") | {"periodSeconds": 5},
+    }
+
+
+def _get(path: str) -> Json:
+    return {"httpGet": {"path": path, "port": "health"}}

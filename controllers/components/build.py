@@ -10,40 +10,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap.phases import EXPORTER, PHASES, setting
+from controllers.api.components import COMPONENTS
 from controllers.components import images
 from controllers.components.agent import Agent
+from controllers.components.builder import Inputs, builder
+from controllers.components.daemonset import ON_EVERY_NODE, build_daemonset, module_labels
 from controllers.components.overrides import customised
-from controllers.components.pods import collectors, dcgm_exporter, gfd, toolkit, validator
 from controllers.components.podspec import DRIVER_ROOT
 from controllers.domain.agents import reaching
 from controllers.runtime.drift import spec_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from controllers.api.component import Component
     from controllers.api.settings import BootstrapSettings
     from controllers.components.podspec import Json
     from controllers.domain.agents import Variables
 
-PODS: Final[dict[str, Callable[[str, BootstrapSettings], Json]]] = {
-    "gfd": gfd.pod,
-    "dcgm": dcgm_exporter.dcgm,
-    EXPORTER: dcgm_exporter.exporter,
-    "validator": validator.container,
-}
-# That need to know what the node's agents are told.
-TOLD: Final[dict[str, Callable[[str, BootstrapSettings, Agent], Json]]] = {
-    "driver-validator": validator.driver,
-    "toolkit": toolkit.pod,
-}
-# Of a pod that reads its configuration once: a new one starts it anew.
-ANNOTATIONS: Final = {EXPORTER: {names.COLLECTORS_HASH: collectors.HASH}}
-
 
 def object_name(component: str) -> str:
-    """The name of a component's DaemonSet."""
+    """The name of a component's DaemonSet, and of its ConfigMap if it has one."""
     return f"gpu-{component}"
+
+
+NAMES: Final = tuple(object_name(component.name) for component in COMPONENTS)
+"""Names of the DaemonSets and ConfigMaps of all components, wanted or not."""
 
 
 def daemonsets(
@@ -59,67 +51,45 @@ def daemonsets(
     pods the exporter is to name; `driver_root` is the host's folder for the root of a driver's container, if not the
     usual one.
     """
-    made, agent = {}, Agent(agent_image, agent_env, driver_root or DRIVER_ROOT)
-    for phase in PHASES:
-        chosen, component = setting(phase, settings), phase.component
-        if chosen.enabled:
-            image = images.reference(chosen, images.default(component, agent_image))
-            pod = TOLD[component](image, settings, agent) if component in TOLD else PODS[component](image, settings)
-            if component not in images.IMAGES:
-                pod = reaching(pod, agent_env)
-            if component == EXPORTER:
-                pod = dcgm_exporter.naming(pod, resources)
-            made[object_name(component)] = _daemonset(component, customised(pod, chosen))
-    return made
+    agent = Agent(agent_image, agent_env, driver_root or DRIVER_ROOT)
+    return {
+        object_name(component.name): _daemonset(component, settings, agent, resources)
+        for component in COMPONENTS
+        if settings.enabled(component.name)
+    }
 
 
-CONFIGMAPS: Final = (dcgm_exporter.COLLECTORS,)
-"""Names of all ConfigMaps of components, wanted or not."""
+def _daemonset(component: Component, settings: BootstrapSettings, agent: Agent, resources: Sequence[str]) -> Json:
+    chosen, built = settings.component(component.name), builder(component)
+    image = images.reference(chosen, component.image or agent.image)
+    pod = built.pod(Inputs(image, settings, agent, resources))
+    if not component.image:
+        pod = reaching(pod, agent.env)
+    common: Json = ON_EVERY_NODE | {
+        "nodeSelector": {names.deploy_label(component.name): "true"},
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 30,
+    }
+    name, pod = object_name(component.name), customised(pod, chosen)
+    return build_daemonset(name, module_labels(component.name), common | pod, annotations=built.annotations)
 
 
 def configmaps(settings: BootstrapSettings) -> dict[str, Json]:
     """The ConfigMaps that the components' pods mount, by name; a pod waits for the one that it names."""
-    if not settings.dcgm_exporter.enabled:
-        return {}
-    data, component = {collectors.FILE: collectors.TEXT}, EXPORTER
-    meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(data)}}
-    return {dcgm_exporter.COLLECTORS: {"metadata": meta, "data": data}}
+    made = {}
+    for component in COMPONENTS:
+        if settings.enabled(component.name) and (data := dict(builder(component).config)):
+            meta = {"labels": labels(component.name), "annotations": {names.SPEC_HASH: spec_hash(data)}}
+            made[object_name(component.name)] = {"metadata": meta, "data": data}
+    return made
 
 
 def labels(component: str) -> dict[str, str]:
     """Labels of a component's DaemonSet, ConfigMap and pods."""
-    return {
-        names.LABEL_HERITAGE: "deckhouse",
-        names.LABEL_MODULE: names.MODULE,
-        names.LABEL_APP: object_name(component),
-        names.LABEL_COMPONENT: component,
-    }
+    return module_labels(component) | {names.LABEL_APP: object_name(component)}
 
 
 def runtime_classes() -> dict[str, Json]:
     """The RuntimeClasses under which containers see cards: the API server refuses pods that name an absent one."""
     meta = {"labels": {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}}
     return {handler: {"metadata": meta, "handler": handler} for handler in names.RUNTIME_CLASSES}
-
-
-def _daemonset(component: str, pod: Json) -> Json:
-    """What all components have in common around a pod."""
-    common = {
-        "nodeSelector": {names.deploy_label(component): "true"},
-        "priorityClassName": "system-node-critical",
-        # A node that is not ready, cordoned or reserved for a pool is prepared all the same.
-        "tolerations": [{"operator": "Exists"}],
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 30,
-    }
-    template: Json = {"labels": labels(component)}
-    if annotations := ANNOTATIONS.get(component):
-        template["annotations"] = dict(annotations)
-    spec = {
-        "selector": {"matchLabels": {names.LABEL_APP: object_name(component)}},
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-        "revisionHistoryLimit": 2,
-        "template": {"metadata": template, "spec": common | pod},
-    }
-    meta = {"labels": labels(component), "annotations": {names.SPEC_HASH: spec_hash(spec)}}
-    return {"metadata": meta, "spec": spec}

@@ -1,29 +1,17 @@
-"""Which image a component runs. Pure."""
+"""Which image a container of the module runs. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.component_settings import split_reference
+from controllers.api.image_reference import split_reference
 
 if TYPE_CHECKING:
     from controllers.api.component_settings import ComponentSettings
 
-# Versions that NVIDIA's GPU operator v26.7.0 ships together.
-IMAGES: Final = {
-    "toolkit": "nvcr.io/nvidia/k8s/container-toolkit:v1.20.0",
-    "gfd": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
-    "dcgm": "nvcr.io/nvidia/cloud-native/dcgm:4.6.0-1-ubuntu24.04",
-    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless",
-}
-"""Defaults of the components that are not the module's own."""
 AGENT_IMAGE: Final = "registry.local/gpu-control-plane/nodeagent:dev"
-"""The chart's default; gpu-bootstrap-controller's flag --agent-image says what a cluster really uses."""
-
-
-def default(component: str, agent_image: str) -> str:
-    """The component's image where the settings say nothing: the two validators are the module's node agent."""
-    return IMAGES.get(component, agent_image)
+"""The module's own node agent: the chart's default. The controllers' flag --agent-image tells a cluster's own. Images
+of others stand in the table of components (`controllers.api.components`)."""
 
 
 def reference(chosen: ComponentSettings, usual: str) -> str:

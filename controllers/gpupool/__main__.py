@@ -18,6 +18,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
+from controllers.components.images import AGENT_IMAGE
 from controllers.domain.agents import api_server
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
@@ -26,7 +27,7 @@ from controllers.domain.request import pools_of
 from controllers.gpupool import metrics, plan, reservations
 from controllers.gpupool.miglayout import profile
 from controllers.gpupool.observe import BY_MEMORY, BY_NODE, BY_POOL, BY_REQUEST, FREE, World
-from controllers.gpupool.operands.device_plugin import AGENT_IMAGE, PLUGIN, SHARD_CARDS
+from controllers.gpupool.operands.device_plugin import PLUGIN, SHARD_CARDS
 from controllers.gpupool.places import POOLS_DELAY, Places
 from controllers.gpupool.queues import Queues
 from controllers.gpupool.sayings import Sayings, planned

@@ -240,7 +240,7 @@ class World:
     def follow(self) -> None:
         """From now on, note when cards come into pools and DaemonSets go: no object tells that."""
         self.devices.subscribe(self._note_joined)
-        self.daemonsets.subscribe(lambda old, new: cooldown.follow(self.freed, old, new, self.clock()))
+        self.daemonsets.subscribe(lambda old, new: cooldown.record_freed(self.freed, old, new, self.clock()))
 
     def _note_joined(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:

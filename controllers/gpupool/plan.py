@@ -25,8 +25,8 @@ from controllers.api.conditions import (
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.record import to_json
-from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, GPUPOOL
-from controllers.components.cooldown import rests
+from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUPOOL
+from controllers.components.reconcile import deletions, reconcile_configmap, reconcile_daemonset
 from controllers.domain.allocation import spelled
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
@@ -46,16 +46,13 @@ from controllers.gpupool.outlived import outlived
 from controllers.gpupool.quorum import nobody_else_bound
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
-from controllers.runtime.drift import is_as_built, is_as_written
-from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref
+from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpudevice import GPUDevice, Published
     from controllers.api.gpupool import GPUPoolStatus
-    from controllers.api.kube import DaemonSet
-    from controllers.api.meta import KubeObject
     from controllers.api.settings import DeviceStrategy
     from controllers.domain.agents import Variables
     from controllers.gpupool.maintenance import Standing
@@ -84,8 +81,8 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft.add(*_resume(seen, standing, now))
     draft.add(*_turn(seen, standing, now))
     draft.add(*_lists(seen, standing, lists_in, draft))
-    draft.add(*_serve(seen, standing, now, draft))
-    draft.add(*_manage(seen, standing, now, draft))
+    _serve(seen, standing, now, draft)
+    _manage(seen, standing, now, draft)
     if standing.phase == "Applying":
         draft.add(*_apply(seen, standing, now))
     else:
@@ -227,16 +224,11 @@ def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) ->
     offered = [device for device in seen.members if offers(seen, standing, device)]
     known = {config.name: config for config in seen.configs}
     wanted = device_plugin.configmaps(seen.pool, offered, known)
-    actions: list[Action] = [
-        Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)
-        for name, body in wanted.items()
-        if name not in known or not is_as_written(known[name], body) or not _is_ours(known[name], seen)
-    ]
-    actions += [
-        Delete(ref(CONFIGMAP, config), config.metadata.resource_version)
-        for name, config in known.items()
-        if name not in wanted
-    ]
+    lists = Draft()
+    for name, body in wanted.items():
+        reconcile_configmap(lists, name, known.get(name), body)
+    lists.add(*deletions([config for name, config in known.items() if name not in wanted], ()))
+    actions = lists.actions
     listed = {card for config in seen.configs for card in device_plugin.cards_in(config)}
     if actions and wait > 0 and listed <= {device.status.inventory_id for device in offered}:
         draft.look_again(wait)
@@ -244,17 +236,17 @@ def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) ->
     return actions
 
 
-def _serve(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
+def _serve(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> None:
     """The plugin's DaemonSet, where it differs from what it should be."""
     if not _serves(seen, standing):
-        return []
+        return
     divided = "MIG" in (standing.applied.mode, standing.wanted.mode)
     strategy = seen.settings.device_strategy
     daemonset = _plugin(
         seen.pool.name, seen.pool.metadata.uid, seen.agent_image, strategy, divided=divided, env=seen.agent_env
     )
     name = names.plugin_object(seen.pool.name)
-    return _runs(seen, name, seen.daemonset, daemonset, now=now, draft=draft)
+    reconcile_daemonset(draft, name, seen.daemonset, daemonset, freed=seen.freed, now=now)
 
 
 @lru_cache(maxsize=1024)
@@ -266,36 +258,16 @@ def _plugin(
     return device_plugin.daemonset(owner, image, strategy, divided=divided, env=env)
 
 
-def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
+def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> None:
     """The MIG manager's DaemonSet, while there is something for it to do."""
     current = seen.mig_manager
     if not mig_manager.is_needed(seen):
-        return dismantle.operands((), (current,)) if current is not None else []
+        draft.add(*deletions((), (current,) if current is not None else ()))
+        return
     if current is None and standing.phase == "NotServed":
-        return []
+        return
     daemonset = mig_manager.daemonset(seen.pool, seen.agent_image, env=seen.agent_env)
-    return _runs(seen, names.mig_manager(seen.pool.name), current, daemonset, now=now, draft=draft)
-
-
-def _runs(
-    seen: ObservedPool, name: str, current: DaemonSet | None, wanted: dict[str, Any], *, now: float, draft: Draft
-) -> list[Action]:
-    """A DaemonSet as it is wanted; one that somebody deleted comes back after its name has been free for a while."""
-    if current is not None and (dismantle.is_leaving(current) or _is_good(current, wanted, seen)):
-        return []
-    if current is None and (left := rests(seen.freed, name, now)) > 0:
-        draft.look_again(left)
-        return []
-    return [Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted)]
-
-
-def _is_good(found: DaemonSet, wanted: dict[str, Any], seen: ObservedPool) -> bool:
-    return is_as_built(found.metadata, found.spec, wanted) and _is_ours(found, seen)
-
-
-def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
-    """Whether this pool owns it: one of a deleted pool of the same name is about to be collected."""
-    return [owner.uid for owner in operand.metadata.owner_references] == [seen.pool.metadata.uid]
+    reconcile_daemonset(draft, names.mig_manager(seen.pool.name), current, daemonset, freed=seen.freed, now=now)
 
 
 def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
@@ -408,7 +380,7 @@ def _remove(seen: ObservedPool) -> list[Action]:
     """Everything of a pool on the nodes, and the finalizer: it has let go of its last card, or the module is off."""
     daemonsets = [each for each in (seen.daemonset, seen.mig_manager) if each is not None]
     marks = deserted(seen, (*seen.members, *seen.claimants))
-    return [*outlived(seen), *marks, *dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
+    return [*outlived(seen), *marks, *deletions(seen.configs, daemonsets), *dismantle.release(seen.pool)]
 
 
 def _switched_off(seen: ObservedPool, now: float) -> Plan:

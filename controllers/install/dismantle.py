@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.record import to_json
-from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUPOOL, NODE
+from controllers.api.resources import GPUPOOL, NODE
 from controllers.domain.taints import is_ours, remembered
-from controllers.runtime.plan import Action, Delete, Merge, ref
+from controllers.runtime.plan import Action, Merge, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controllers.api.kube import Node
     from controllers.api.meta import KubeObject
 
@@ -49,17 +47,6 @@ def unmark(node: Node) -> list[Action]:
 def taint_json(taint: object) -> dict[str, Any]:
     """A taint as it is written; empty fields are left out."""
     return {key: value for key, value in to_json(taint).items() if value != ""}
-
-
-def operands(configs: Iterable[KubeObject], daemonsets: Iterable[KubeObject]) -> list[Action]:
-    """Deletions of operands that are not being deleted already: the programs first, then what they read."""
-    there = [(DAEMONSET, each) for each in daemonsets] + [(CONFIGMAP, each) for each in configs]
-    return [Delete(ref(kind, one), one.metadata.resource_version) for kind, one in there if not is_leaving(one)]
-
-
-def is_leaving(obj: KubeObject) -> bool:
-    """Whether somebody has deleted an object that is still there."""
-    return obj.metadata.deletion_timestamp is not None
 
 
 def release(pool: KubeObject) -> list[Action]:

@@ -79,9 +79,7 @@ def happenings(table: Mapping[str, Happening]) -> str:
 
 def phases() -> str:
     """The components of a node's preparation, in order."""
-    rows = [
-        (f"`{each.component}`", f"`{each.condition}`", YES[each.essential], YES[each.opens_cards]) for each in PHASES
-    ]
+    rows = [(f"`{each.name}`", f"`{each.condition}`", YES[each.essential], YES[each.holds_gpu_open]) for each in PHASES]
     return _table(
         ("component", "condition while it is missing", "its failure takes cards out", "holds cards open"), rows
     )

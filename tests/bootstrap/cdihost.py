@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controllers.api.component_settings import split_reference
+from controllers.api.components import COMPONENTS, TOOLKIT
+from controllers.api.image_reference import split_reference
 from controllers.api.settings import Settings
-from controllers.components import images
 from controllers.components.build import daemonsets
 from sim.nvml import VARIABLE, Config, build
 from sim.programs.golang import build_env, find_go
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODULE = "github.com/NVIDIA/nvidia-container-toolkit"
-RELEASE = split_reference(images.IMAGES["toolkit"])[1]
+RELEASE = split_reference(next(one.image for one in COMPONENTS if one.name == TOOLKIT))[1]
 POD = daemonsets(Settings().bootstrap)["gpu-toolkit"]["spec"]["template"]["spec"]
 KEEPER: dict[str, Any] = POD["containers"][1]
 PLACES = {one["name"]: one["value"] for one in KEEPER["env"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from controllers.api import names
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap.health.text import FIELDS
 from controllers.components import build
-from controllers.components.pods import collectors
+from controllers.components.pods import collectors, dcgm_exporter
 from controllers.runtime.drift import spec_hash
 from tests.data import facts
 
@@ -91,7 +92,8 @@ def test_another_list_rolls_the_exporter_and_nothing_else(monkeypatch: pytest.Mo
     before = build.daemonsets(Settings().bootstrap)
     assert exporter()["metadata"]["annotations"] == {names.COLLECTORS_HASH: collectors.HASH}
 
-    monkeypatch.setitem(build.ANNOTATIONS["dcgm-exporter"], names.COLLECTORS_HASH, "another")
+    other = replace(dcgm_exporter.BUILDER, annotations={names.COLLECTORS_HASH: "another"})
+    monkeypatch.setattr(dcgm_exporter, "BUILDER", other)
     after = build.daemonsets(Settings().bootstrap)
 
     assert {name for name in before if before[name] != after[name]} == {NAME}

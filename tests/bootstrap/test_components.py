@@ -18,7 +18,9 @@ from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import operands
 from controllers.bootstrap.phases import PHASES
 from controllers.components import build, images, podspec
-from controllers.components.cooldown import NAME_RESTS
+from controllers.components.agent import Agent
+from controllers.components.builder import Inputs
+from controllers.components.cooldown import COOLDOWN
 from controllers.components.pods import dcgm_exporter
 from controllers.domain.agents import api_server
 from controllers.runtime.drift import covers
@@ -29,7 +31,7 @@ GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]
 UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
 BUILT = build.daemonsets(Settings().bootstrap)
-PODS = [(phase.component, BUILT[build.object_name(phase.component)]["spec"]["template"]["spec"]) for phase in PHASES]
+PODS = [(phase.name, BUILT[build.object_name(phase.name)]["spec"]["template"]["spec"]) for phase in PHASES]
 VALIDATORS = ("driver-validator", "validator")
 PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and restarts it; looks at the host's cards
 
@@ -255,16 +257,16 @@ def environment(container: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize(("period", "interval"), [("15s", "7500"), ("1m", "30000"), ("500ms", "250")])
 def test_the_exporter_measures_anew_between_two_readings(period: str, interval: str) -> None:
     settings = parse_settings({"bootstrap": {"monitoring": {"scrapePeriod": period}}}).bootstrap
-    (container,) = dcgm_exporter.exporter("image", settings)["containers"]
+    (container,) = dcgm_exporter.pod(Inputs("image", settings, Agent()))["containers"]
     assert environment(container)["DCGM_EXPORTER_INTERVAL"] == interval
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 def test_labels_and_selectors_meet(phase: Any) -> None:
-    made = BUILT[build.object_name(phase.component)]
+    made = BUILT[build.object_name(phase.name)]
     labels = made["spec"]["template"]["metadata"]["labels"]
 
-    assert labels[names.LABEL_COMPONENT] == phase.component
+    assert labels[names.LABEL_COMPONENT] == phase.name
     assert labels[names.LABEL_MODULE] == names.MODULE
     assert made["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
@@ -405,10 +407,10 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while(cluster
     key = next(key for key in cluster.objects if key[0] == "DaemonSet")
     name = key[1].split("/")[-1]
     del cluster.objects[key]
-    seen = replace(cluster.view().operands(), freed={name: cluster.now - NAME_RESTS / 4})
+    seen = replace(cluster.view().operands(), freed={name: cluster.now - COOLDOWN / 4})
 
     waits, comes = (operands.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
 
     assert not waits.writes
-    assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
+    assert waits.requeue_after == pytest.approx(COOLDOWN * 3 / 4)
     assert [action.ref.name for action in comes.writes] == [name]

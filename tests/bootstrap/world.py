@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "runtime_classes": (resources.RUNTIMECLASS, RuntimeClass),
 }
 NODE = "worker-01"
-COMPONENTS = [phase.component for phase in PHASES]
+COMPONENTS = [phase.name for phase in PHASES]
 DEVICE = f"{NODE}-0000-17-00-0"
 LIMITS = Limits()
 WELL = CardSample("GPU-1", None, temperature=50, xids=(), ecc_volatile=0, remap_failed=False, throttle=0)

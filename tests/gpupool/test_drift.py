@@ -14,7 +14,7 @@ from controllers.api import names, resources
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter
 from controllers.api.settings import parse_settings
-from controllers.components.cooldown import NAME_RESTS
+from controllers.components.cooldown import COOLDOWN
 from controllers.domain.agents import api_server
 from controllers.gpupool import plan
 from controllers.gpupool.operands import device_plugin, mig_manager
@@ -137,12 +137,12 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while() -> No
     del made.objects[DAEMONSET]
     seen = made.view().pool("a")
     assert seen is not None
-    just = replace(seen, freed={NAME: made.now - NAME_RESTS / 4})
+    just = replace(seen, freed={NAME: made.now - COOLDOWN / 4})
 
-    waits, comes = whole(just, made.now), whole(just, made.now + NAME_RESTS)
+    waits, comes = whole(just, made.now), whole(just, made.now + COOLDOWN)
 
     assert not waits.writes
-    assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
+    assert waits.requeue_after == pytest.approx(COOLDOWN * 3 / 4)
     assert [a.ref.name for a in comes.writes if isinstance(a, Apply)] == [NAME]
 
 

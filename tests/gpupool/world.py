@@ -394,7 +394,7 @@ class Cluster(cluster.Cluster):
             if self.writes == writes:
                 if not any(made.writes for made in self.plans()):
                     return
-                self.now += cooldown.NAME_RESTS  # it waits for something that one which starts does not know of
+                self.now += cooldown.COOLDOWN  # it waits for something that one which starts does not know of
         left = [action for made in self.plans() for action in made.writes]
         raise AssertionError(f"it does not settle; still wanted: {left}")
 

@@ -142,7 +142,7 @@ async def container(live: Live, component: str) -> dict[str, Any] | None:
 @case(*(f"bootstrap.{name}" for name in COMPONENTS))
 async def components(live: Live) -> None:
     """All of them at once: each is a roll-out on every node."""
-    assert {phase.component for phase in PHASES} == set(COMPONENTS.values())
+    assert {phase.name for phase in PHASES} == set(COMPONENTS.values())
     change = {
         "repository": "registry.example.com/gpu",
         "image": "other",

@@ -1,22 +1,24 @@
-"""NVIDIA's telemetry: DCGM's host engine and the exporter that asks it. Pure."""
+"""NVIDIA's DCGM exporter: telemetry of the cards, and which pods use them. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.api.components import DCGM, EXPORTER
 from controllers.components import podspec
+from controllers.components.builder import Builder
 from controllers.components.pods import collectors
+from controllers.components.pods.dcgm import DCGM_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from controllers.api.settings import BootstrapSettings
+    from controllers.components.builder import Inputs
     from controllers.components.podspec import Json
 
-# On the host's network, so from the range that Deckhouse leaves to modules.
-DCGM_PORT: Final = 4255
 EXPORTER_PORT: Final = 4256
+"""On the host's network, so from the range that Deckhouse leaves to modules."""
 COLLECTORS: Final = "gpu-dcgm-exporter"
 """The ConfigMap that carries the list of what the exporter asks for."""
 RESOURCES: Final = "NVIDIA_RESOURCE_NAMES"
@@ -25,51 +27,29 @@ nvidia.com/mig-*. It compares whole names and reads them once, when it starts (d
 internal/pkg/transformation/kubernetes.go)."""
 
 
-def dcgm(image: str, _: BootstrapSettings) -> Json:
-    """The host engine, for the exporter of the same node alone: it asks nobody who they are, and listens on loopback.
-
-    Loopback is the host's, which the exporter shares; so does the kubelet, whose probe goes there.
-    """
-    check = {"tcpSocket": {"host": "127.0.0.1", "port": DCGM_PORT}}
-    container = {
-        "name": "dcgm",
-        "image": image,
-        "command": ["nv-hostengine"],
-        # In the foreground; the address is the default, and said here since it matters.
-        "args": ["-n", "-b", "127.0.0.1", "-p", str(DCGM_PORT)],
-        "env": podspec.env({names.VISIBLE_DEVICES: "all"}),
-        # Profiling counters need SYS_ADMIN. It writes a log and its pid under /var.
-        "securityContext": podspec.root(add=["SYS_ADMIN"], read_only=False),
-        "resources": podspec.resources("50m", "128Mi", "512Mi"),
-        "ports": [{"name": "dcgm", "containerPort": DCGM_PORT, "protocol": "TCP"}],
-        "readinessProbe": podspec.probe(check, 5),
-        "livenessProbe": podspec.probe(check, 30),
-    }
-    return podspec.on_host_network(container)
-
-
-def exporter(image: str, settings: BootstrapSettings) -> Json:
+def pod(given: Inputs) -> Json:
     """Telemetry as text; through the host engine where that runs, else with an engine of its own."""
+    runs_engine = given.settings.enabled(DCGM)
     env = {
         "DCGM_EXPORTER_LISTEN": f":{EXPORTER_PORT}",
         "DCGM_EXPORTER_KUBERNETES": "true",
         "DCGM_EXPORTER_COLLECTORS": f"{collectors.FOLDER}/{collectors.FILE}",
         # Milliseconds; 30 s unless told. Half of our period: no two of our readings in a row are one of its, whatever
         # the two clocks do.
-        "DCGM_EXPORTER_INTERVAL": str(round(500 * settings.monitoring.scrape_period)),
+        "DCGM_EXPORTER_INTERVAL": str(round(500 * given.settings.monitoring.scrape_period)),
         names.VISIBLE_DEVICES: "all",
         # Root has what it may have without it, and one that asks for more is not started (exporters before 4.5).
         "NO_SETCAP": "true",
     }
-    if settings.dcgm.enabled:
+    if runs_engine:
         env["DCGM_REMOTE_HOSTENGINE_INFO"] = f"127.0.0.1:{DCGM_PORT}"
     health = {"httpGet": {"path": "/health", "port": "metrics"}}
     container = {
-        "name": "dcgm-exporter",
-        "image": image,
+        "name": EXPORTER,
+        "image": given.image,
         "env": [*podspec.env(env), podspec.from_field("NODE_NAME", "spec.nodeName")],
         # Its start refreshes the cache of libraries, in the image's own /etc.
-        "securityContext": podspec.root(add=[] if settings.dcgm.enabled else ["SYS_ADMIN"], read_only=False),
+        "securityContext": podspec.root(add=[] if runs_engine else ["SYS_ADMIN"], read_only=False),
         "resources": podspec.resources("50m", "128Mi", "512Mi"),
         "ports": [{"name": "metrics", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
         "readinessProbe": podspec.probe(health, 5),
@@ -79,12 +59,12 @@ def exporter(image: str, settings: BootstrapSettings) -> Json:
             podspec.mount("collectors", collectors.FOLDER, read_only=True),
         ],
     }
-    pod = podspec.on_host_network(container, "pod-resources")
-    pod["volumes"].append({"name": "collectors", "configMap": {"name": COLLECTORS}})
-    return pod
+    made = podspec.on_host_network(container, "pod-resources")
+    made["volumes"].append({"name": "collectors", "configMap": {"name": COLLECTORS}})
+    return _naming(made, given.resources)
 
 
-def naming(pod: Json, resources: Sequence[str]) -> Json:
+def _naming(pod: Json, resources: Sequence[str]) -> Json:
     """The exporter's pod, which says of a card that it is used through one of these resources by which pod."""
     if not resources:
         return pod
@@ -96,5 +76,8 @@ def naming(pod: Json, resources: Sequence[str]) -> Json:
 def named(spec: Mapping[str, Json]) -> list[str]:
     """The resources of ours that a DaemonSet of the exporter tells it."""
     containers = spec.get("template", {}).get("spec", {}).get("containers") or [{}]
-    told = (one.get("value") or "" for one in containers[0].get("env") or () if one.get("name") == RESOURCES)
-    return [name for value in told for name in value.split(",") if name.startswith(names.PREFIX)]
+    values = (one.get("value") or "" for one in containers[0].get("env") or () if one.get("name") == RESOURCES)
+    return [name for value in values for name in value.split(",") if name.startswith(names.PREFIX)]
+
+
+BUILDER: Final = Builder(pod, {names.COLLECTORS_HASH: collectors.HASH}, {collectors.FILE: collectors.TEXT})

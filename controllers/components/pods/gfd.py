@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.components import podspec
+from controllers.components.builder import Builder
 
 if TYPE_CHECKING:
-    from controllers.api.settings import BootstrapSettings
+    from controllers.components.builder import Inputs
     from controllers.components.podspec import Json
 
 FILE: Final = "/etc/kubernetes/node-feature-discovery/features.d/gfd"
@@ -25,11 +26,11 @@ ENVIRONMENT: Final = {
 FRESH: Final = f'test -n "$(find {FILE} -size +0 -mmin -{{minutes}})"'
 
 
-def pod(image: str, _: BootstrapSettings) -> Json:
+def pod(given: Inputs) -> Json:
     """Describes the cards through a features file that NFD's worker reads; ready while the file is fresh."""
     container = {
         "name": "gfd",
-        "image": image,
+        "image": given.image,
         "command": ["gpu-feature-discovery"],
         "env": [*podspec.env(ENVIRONMENT), podspec.from_field("NODE_NAME", "spec.nodeName")],
         "securityContext": podspec.root(),
@@ -44,3 +45,6 @@ def pod(image: str, _: BootstrapSettings) -> Json:
         "containers": [container],
         "volumes": podspec.volumes("features", "sys"),
     }
+
+
+BUILDER: Final = Builder(pod)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.components import podspec
+from controllers.components.agent import node_name, serving
+from controllers.components.builder import Builder
 from controllers.components.podspec import TOOLKIT_ROOT
-from controllers.domain.agents import LISTENS, PORTS
+from controllers.domain.agents import LISTENS
 
 if TYPE_CHECKING:
-    from controllers.api.settings import BootstrapSettings
     from controllers.components.agent import Agent
+    from controllers.components.builder import Inputs
     from controllers.components.podspec import Json
 
 RUN: Final = "/run/nvidia/toolkit"
@@ -73,7 +75,7 @@ IDENTITY: Final = "identity"
 """The volume of a token that NVIDIA's containers do not get: only `runtime` speaks with the API server."""
 
 
-def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
+def pod(given: Inputs) -> Json:
     """Installs the container toolkit on the host, tells the container runtime of it, and of the cards by name."""
     # The settings are of the first container.
     return {
@@ -82,7 +84,7 @@ def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
         "terminationGracePeriodSeconds": 420,
         # The projected token names the pod's node. It is not mounted by itself, but where `_runtime` says so.
         "serviceAccountName": names.MANAGER_TOOLKIT,
-        "containers": [_installer(image, agent), _keeper(image, agent), _runtime(agent)],
+        "containers": [_installer(given.image, given.agent), _keeper(given.image, given.agent), _runtime(given.agent)],
         "volumes": [*podspec.volumes("toolkit-run", "toolkit-root", "cdi", "host"), _identity()],
     }
 
@@ -133,18 +135,15 @@ def _runtime(agent: Agent) -> Json:
             "name": "runtime",
             "image": agent.image,
             "command": ["python3", "-m", "nodeagent.toolkit"],
-            # The kubelet asks for health at the pod's address.
             "args": [*LISTENS],
             "env": [
-                podspec.from_field("NODE_NAME", "spec.nodeName"),
+                node_name(),
                 *podspec.env({"HOST_ROOT": "/host", names.VISIBLE_DEVICES: names.NO_DEVICES}),
             ],
-            "ports": [*PORTS],
+            **serving(),
             # The runtime's socket and configuration are root's of the host, and so is the right to start it anew.
             "securityContext": {"privileged": True, "runAsUser": 0, "runAsGroup": 0, "readOnlyRootFilesystem": True},
             "resources": podspec.resources("10m", "96Mi", "256Mi"),
-            "readinessProbe": podspec.probe({"httpGet": {"path": "/readyz", "port": "health"}}, 5),
-            "livenessProbe": podspec.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
             "volumeMounts": [
                 # What is mounted on the host later is seen, too.
                 podspec.later(podspec.mount("host", "/host")),
@@ -163,3 +162,6 @@ def _identity() -> Json:
         {"downwardAPI": {"items": [namespace]}},
     ]
     return {"name": IDENTITY, "projected": {"defaultMode": 0o644, "sources": sources}}
+
+
+BUILDER: Final = Builder(pod)

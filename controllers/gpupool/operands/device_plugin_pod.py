@@ -10,50 +10,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.domain.agents import LISTENS, PORTS
+from controllers.components import podspec
+from controllers.components.agent import node_name, serving_after_start
+from controllers.components.daemonset import ON_EVERY_NODE
+from controllers.domain.agents import LISTENS
 
 if TYPE_CHECKING:
     from controllers.api.settings import DeviceStrategy
 
 PLUGIN_DIR = "/var/lib/kubelet/device-plugins"
-POD_RESOURCES_DIR = "/var/lib/kubelet/pod-resources"
+POD_RESOURCES_DIR = podspec.HOST_PATHS["pod-resources"][0]
 HOST = "/host"
 """Where the container sees folders of its host that it has itself."""
 STRATEGIES: dict[DeviceStrategy, str] = {"Auto": "auto", "CDI": "cdi", "DeviceSpecs": "device-specs"}
 """The setting, as the program takes it."""
-SERVES: dict[str, Any] = {
-    "ports": [*PORTS],
-    # On a busy node Python takes its time to start: only then does its silence count.
-    "startupProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2, "failureThreshold": 90},
-    "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
-    "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
-}
-"""What a container says of where it answers."""
 
 
 def pod(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool) -> dict[str, Any]:
     """The pod; `divided` where cards are handed out by MIG instances."""
+    # Not all of /etc and /run: there lie keys, and sockets that a read-only mount does not close.
+    own = {"cdi": "/etc/cdi", "cdi-run": "/var/run/cdi", "containerd": "/etc/containerd"}
     mounts = [
-        _mount("plugins", PLUGIN_DIR, PLUGIN_DIR, writable=True),
-        _mount("pod-resources", POD_RESOURCES_DIR, POD_RESOURCES_DIR),
-        _mount("sys", "/sys", "/sys"),
-        _mount("dev", "/dev", f"{HOST}/dev"),
-        # Not all of /etc and /run: there lie keys, and sockets that a read-only mount does not close.
-        *(
-            _mount(name, path, f"{HOST}/root{path}", create=True)
-            for name, path in (("cdi", "/etc/cdi"), ("cdi-run", "/var/run/cdi"), ("containerd", "/etc/containerd"))
-        ),
+        podspec.mount("plugins", PLUGIN_DIR),
+        podspec.mount("pod-resources", POD_RESOURCES_DIR, read_only=True),
+        podspec.mount("sys", "/sys", read_only=True),
+        podspec.mount("dev", f"{HOST}/dev", read_only=True),
+        *(podspec.mount(name, f"{HOST}/root{path}", read_only=True) for name, path in own.items()),
+    ]
+    volumes = [
+        podspec.host_volume("plugins", PLUGIN_DIR, "Directory"),
+        *podspec.volumes("pod-resources", "sys"),
+        podspec.host_volume("dev", "/dev", "Directory"),
+        *(podspec.host_volume(name, path, "DirectoryOrCreate") for name, path in own.items()),
     ]
     return {
         "nodeSelector": {names.pool_node_label(pool): "true"},
         "serviceAccountName": "gpu-nodeagent-device-plugin",
         "automountServiceAccountToken": True,  # its ServiceAccount says no by default
-        "priorityClassName": "system-node-critical",
-        "tolerations": [{"operator": "Exists"}],
+        **ON_EVERY_NODE,
         "terminationGracePeriodSeconds": 10,
         **({"runtimeClassName": names.RUNTIME_CLASS} if divided else {}),
-        "containers": [_container(pool, image, strategy, divided=divided) | {"volumeMounts": [m for m, _ in mounts]}],
-        "volumes": [volume for _, volume in mounts],
+        "containers": [_container(pool, image, strategy, divided=divided) | {"volumeMounts": mounts}],
+        "volumes": volumes,
     }
 
 
@@ -66,27 +64,12 @@ def _container(pool: str, image: str, strategy: DeviceStrategy, *, divided: bool
         "image": image,
         "args": ["device-plugin", "--pool", pool, *LISTENS],
         "env": [
-            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-            *({"name": name, "value": value} for name, value in env.items()),
+            node_name(),
+            *podspec.env(env),
         ],
-        **SERVES,
+        **serving_after_start(),
         # Why it ended, as where its socket is taken, then stands in the pod's status.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "192Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsUser": 0,  # kubelet's sockets belong to root
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": podspec.root(),  # kubelet's sockets belong to root
     }
-
-
-def _mount(
-    name: str, path: str, inside: str, *, writable: bool = False, create: bool = False
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A folder of the host: how the container mounts it, and the volume."""
-    kind = "DirectoryOrCreate" if create else "Directory"
-    mount = {"name": name, "mountPath": inside} | ({} if writable else {"readOnly": True})
-    return mount, {"name": name, "hostPath": {"path": path, "type": kind}}
