@@ -25,7 +25,6 @@ READY: Final = "Ready"
 RESTARTING: Final = "Restarting"
 PREPARING: Final = "Preparing"
 HELD: Final = "Held"
-MIG_WORK: Final = "MigWork"
 FEW: Final = 3
 """Names that a sentence carries."""
 
@@ -43,8 +42,8 @@ def stays(at: Situation, trouble: Trouble | None, patience: Kept | None, held: s
     `patience`: the reason to stay in service where the node was ready and what troubles it may pass; `held`: where
     the node was ready and a fuse keeps it so, why.
     """
-    if at.suspended.on and (trouble is None or (patience == MIG_WORK and trouble.passing)):
-        return MIG_WORK
+    if at.suspended.on and (trouble is None or (patience == at.suspended.name and trouble.passing)):
+        return at.suspended.name
     if trouble is None:
         return None
     if patience is not None and trouble.passing:
@@ -54,9 +53,9 @@ def stays(at: Situation, trouble: Trouble | None, patience: Kept | None, held: s
 
 def ready_for_pooling(at: Situation, trouble: Trouble | None, kept: Kept | None, held: str) -> Finding:
     """Whether the node's cards may be in pools, and what keeps them out."""
-    if kept == MIG_WORK:
-        message = f"node {at.name} stays in service while its cards are divided anew (see migApply of its GPUDevices)"
-        return Finding(True, MIG_WORK, f"{message}: {trouble.finding.message}" if trouble else message)
+    if (operation := at.suspended.operation) is not None and kept == operation.name:
+        message = f"node {at.name} stays in service while {operation.effect} (see {operation.progress})"
+        return Finding(True, operation.name, f"{message}: {trouble.finding.message}" if trouble else message)
     if trouble is None:
         version = at.fact("driver", "version")
         return Finding(True, READY, f"node {at.name} is prepared: driver {version}, {at.cards} cards")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
-from controllers.bootstrap import mig
+from controllers.domain import node_operation
 from controllers.domain.catalogue import for_card, strictest
 from controllers.domain.report import is_of_this_boot
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from controllers.api.component import Component
     from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
-    from controllers.bootstrap.mig import Suspension
     from controllers.bootstrap.observe import ObservedNode
     from controllers.bootstrap.records import Card
     from controllers.domain.catalogue import Requirement
+    from controllers.domain.node_operation import Suspension
 
 FACT_MAX: Final = 64
 SAID_MAX: Final = 600
@@ -45,8 +45,8 @@ class Situation:
     """The least versions that its cards and the components ask for."""
     enabled: bool = True
     """Whether the module is."""
-    suspended: Suspension = mig.NONE
-    """What MIG work on the cards makes of it."""
+    suspended: Suspension = node_operation.NONE
+    """What an operation on the node makes of its preparation."""
     aside: int = 0
     """Cards for which it is not prepared, beside those that are counted."""
 

@@ -181,9 +181,9 @@ CHECKS: Final[Mapping[Stage, Sequence[Callable[[Situation], Finding | None]]]] =
 
 def waiting(at: Situation, phase: Component, *, status: bool | None) -> Finding:
     """A component that is not ready, in time or late."""
-    if phase.name in at.suspended.closed:
-        message = f"{phase.name} does not run on node {at.name} while MIG work goes on there"
-        return Finding(status, phase.not_ready, f"{message}; see migApply of its GPUDevices")
+    if (operation := at.suspended.operation) is not None and phase.name in at.suspended.closed:
+        message = f"{phase.name} does not run on node {at.name} while {operation.title} goes on there"
+        return Finding(status, phase.not_ready, f"{message}; see {operation.progress}")
     late = at.overdue and phase == at.blocking
     message = (
         f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.name)} is ready on node {at.name}"
