@@ -18,17 +18,16 @@ Then one write exchanges them. Where somebody comes who does not tolerate it, it
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.fits import tolerates
 from controllers.domain.lifecycle import live
-from controllers.domain.taints import Place, is_ours, remembered, wanted
+from controllers.domain.node_marks import is_ours, record_taints, taint_json, taint_marks
+from controllers.domain.taints import wanted
 from controllers.gpupool.observe import BY_NODE, BY_REQUEST, UNBOUND
-from controllers.install.dismantle import taint_json as _json
 from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool, Taint
     from controllers.api.kube import Node, NodeTaint
     from controllers.api.tenant import TenantPod
+    from controllers.domain.node_marks import Place, TaintMark
     from controllers.gpupool.observe import World
 
 LOOK_AGAIN = 5.0
@@ -85,14 +85,14 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
 def plan(seen: ObservedTaints) -> Plan:
     """Plan for the taints of one node."""
     draft, node = Draft(), seen.node
-    wishes, known = _wishes(seen.pools), remembered(node)
+    wishes, known = _wishes(seen.pools), taint_marks(node)
     outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _goes(taint, wishes, known)}
     settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
     late = {place: why for place, (taint, _) in wishes.items() if place not in settled and (why := _hurts(seen, taint))}
     left = [one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays(seen, one, late)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
-    taints, withheld = [_json(taint) for taint in left], list[Note]()
+    taints, withheld = [taint_json(taint) for taint in left], list[Note]()
     for place, (taint, pool) in wishes.items():
         if place in late:
             draft.look_again(LOOK_AGAIN)
@@ -103,8 +103,8 @@ def plan(seen: ObservedTaints) -> Plan:
                 ours[place] = pool  # another pool may want the same
         else:
             ours[place] = pool
-            taints.append(_json(taint))
-    record = _record(taints, ours)
+            taints.append(taint_json(taint))
+    record = record_taints(taints, ours)
     same = len(left) == len(node.spec.taints) == len(taints)
     if not same or record != node.metadata.annotations.get(names.POOL_TAINTS):
         body = {"metadata": {"annotations": {names.POOL_TAINTS: record}}, "spec": {"taints": taints or None}}
@@ -122,16 +122,7 @@ def _wishes(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
     return made
 
 
-def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | None:
-    entries = [
-        {"key": taint["key"], "value": taint.get("value", ""), "effect": taint["effect"], "pool": pool}
-        for taint in taints
-        if (pool := ours.get((taint["key"], taint["effect"]))) is not None
-    ]
-    return json.dumps(sorted(entries, key=lambda entry: (entry["key"], entry["effect"]))) if entries else None
-
-
-def _goes(taint: NodeTaint, wishes: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]) -> bool:
+def _goes(taint: NodeTaint, wishes: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, TaintMark]) -> bool:
     """Whether it is ours and no longer wanted as it is."""
     place = (taint.key, taint.effect)
     return is_ours(taint, known) and (place not in wishes or (wishes[place][0].value or "") != taint.value)
