@@ -97,6 +97,8 @@ class Bootstrap:
     """What the preparation waits for, or Ready; `lastRun` says since when."""
     component: str | None = None
     """The component whose pod stage Component waits for."""
+    disrupted: bool | None = None
+    """Whether the node was ready and left service by itself; it counts in `health.maxUnavailablePercent`."""
     kept: Kept | None = None
     """Why a node that was ready stays in service although it is not at stage Ready, or is divided anew."""
 

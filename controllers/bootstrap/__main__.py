@@ -17,7 +17,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
 from controllers.bootstrap import operands, plan
-from controllers.bootstrap.fuse import Fuse
+from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
@@ -57,7 +57,7 @@ class Reconciler:
         self.components = Controller("components", self._components, workers=1)
         self._note = process.recorder.note
         self.ward = Ward(world, lambda: settings.current, self.nodes.add, self._blind)
-        self._fuse = Fuse(world, lambda: settings.current.health.max_unavailable_percent)
+        self._budget = DisruptionBudget(world, lambda: settings.current.health.max_unavailable_percent)
         self.scraper = Scraper(self._targets, self.ward.receive, eager=self.ward.waits)
 
     async def _node(self, name: str) -> float | None:
@@ -65,7 +65,7 @@ class Reconciler:
         heard = self.ward.observe(name, now)
         seen = self._world.node(name, heard)
         found = plan.assess(seen, settings, now, enabled=self._settings.enabled)
-        held = self._fuse.ask(name, found)
+        held = self._budget.admit(name, found)
         made = plan.plan(seen, found, held, self.ward.limits, now)
         await self._execute(made.actions)
         self.ward.told(heard)

@@ -197,6 +197,7 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
         stage=trouble.stage if trouble is not None else "Ready",
         component=trouble.component if trouble is not None else None,
         kept=kept,
+        disrupted=_is_disrupted(known, held) or None,
     )
     if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
         one in old.conditions for one in made
@@ -209,6 +210,13 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     _tell(draft, inventory, pooling, kept)
     _tell_driver(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
     _tell_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
+
+
+def _is_disrupted(known: Assessment, held: str) -> bool:
+    """Whether the node leaves service now, or has left it, for a trouble that nobody decided."""
+    recorded = known.inventory.status.bootstrap
+    left = known.node_out and not held
+    return known.stays_out and (left or (recorded is not None and recorded.disrupted is True))
 
 
 def _flags(at: Situation) -> dict[str, bool | None]:

@@ -14,8 +14,8 @@ from controllers.api.components import EXPORTER
 from controllers.api.conditions import Finding
 from controllers.bootstrap.situation import source
 from controllers.components.build import object_name
-from controllers.domain import fuse
 from controllers.domain.catalogue import is_older
+from controllers.domain.disruption_budget import BLIND
 from controllers.domain.report import is_of_this_boot
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def heartbeat(at: Situation) -> Finding | None:
     if heard.ready:
         if heard.blind:
             message = f"node {at.name} fell silent with so many others at once that the silence is taken to be ours"
-            return Finding(None, fuse.BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
+            return Finding(None, BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
         return Finding(False, "MonitoringReady", f"the exporter of node {at.name} answers with fresh values")
     if heard.ready is None:
         message = f"the exporter of node {at.name} has not yet answered often enough with fresh values"

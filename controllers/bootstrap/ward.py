@@ -19,7 +19,7 @@ from controllers.bootstrap.health.writing import telemetry, worth_writing
 from controllers.bootstrap.mig import mig_work
 from controllers.bootstrap.phases import enabled
 from controllers.bootstrap.situation import passes, roles
-from controllers.domain.fuse import blindness
+from controllers.domain.disruption_budget import blindness
 from controllers.domain.node_operation import is_awaited
 
 if TYPE_CHECKING:
