@@ -1,152 +1,65 @@
-"""What the administrator may set for one component of a node's preparation: its image, arguments and resources.
+"""A component: a DaemonSet that prepares GPU nodes, with all that other modules know of it but its pod. Pure.
 
-What cannot work is refused here, in a sentence, and not by the kubelet of each node.
+Its name is spelled once, as in `dcgm-exporter`; how settings, Python and reasons spell it is made from that.
+`controllers.api.components` lists the components, and `controllers.components.pods` builds their pods.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-
-from controllers.api.quantity import Quantities, amount
-from controllers.api.record import Atomic, record
-
-_PATH = r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
-_DIGEST = r"sha256:[0-9a-f]{64}"
-_REPOSITORY = rf"^{_PATH}$"
-_IMAGE = rf"^{_PATH}(:{_TAG})?(@{_DIGEST})?$"
-_VERSION = rf"^({_DIGEST}|{_TAG}(@{_DIGEST})?)$"
-_ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
-OWN_ENV: Final = frozenset(
-    {
-        "NODE_NAME", "HOST_SYS", "HOST_ROOT", "DCGM_EXPORTER_LISTEN", "GFD_OUTPUT_FILE", "GFD_SLEEP_INTERVAL",
-        "ROOT", "DRIVER_ROOT_CTR_PATH", "TOOLKIT_PID_FILE", "NO_RUNTIME_CONFIG",
-        "NVIDIA_DRIVER_ROOT", "NVIDIA_DEV_ROOT", "DEV_ROOT_CTR_PATH", "HOST_DRIVER_ROOT", "HOST", "RUN", "DRIVER",
-        "CDI_OUTPUT_DIR",
-    }
-)  # fmt: skip
-"""Environment that the module's mounts, probes and policies depend on."""
+if TYPE_CHECKING:
+    from controllers.api.minimum_version import MinimumVersion
+    from controllers.api.reasons.typed import Reason
 
 
-def split_reference(reference: str) -> tuple[str, str | None]:
-    """Path and version of an image's reference; the version is a tag, a digest, or a tag with its digest."""
-    named, _, digest = reference.partition("@")
-    path, colon, tag = named.rpartition(":")
-    if not colon or "/" in tag:  # the colon of a port
-        return named, digest or None
-    return path, f"{tag}@{digest}" if digest else tag
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component."""
 
+    name: str
+    """In lower case with dashes: the value of label gpu.deckhouse.io/component, and of the gate's label the end."""
+    condition: str
+    """The condition of the GPUNodeInventory that says that it is missing."""
+    description: str
+    """Of its settings, for who reads the schema; `description_ru`: the same in Russian."""
+    description_ru: str
+    subject: str
+    """The subject of sentences about it, such as "the toolkit's pod"."""
+    image: str = ""
+    """Where the settings name none; empty for the module's own node agent."""
+    minimum: MinimumVersion | None = None
+    """The least version with which a node can be prepared."""
+    essential: bool = True
+    """Whether cards leave circulation when it fails later."""
+    holds_gpu_open: bool = False
+    """Whether it keeps the device files of GPUs open, so that these cannot be reset (MIG) while it runs."""
+    own_env: tuple[str, ...] = ()
+    """Variables of its environment that settings cannot change: its mounts, probes or policies depend on them."""
+    consequence: str = ""
+    """What follows from its absence, as the end of a sentence; for the catalogue of reasons, as the next two."""
+    look_at: str = ""
+    """What to look at when it is late, before the command that describes its pods."""
+    hint: str = ""
+    """What more to do, after that command."""
 
-def _text(pattern: str, expected: str) -> BeforeValidator:
-    """A text of that form; the message says what is expected."""
+    @property
+    def setting(self) -> str:
+        """Its field in `BootstrapSettings`; JSON spells it in camel case."""
+        return self.name.replace("-", "_")
 
-    def check(value: object) -> object:
-        if isinstance(value, str) and not re.fullmatch(pattern, value):
-            msg = f"{value!r} is not {expected}"
-            raise ValueError(msg)
-        return value
+    @property
+    def reason_prefix(self) -> str:
+        """What its reasons begin with."""
+        return "".join(word.capitalize() for word in self.name.split("-"))
 
-    return BeforeValidator(check)
+    @property
+    def not_ready(self) -> Reason:
+        """The reason of conditions while its pod is not ready."""
+        return cast("Reason", f"{self.reason_prefix}NotReady")
 
-
-def _distinct(found: list[EnvironmentVariable]) -> list[EnvironmentVariable]:
-    seen: set[str] = set()
-    for variable in found:
-        if variable.name in seen:
-            msg = f"{variable.name} is given twice; which one is meant?"
-            raise ValueError(msg)
-        seen.add(variable.name)
-    return found
-
-
-def _not_ours(name: str) -> str:
-    if name in OWN_ENV:
-        msg = f"{name} is the module's own: its mounts, probes or policies depend on it"
-        raise ValueError(msg)
-    return name
-
-
-@record
-class EnvironmentVariable:
-    """One variable of a component's environment."""
-
-    name: Annotated[
-        str,
-        _text(_ENV_NAME, "the name of an environment variable"),
-        AfterValidator(_not_ours),
-        Field(json_schema_extra={"pattern": _ENV_NAME}),
-    ]
-    """Its name."""
-    value: str = ""
-    """Its value."""
-
-
-@record
-class ComponentResources:
-    """What a component's container asks for, and what it gets at most."""
-
-    requests: Quantities = Field(default_factory=dict)
-    """What is set aside on the node: quantities of `cpu`, `memory`, `ephemeral-storage`."""
-    limits: Quantities = Field(default_factory=dict)
-    """What it gets at most, in the same words."""
-
-    @model_validator(mode="after")
-    def _fits(self) -> ComponentResources:
-        for name, asked in self.requests.items():
-            if name in self.limits and amount(asked) > amount(self.limits[name]):
-                msg = f"requests.{name} {asked} is above limits.{name} {self.limits[name]}"
-                raise ValueError(msg)
-        return self
-
-
-@record
-class ComponentSettings:
-    """One component of the node's preparation. Its image is `<repository>/<image>:<version>`.
-
-    What is left out of the three is the module's own. An `image` with a path stands without the module's repository;
-    one with a tag or a digest is the whole reference, and `repository` or `version` beside it are refused: whichever
-    of the two versions won, somebody would believe the other.
-    """
-
-    enabled: bool = True
-    """Whether the module runs this component."""
-    repository: Annotated[
-        str | None,
-        _text(_REPOSITORY, "a repository, such as registry.example.com/nvidia"),
-        Field(json_schema_extra={"pattern": _REPOSITORY}),
-    ] = None
-    """Where the image lies, such as `registry.example.com/nvidia`; the module's default when left out."""
-    image: Annotated[
-        str | None,
-        _text(_IMAGE, "an image, such as dcgm or registry.example.com/nvidia/dcgm:4.6.0"),
-        Field(json_schema_extra={"pattern": _IMAGE}),
-    ] = None
-    """Name in the repository, or a path with its host; with a tag or digest the whole reference, and nothing beside."""
-    version: Annotated[
-        str | None,
-        _text(_VERSION, "a version: write a tag, such as v1.20.0, or a digest (sha256: and 64 hexadecimal digits)"),
-        Field(json_schema_extra={"pattern": _VERSION}),
-    ] = None
-    """The image's tag, or its digest (`sha256:…`); the module's default when left out."""
-    args: Annotated[list[str], Atomic] = Field(default_factory=list)
-    """Arguments that follow the module's own, by which the component is wired to the others."""
-    env: Annotated[list[EnvironmentVariable], Atomic, AfterValidator(_distinct)] = Field(default_factory=list)
-    """Variables beside the module's; the same name replaces the module's, but for those its mounts and probes use."""
-    resources: ComponentResources | None = None
-    """Requests and limits, as a whole in place of the module's."""
-
-    @model_validator(mode="after")
-    def _one_version(self) -> ComponentSettings:
-        if self.image is None or split_reference(self.image)[1] is None:
-            return self
-        beside = [name for name in ("repository", "version") if getattr(self, name) is not None]
-        if beside:
-            msg = (
-                f"image {self.image} is a whole reference already; leave out {' and '.join(beside)},"
-                " or write the image without its tag or digest"
-            )
-            raise ValueError(msg)
-        return self
+    @property
+    def overdue(self) -> Reason:
+        """The same after the deadline."""
+        return cast("Reason", f"{self.reason_prefix}Overdue")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
+from controllers.api.components import COMPONENTS
 from controllers.api.conditions import CONFIGURED, INVENTORY_INCOMPLETE, MAINTENANCE, MISCONFIGURED, find
 from controllers.api.gpudevice import Fault
 from controllers.api.gpunodeinventory import Kept
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPoolStatus, PoolPhase
     from controllers.api.meta import Condition
 
-_COMPONENTS: Final = {
-    "DriverValidator": "driver-validator",
-    "Toolkit": "toolkit",
-    "Gfd": "gfd",
-    "Dcgm": "dcgm",
-    "DcgmExporter": "dcgm-exporter",
-    "Validator": "validator",
-}
-"""Components by the head of their reasons, which went on with one of these."""
-_WAITS: Final = ("NotReady", "Overdue")
 _STAGES: Final[Mapping[str, Stage]] = {
     "Ready": "Ready",
     "ModuleDisabled": "NotWanted",
@@ -52,9 +43,9 @@ _KEPT: Final[Mapping[str, Kept]] = {word: word for word in get_args(Kept)}
 
 def stage(pooling: Condition) -> tuple[Stage | None, str | None]:
     """`bootstrap.stage` and `bootstrap.component`, by ReadyForPooling; None where a validator's word stood there."""
-    for head, component in _COMPONENTS.items():
-        if pooling.reason in (head + wait for wait in _WAITS):
-            return "Component", component
+    for component in COMPONENTS:
+        if pooling.reason in (component.not_ready, component.overdue):
+            return "Component", component.name
     return _STAGES.get(pooling.reason), None
 
 

@@ -23,6 +23,7 @@ Stage = Literal[
     "Ready",
 ]
 Kept = Literal["Preparing", "Restarting", "MigWork", "Held"]
+OperationName = Literal["MigWork"]
 PendingReason = Literal["AwaitingApproval", "NoPoolMatched", "OutOfSelector", "Declined"]
 
 
@@ -89,11 +90,15 @@ class Bootstrap:
     last_run: Timestamp | None = None
     """When the preparation last changed."""
     suspended: bool | None = None
-    """Whether the preparation rests while cards are divided anew (MIG); false where that takes too long."""
+    """Whether the preparation rests while `operation` goes on; false where that takes too long."""
+    operation: OperationName | None = None
+    """What is done to the node meanwhile: MigWork, its cards are divided anew."""
     stage: Stage | None = None
     """What the preparation waits for, or Ready; `lastRun` says since when."""
     component: str | None = None
     """The component whose pod stage Component waits for."""
+    disrupted: bool | None = None
+    """Whether the node was ready and left service by itself; it counts in `health.maxUnavailablePercent`."""
     kept: Kept | None = None
     """Why a node that was ready stays in service although it is not at stage Ready, or is divided anew."""
 

@@ -7,12 +7,13 @@ it. Durations are Go's (`30s`, `2m`, `1h30m`, `500ms`), held here as seconds.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
-from controllers.api.component import ComponentSettings
+from controllers.api.component_settings import ComponentSettings
+from controllers.api.components import COMPONENTS
 from controllers.api.conversions import LATEST, convert
 from controllers.api.installation import (
     ControllersInstallation,
@@ -22,11 +23,15 @@ from controllers.api.installation import (
     Presets,
     WebhookInstallation,
 )
-from controllers.api.leasts import EXPORTER, TOOLKIT
 from controllers.api.meta import KubeObject
 from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
 
+if TYPE_CHECKING:
+    from controllers.api.component import Component
+
+T = TypeVar("T")
+_SETTINGS: Final = {one.name: one.setting for one in COMPONENTS}
 _DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 DURATION_MAX = 366 * 86_400.0
 """Seconds: a year. Times that are counted from now on must be times that can be written."""
@@ -134,30 +139,41 @@ class MonitoringSettings:
 DeviceStrategy = Literal["Auto", "CDI", "DeviceSpecs"]
 
 
+def component_fields(cls: type[T]) -> type[T]:
+    """Give the class a field for the settings of each component, before its own fields."""
+    own = cls.__annotations__
+    cls.__annotations__ = {one.setting: _component_settings(one) for one in COMPONENTS} | own
+    for one in COMPONENTS:
+        setattr(cls, one.setting, Field(default_factory=ComponentSettings, description=one.description))
+    return cls
+
+
+def _component_settings(component: Component) -> Any:
+    if component.minimum is None:
+        return ComponentSettings
+    return Annotated[ComponentSettings, AfterValidator(component.minimum.suffices)]
+
+
 @record
+@component_fields
 class BootstrapSettings:
     """How nodes are prepared."""
 
-    driver_validator: ComponentSettings = Field(default_factory=ComponentSettings)
-    """Checks the driver that the administrator installed."""
-    toolkit: Annotated[ComponentSettings, AfterValidator(TOOLKIT.suffices)] = Field(default_factory=ComponentSettings)
-    """Container toolkit, 1.19 or newer."""
-    gfd: ComponentSettings = Field(default_factory=ComponentSettings)
-    """GPU feature discovery."""
-    dcgm: ComponentSettings = Field(default_factory=ComponentSettings)
-    """Data Center GPU Manager."""
-    dcgm_exporter: Annotated[ComponentSettings, AfterValidator(EXPORTER.suffices)] = Field(
-        default_factory=ComponentSettings
-    )
-    """Telemetry of the cards: DCGM exporter, 4.0.0 or newer."""
-    validator: ComponentSettings = Field(default_factory=ComponentSettings)
-    """A container that must see the cards."""
     monitoring: MonitoringSettings = Field(default_factory=MonitoringSettings)
     """When a node's telemetry counts as there."""
     phase_deadline: Duration = duration("10m")
     """How long a component may take on a node before it is called missing."""
     restart_grace: Duration = duration("1m")
     """How long a pod of a component, or of the node's agent, may be away on a node that is ready (a roll-out)."""
+
+    def component(self, name: str) -> ComponentSettings:
+        """What the administrator set for the component of that name; raises KeyError where there is none."""
+        chosen: ComponentSettings = getattr(self, _SETTINGS[name])
+        return chosen
+
+    def enabled(self, name: str) -> bool:
+        """Whether the component of that name is to run."""
+        return self.component(name).enabled
 
 
 @record

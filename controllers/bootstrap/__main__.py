@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from controllers.api import names, resources
+from controllers.api.components import EXPORTER
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import components, plan
-from controllers.bootstrap.fuse import Fuse
+from controllers.bootstrap import operands, plan
+from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.observe import World, pool_of
-from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
-from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
 from controllers.bootstrap.ward import Ward
+from controllers.components import cooldown
+from controllers.components.images import AGENT_IMAGE
+from controllers.components.pods.dcgm_exporter import EXPORTER_PORT
 from controllers.domain.agents import api_server
-from controllers.runtime import resting
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Note, Ref
 from controllers.runtime.process import Process, arguments, main
@@ -56,7 +57,7 @@ class Reconciler:
         self.components = Controller("components", self._components, workers=1)
         self._note = process.recorder.note
         self.ward = Ward(world, lambda: settings.current, self.nodes.add, self._blind)
-        self._fuse = Fuse(world, lambda: settings.current.health.max_unavailable_percent)
+        self._budget = DisruptionBudget(world, lambda: settings.current.health.max_unavailable_percent)
         self.scraper = Scraper(self._targets, self.ward.receive, eager=self.ward.waits)
 
     async def _node(self, name: str) -> float | None:
@@ -64,14 +65,14 @@ class Reconciler:
         heard = self.ward.observe(name, now)
         seen = self._world.node(name, heard)
         found = plan.assess(seen, settings, now, enabled=self._settings.enabled)
-        held = self._fuse.ask(name, found)
+        held = self._budget.admit(name, found)
         made = plan.plan(seen, found, held, self.ward.limits, now)
         await self._execute(made.actions)
         self.ward.told(heard)
         return made.requeue_after
 
     async def _components(self, _: str) -> float | None:
-        made = components.plan(
+        made = operands.plan(
             self._world.operands(),
             self._settings.current.bootstrap,
             self._agent_image,
@@ -84,7 +85,7 @@ class Reconciler:
         return made.requeue_after
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
-        resting.follow(self._world.freed, old, new, time.time())
+        cooldown.record_freed(self._world.freed, old, new, time.time())
         self.components.add(ALL)
 
     def _targets(self) -> dict[str, str]:

@@ -25,7 +25,6 @@ READY: Final = "Ready"
 RESTARTING: Final = "Restarting"
 PREPARING: Final = "Preparing"
 HELD: Final = "Held"
-MIG_WORK: Final = "MigWork"
 FEW: Final = 3
 """Names that a sentence carries."""
 
@@ -43,8 +42,8 @@ def stays(at: Situation, trouble: Trouble | None, patience: Kept | None, held: s
     `patience`: the reason to stay in service where the node was ready and what troubles it may pass; `held`: where
     the node was ready and a fuse keeps it so, why.
     """
-    if at.suspended.on and (trouble is None or (patience == MIG_WORK and trouble.passing)):
-        return MIG_WORK
+    if at.suspended.on and (trouble is None or (patience == at.suspended.name and trouble.passing)):
+        return at.suspended.name
     if trouble is None:
         return None
     if patience is not None and trouble.passing:
@@ -54,9 +53,9 @@ def stays(at: Situation, trouble: Trouble | None, patience: Kept | None, held: s
 
 def ready_for_pooling(at: Situation, trouble: Trouble | None, kept: Kept | None, held: str) -> Finding:
     """Whether the node's cards may be in pools, and what keeps them out."""
-    if kept == MIG_WORK:
-        message = f"node {at.name} stays in service while its cards are divided anew (see migApply of its GPUDevices)"
-        return Finding(True, MIG_WORK, f"{message}: {trouble.finding.message}" if trouble else message)
+    if (operation := at.suspended.operation) is not None and kept == operation.name:
+        message = f"node {at.name} stays in service while {operation.effect} (see {operation.progress})"
+        return Finding(True, operation.name, f"{message}: {trouble.finding.message}" if trouble else message)
     if trouble is None:
         version = at.fact("driver", "version")
         return Finding(True, READY, f"node {at.name} is prepared: driver {version}, {at.cards} cards")
@@ -109,7 +108,7 @@ def _infra_degraded(at: Situation) -> Finding:
     found = troubles.agent(at) or troubles.container_check(at)
     if found is not None:
         return found
-    late = [p for p in at.phases if p.condition == kinds.INFRA_DEGRADED and p.component not in at.seen.ready]
+    late = [p for p in at.phases if p.condition == kinds.INFRA_DEGRADED and p.name not in at.seen.ready]
     if at.blocking is None and late:
         return waiting(at, late[0], status=True)
     if at.overdue and at.blocking is not None and at.blocking in late:
@@ -178,12 +177,12 @@ def _new_enough(at: Situation, words: _Words, found: str | None, least: str | No
 def _group(at: Situation, kind: str, *, checked: Reason, unchecked: Reason) -> Finding:
     """A condition that stands for one or more components."""
     members = [phase for phase in at.phases if phase.condition == kind]
-    missing = [phase for phase in members if phase.component not in at.seen.ready]
+    missing = [phase for phase in members if phase.name not in at.seen.ready]
     if not missing:
         if not members:
             return Finding(False, unchecked, f"the settings run no component for it on node {at.name}")
-        return Finding(False, checked, f"{' and '.join(p.component for p in members)} on node {at.name}: ready")
+        return Finding(False, checked, f"{' and '.join(p.name for p in members)} on node {at.name}: ready")
     if at.blocking in missing and at.blocking is not None:
         return waiting(at, at.blocking, status=True if at.overdue else None)
-    before = f"; {at.blocking.component} comes first" if at.blocking else ""
-    return Finding(None, "Waiting", f"{missing[0].component} is not ready on node {at.name}{before}")
+    before = f"; {at.blocking.name} comes first" if at.blocking else ""
+    return Finding(None, "Waiting", f"{missing[0].name} is not ready on node {at.name}{before}")

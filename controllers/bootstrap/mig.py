@@ -1,25 +1,21 @@
-"""MIG work on a node's cards: what it stops of the preparation, and for how long. Pure.
+"""MIG work on a node's GPUs, as an operation that suspends the node's preparation. Pure.
 
-The node's MIG manager tells of its work in each card's `migApply`. While a card waits or is being changed the node's
-preparation is suspended: `bootstrap.suspended` says so, and the clock of all waits (`bootstrap.lastRun`, see `plan`)
-starts with it. A suspension that outlasts `bootstrap.phaseDeadline` is over for us, whatever the manager says, until
-no card is worked on any more: components come back, and what is missing then counts.
+The node's MIG manager tells of its work in each card's `migApply`. The preparation is suspended while a card waits or
+is being changed (`controllers.domain.node_operation`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
 from controllers.api.gpudevice import MIG_WORK
-from controllers.bootstrap.phases import CLIENTS, VALIDATOR
 from controllers.domain.catalogue import model
-from controllers.domain.clock import seconds
+from controllers.domain.node_operation import NodeOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controllers.api.gpunodeinventory import Bootstrap
     from controllers.bootstrap.records import Card
 
 WITNESS: Final = frozenset({VALIDATOR})
@@ -28,42 +24,21 @@ whose nodes it lacks. The one that comes when the work is done tells how the car
 away ends itself (`nodeagent.validate.renewal`), but for division after division kubelet restarts it ever later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspension:
-    """What MIG work makes of a node's preparation."""
-
-    on: bool | None = None
-    """Whether it is suspended; False while work goes on that took too long, None without work."""
-    closed: frozenset[str] = frozenset()
-    """Components whose gates are closed meanwhile."""
-    left: float = 0.0
-    """Seconds that remain of it."""
-
-
-NONE: Final = Suspension()
-
-
-def suspension(cards: Iterable[Card], recorded: Bootstrap | None, deadline: float, now: float) -> Suspension:
-    """What MIG work makes of a node; `recorded`: what was told of it last."""
-    working = [card for card in cards if at_work(card)]
+def mig_work(cards: Iterable[Card]) -> NodeOperation | None:
+    """The MIG work on a node with these cards; None without any."""
+    working = [card for card in cards if _is_at_work(card)]
     if not working:
-        return NONE
-    left = deadline
-    if recorded is not None and recorded.suspended is not None:
-        since = _since(recorded, now)
-        left = since + deadline - now
-        if not recorded.suspended or left <= 0:
-            return Suspension(on=False)
-    return Suspension(True, CLIENTS if any(map(_is_reset, working)) else WITNESS, left)
+        return None
+    return NodeOperation(
+        "MigWork",
+        title="MIG work",
+        effect="its cards are divided anew",
+        progress="migApply of its GPUDevices",
+        closes=HOLDING_GPU_OPEN if any(map(_is_reset, working)) else WITNESS,
+    )
 
 
-def silences(cards: Iterable[Card], recorded: Bootstrap | None) -> bool:
-    """Whether MIG work excuses that nobody tells of the node's cards."""
-    over = recorded is not None and recorded.suspended is False
-    return not over and any(map(at_work, cards))
-
-
-def at_work(card: Card) -> bool:
+def _is_at_work(card: Card) -> bool:
     """Whether the MIG manager has to do with the card."""
     return card.status.mig_apply is not None and card.status.mig_apply.phase in MIG_WORK
 
@@ -77,11 +52,3 @@ def _is_reset(card: Card) -> bool:
     pci = card.status.hardware.pci if card.status.hardware else None
     known = model(pci.vendor, pci.device) if pci else None
     return known is None or known.mig_needs_reset is not False
-
-
-def _since(recorded: Bootstrap, now: float) -> float:
-    """When it began; now, where somebody spoiled the record, which is then written anew."""
-    try:
-        return seconds(recorded.last_run or "")
-    except ValueError:
-        return now

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.api.components import EXPORTER
 from controllers.api.conditions import READY_FOR_POOLING, is_true
-from controllers.bootstrap.phases import EXPORTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -68,7 +68,7 @@ class World:
     configmaps: Store[ConfigMap]
     runtime_classes: Store[RuntimeClass]
     freed: dict[str, float] = field(default_factory=dict, init=False)
-    """When DaemonSets were gone, in epoch seconds by name (`controllers.runtime.resting`)."""
+    """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
 
     def __post_init__(self) -> None:
         """Index what the views ask for."""
@@ -105,13 +105,17 @@ class World:
             if pod.ready and pod.node and pod.status.pod_ip:
                 yield pod.node, pod.status.pod_ip
 
-    def fleet(self, let: Collection[str] = ()) -> tuple[int, list[str]]:
+    def fleet(self, allowed: Collection[str] = ()) -> tuple[int, list[str]]:
         """How many nodes are in service or should be, and those that are not although pools have cards there.
 
-        So do those that were let go (`let`), with or without pools.
+        So do those that left service by themselves, as their status says or, where that is not seen yet, `allowed`.
         """
         gone = self.inventories.by(OUT, OUT)
-        out = [one.name for one in gone if one.name in let or any(map(pool_of, self.cards(one.name)))]
+        out = [
+            one.name
+            for one in gone
+            if _is_disrupted(one) or one.name in allowed or any(map(pool_of, self.cards(one.name)))
+        ]
         return len(self.inventories) - len(gone) + len(out), out
 
     def gated(self, gates: Collection[str]) -> set[str]:
@@ -133,6 +137,11 @@ class World:
 def pool_of(device: Card) -> tuple[str, ...]:
     """The pool that a card is in."""
     return (device.status.pool_ref.name,) if device.status.pool_ref else ()
+
+
+def _is_disrupted(inventory: GPUNodeInventory) -> bool:
+    recorded = inventory.status.bootstrap
+    return recorded is not None and recorded.disrupted is True
 
 
 def _runs_under(pod: Pod) -> tuple[str, ...]:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
 from controllers.api import names
+from controllers.api.components import EXPORTER
 from controllers.api.conditions import Finding, said
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
 from controllers.bootstrap import cards, judge, mig, phases, troubles
-from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
+from controllers.bootstrap.phases import PHASES, Progress, progress
 from controllers.bootstrap.situation import Situation, needs
 from controllers.bootstrap.step import step_of
+from controllers.domain import node_operation
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
@@ -35,11 +37,12 @@ if TYPE_CHECKING:
     from controllers.bootstrap.observe import ObservedNode
     from controllers.bootstrap.step import Step
     from controllers.bootstrap.troubles import Trouble
+    from controllers.domain.node_operation import Suspension
 
-GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
+GATES = {names.deploy_label(phase.name): phase.name for phase in PHASES}
 RETRY = 15.0
 """Seconds after which what a fuse holds is asked for again: others may have come back."""
-MONITORING = frozenset(phase.component for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
+MONITORING = frozenset(phase.name for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
 """Components that the exporter's answers vouch for, whatever their pods do."""
 
 
@@ -96,9 +99,9 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
     opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
     vouched = MONITORING if seen.telemetry is not None and seen.telemetry.ready else frozenset()
     deadline = settings.bootstrap.phase_deadline
-    rests, step = mig.NONE, Progress(frozenset(), None)
+    rests, step = node_operation.NONE, Progress(frozenset(), None)
     if managed and count:
-        rests = mig.suspension(seen.devices, inventory.status.bootstrap, deadline, now)
+        rests = node_operation.suspend(mig.mig_work(seen.devices), inventory.status.bootstrap, deadline, now)
         step = progress(running, seen.ready | vouched, opened, rests.closed)
     least = needs(card for card in seen.devices if not card.set_aside)
     at = Situation(seen, managed, count, running, step.blocking, False, deadline, least, enabled, rests, len(aside))
@@ -113,7 +116,7 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
     trouble = troubles.first(at)
     last = step_of(old.bootstrap, before)
-    since = _since(old.bootstrap, last, trouble, now, opening=opening, resting=bool(at.suspended.on))
+    since = _since(old.bootstrap, last, trouble, now, opening=opening, suspension=at.suspended)
     rest = at.suspended.left
     if trouble is None:
         return replace(found, since=since, left=rest or None)
@@ -122,7 +125,7 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     if before is not None and before.status == "True" and trouble.passing:
         # A component that is new on a ready node has its image to pull, as on a node that is new.
         new = opening or (last is not None and last.kept == judge.PREPARING)
-        word = judge.MIG_WORK if at.suspended.on else judge.PREPARING if new else judge.RESTARTING
+        word = (at.suspended.name if at.suspended.on else None) or (judge.PREPARING if new else judge.RESTARTING)
         short = word == judge.RESTARTING
         allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
     grace = seconds(since) + allowed - now if word else 0.0
@@ -190,9 +193,11 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
         **_flags(at),
         last_run=known.since,
         suspended=at.suspended.on,
+        operation=at.suspended.name,
         stage=trouble.stage if trouble is not None else "Ready",
         component=trouble.component if trouble is not None else None,
         kept=kept,
+        disrupted=_is_disrupted(known, held) or None,
     )
     if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
         one in old.conditions for one in made
@@ -205,6 +210,13 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     _tell(draft, inventory, pooling, kept)
     _tell_driver(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
     _tell_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
+
+
+def _is_disrupted(known: Assessment, held: str) -> bool:
+    """Whether the node leaves service now, or has left it, for a trouble that nobody decided."""
+    recorded = known.inventory.status.bootstrap
+    left = known.node_out and not held
+    return known.stays_out and (left or (recorded is not None and recorded.disrupted is True))
 
 
 def _flags(at: Situation) -> dict[str, bool | None]:
@@ -224,17 +236,17 @@ def _since(
     now: float,
     *,
     opening: bool,
-    resting: bool,
+    suspension: Suspension,
 ) -> str:
     """When the preparation last changed; now, where it does so now.
 
     From one component to another it changes only when a gate opens: pods that crash in turn put no deadline off.
-    MIG work is a stage of its own: its beginning and its end are changes, and nothing in between is.
+    An operation on the node is a stage of its own: its beginning and its end are changes, and nothing in between is.
     """
     if last is None or last.last_run is None or before is None or not _is_past(last.last_run, now):
         return stamp_exact(now)
-    if resting or last.suspended:
-        return last.last_run if resting and last.suspended else stamp_exact(now)
+    if suspension.on or last.suspended:
+        return last.last_run if node_operation.goes_on(suspension, last) else stamp_exact(now)
     stage, component = (trouble.stage, trouble.component) if trouble is not None else ("Ready", None)
     if before.in_service:
         # A ready node that restarts or is held is in trouble, and its clock runs on while it is.

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
-from controllers.bootstrap import mig
+from controllers.domain import node_operation
 from controllers.domain.catalogue import for_card, strictest
 from controllers.domain.report import is_of_this_boot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from controllers.api.component import Component
     from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
-    from controllers.bootstrap.mig import Suspension
     from controllers.bootstrap.observe import ObservedNode
-    from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.records import Card
     from controllers.domain.catalogue import Requirement
+    from controllers.domain.node_operation import Suspension
 
 FACT_MAX: Final = 64
 SAID_MAX: Final = 600
@@ -36,17 +36,17 @@ class Situation:
     managed: bool
     cards: int
     """Those for which it is prepared."""
-    phases: Sequence[Phase]
+    phases: Sequence[Component]
     """Components that are to run, in order."""
-    blocking: Phase | None
+    blocking: Component | None
     overdue: bool
     deadline: float
     needs: Requirement
     """The least versions that its cards and the components ask for."""
     enabled: bool = True
     """Whether the module is."""
-    suspended: Suspension = mig.NONE
-    """What MIG work on the cards makes of it."""
+    suspended: Suspension = node_operation.NONE
+    """What an operation on the node makes of its preparation."""
     aside: int = 0
     """Cards for which it is not prepared, beside those that are counted."""
 
@@ -72,7 +72,7 @@ class Situation:
 
     def runs(self, component: str) -> bool:
         """Whether the module runs a component."""
-        return any(phase.component == component for phase in self.phases)
+        return any(phase.name == component for phase in self.phases)
 
     def verdict(self, role: str) -> Validation | None:
         """What a validator found since the node last started, while the settings want it."""
@@ -84,9 +84,9 @@ class Situation:
         return roles(self.phases)
 
 
-def roles(running: Iterable[Phase]) -> tuple[str, ...]:
+def roles(running: Iterable[Component]) -> tuple[str, ...]:
     """The validators among the components that are to run."""
-    components = {phase.component for phase in running}
+    components = {phase.name for phase in running}
     return tuple(role for role, component in VALIDATORS.items() if component in components)
 
 

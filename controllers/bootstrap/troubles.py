@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, reasons, validation
+from controllers.api.components import EXPORTER
 from controllers.api.conditions import Finding
-from controllers.bootstrap.operands import object_name
-from controllers.bootstrap.phases import EXPORTER
 from controllers.bootstrap.situation import source
-from controllers.domain import fuse
+from controllers.components.build import object_name
 from controllers.domain.catalogue import is_older
+from controllers.domain.disruption_budget import BLIND
 from controllers.domain.report import is_of_this_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from controllers.api.component import Component
     from controllers.api.gpunodeinventory import Stage
-    from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.situation import Situation
 
 
@@ -56,7 +56,7 @@ def first(at: Situation) -> Trouble | None:
             if (found := check(at)) is not None:
                 return Trouble(found, stage, evident=evident)
     if at.blocking is not None:
-        return Trouble(waiting(at, at.blocking, status=True), "Component", at.blocking.component, passing=True)
+        return Trouble(waiting(at, at.blocking, status=True), "Component", at.blocking.name, passing=True)
     silent, heard = heartbeat(at), at.seen.telemetry
     if silent is None or (heard is not None and heard.ready):
         return None
@@ -179,16 +179,16 @@ CHECKS: Final[Mapping[Stage, Sequence[Callable[[Situation], Finding | None]]]] =
 """What the node itself must show before its components are waited for, in order."""
 
 
-def waiting(at: Situation, phase: Phase, *, status: bool | None) -> Finding:
+def waiting(at: Situation, phase: Component, *, status: bool | None) -> Finding:
     """A component that is not ready, in time or late."""
-    if phase.component in at.suspended.closed:
-        message = f"{phase.component} does not run on node {at.name} while MIG work goes on there"
-        return Finding(status, phase.not_ready, f"{message}; see migApply of its GPUDevices")
+    if (operation := at.suspended.operation) is not None and phase.name in at.suspended.closed:
+        message = f"{phase.name} does not run on node {at.name} while {operation.title} goes on there"
+        return Finding(status, phase.not_ready, f"{message}; see {operation.progress}")
     late = at.overdue and phase == at.blocking
     message = (
-        f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.component)} is ready on node {at.name}"
+        f"no pod of DaemonSet {names.NAMESPACE}/{object_name(phase.name)} is ready on node {at.name}"
         f"{', and it should be after' if late else '; it has'} {at.deadline:g} s;"
-        f" see {_pods(at, phase.component)}"
+        f" see {_pods(at, phase.name)}"
     )
     return Finding(status, phase.overdue if late else phase.not_ready, message)
 
@@ -201,7 +201,7 @@ def heartbeat(at: Situation) -> Finding | None:
     if heard.ready:
         if heard.blind:
             message = f"node {at.name} fell silent with so many others at once that the silence is taken to be ours"
-            return Finding(None, fuse.BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
+            return Finding(None, BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
         return Finding(False, "MonitoringReady", f"the exporter of node {at.name} answers with fresh values")
     if heard.ready is None:
         message = f"the exporter of node {at.name} has not yet answered often enough with fresh values"

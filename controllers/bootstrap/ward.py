@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap import mig
+from controllers.api.components import EXPORTER
 from controllers.bootstrap.health import heartbeat, judge
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.metrics import FUSE_HELD, CardTelemetry
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.bootstrap.health.writing import telemetry, worth_writing
-from controllers.bootstrap.phases import EXPORTER, enabled
+from controllers.bootstrap.mig import mig_work
+from controllers.bootstrap.phases import enabled
 from controllers.bootstrap.situation import passes, roles
-from controllers.domain.fuse import blindness
+from controllers.domain.disruption_budget import blindness
+from controllers.domain.node_operation import is_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -144,9 +146,9 @@ class Ward:
         return Telemetry(heart.ready, heart.last, blind, found, left, known)
 
     def _suspended(self, node: str, cards: Iterable[Card]) -> bool:
-        """Whether MIG work stops who tells of the node's cards, and not for too long."""
+        """Whether an operation on the node stops who tells of its cards, and not for too long."""
         inventory = self._world.inventories.get(node)
-        return mig.silences(cards, inventory.status.bootstrap if inventory is not None else None)
+        return is_awaited(mig_work(cards), inventory.status.bootstrap if inventory is not None else None)
 
     def _pass(self, node: str, now: float, *, suspended: bool) -> tuple[Heartbeat, bool]:
         """Let time pass for a node, unless its silence is one of so many that it is taken to be ours."""

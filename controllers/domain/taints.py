@@ -5,29 +5,26 @@ wants, what the pools beside it want: those that have cards on a node of it. The
 or not, or it could never be put there (ADR 0020, 0027). And where a pool wants another value than its nodes have now,
 they tolerate the former one too, which stands until the new one may come.
 
-Which taints of a node are the pools' an annotation remembers, with the pool that wants each; gpupool-controller writes
-it together with them. What is not in it, or has another value, is somebody else's.
+Which taints of a node are the pools' an annotation says (`controllers.domain.node_marks`).
 """
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import bounds, names
+from controllers.api import bounds
 from controllers.api.gpupool import Toleration
 from controllers.domain.fits import REPELLING, tolerates
+from controllers.domain.node_marks import is_ours, taint_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from controllers.api.gpupool import GPUPool, Taint
     from controllers.api.kube import Node, NodeTaint
+    from controllers.domain.node_marks import Place
 
-Place = tuple[str, str]
-"""Key and effect: a node has at most one taint of them."""
 KUBERNETES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How the taints begin that say how a node is: they belong to Kubernetes' own controllers."""
 
@@ -37,30 +34,6 @@ def wanted(pool: GPUPool) -> tuple[Taint, ...]:
     if pool.spec.scheduling is None:
         return ()
     return tuple(taint for taint in pool.spec.scheduling.taints if not taint.key.startswith(KUBERNETES))
-
-
-def remembered(node: Node) -> dict[Place, tuple[str, str]]:
-    """Value and pool of the taints that we put on a node; none where the annotation cannot be read."""
-    return dict(_read(node.metadata.annotations.get(names.POOL_TAINTS, "[]")))
-
-
-@lru_cache(maxsize=64)
-def _read(text: str) -> tuple[tuple[Place, tuple[str, str]], ...]:
-    """The entries of an annotation; on most nodes of a pool it is the same."""
-    try:
-        entries = json.loads(text)
-        found = [(entry["key"], entry["effect"], entry.get("value", ""), entry["pool"]) for entry in entries]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return ()
-    if not all(isinstance(part, str) for entry in found for part in entry):
-        return ()
-    return tuple(((key, effect), (value, pool)) for key, effect, value, pool in found)
-
-
-def is_ours(taint: NodeTaint, ours: Mapping[Place, tuple[str, str]]) -> bool:
-    """Whether we put a taint there, and nobody has changed it since."""
-    found = ours.get((taint.key, taint.effect))
-    return found is not None and found[0] == taint.value
 
 
 def beside(pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Collection[str]]) -> tuple[GPUPool, ...]:
@@ -114,7 +87,7 @@ def _former(taints: Collection[Taint], nodes: Iterable[Node]) -> Iterable[Tolera
     places = {(taint.key, taint.effect): taint for taint in taints}
     found: set[tuple[Place, str]] = set()
     for node in nodes:
-        ours = remembered(node)
+        ours = taint_marks(node)
         # By what the node has, not by what was noted: an annotation that somebody edits makes no pod tolerate anything.
         found |= {((one.key, one.effect), one.value or "") for one in node.spec.taints if is_ours(one, ours)}
     return [_toleration(places[place], value) for place, value in sorted(found) if place in places]
@@ -128,7 +101,7 @@ def keeps_off(node: Node, tolerated: Collection[Toleration]) -> NodeTaint | None
     """
     if not node.spec.taints:
         return None
-    ours = remembered(node)
+    ours = taint_marks(node)
     for taint in node.spec.taints:
         judged = taint.effect in REPELLING and (taint.key.startswith(KUBERNETES) or is_ours(taint, ours))
         if judged and not any(tolerates(one, taint) for one in tolerated):

@@ -14,12 +14,13 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, DaemonSet, Node
 from controllers.api.tenant import TenantPod, UnadmittedPod
+from controllers.components.images import AGENT_IMAGE
 from controllers.domain.agents import api_server
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.domain.request import pools_of
 from controllers.gpupool import collectors
 from controllers.gpupool.loops.reconciler import Reconciler
-from controllers.gpupool.operands import AGENT_IMAGE, PLUGIN
+from controllers.gpupool.operands.device_plugin import PLUGIN
 from controllers.gpupool.world import World
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope

@@ -10,6 +10,7 @@ from controllers.api import names
 from controllers.api.conditions import CONFIGURED, find
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.settings import Settings
+from controllers.components import cooldown
 from controllers.domain import mig
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.request import pools_of
@@ -18,7 +19,6 @@ from controllers.domain.usage import given_cards
 from controllers.gpupool.membership.candidate_index import CandidateIndex
 from controllers.gpupool.membership.selector_index import SelectorIndex
 from controllers.gpupool.views import NodeFacts
-from controllers.runtime import resting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class Caches:
     def note_changes(self) -> None:
         """From now on, note when cards come into pools and DaemonSets go: no object records that."""
         self.devices.subscribe(self._on_device_changed)
-        self.daemonsets.subscribe(lambda old, new: resting.follow(self.deleted_at, old, new, self.clock()))
+        self.daemonsets.subscribe(lambda old, new: cooldown.record_freed(self.deleted_at, old, new, self.clock()))
 
     def _on_device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:

@@ -25,7 +25,7 @@ from controllers.gpupool.caches import (
 from controllers.gpupool.membership.candidates import candidates_on
 from controllers.gpupool.mig.layout import desired_profile
 from controllers.gpupool.node.taints import ObservedTaints
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.queue.records import ObservedQueue
 from controllers.gpupool.views import ObservedCard, ObservedLayout, ObservedNode, ObservedPool
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names, resources
+from controllers.components.reconcile import deletions, is_leaving
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import leftovers
-from controllers.install.dismantle import is_leaving, operands, release, unmark
+from controllers.install.dismantle import release, unmark
 from controllers.install.observed import MODULE_CONFIGS, OURS, WRITERS, is_ours
 from controllers.runtime.plan import Action, Delete, ref
 
@@ -72,7 +73,7 @@ def _stop(seen: Observed) -> tuple[list[Action], list[str]]:
 def _withdraw(seen: Observed) -> tuple[list[Action], list[str]]:
     """Programs of ours on the nodes."""
     ours = [one for one in seen.of(resources.DAEMONSET) if _is_operand(one)]
-    return operands((), ours), _running(seen, [pod for pod in seen.of(resources.POD) if _is_operand(pod)])
+    return deletions((), ours), _running(seen, [pod for pod in seen.of(resources.POD) if _is_operand(pod)])
 
 
 def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[str]]:
@@ -81,7 +82,7 @@ def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[st
     configs = [one for one in seen.of(resources.CONFIGMAP) if _is_operand(one)]
     if keep_records:  # a node's layout is our only memory of the cards that we turned MIG on for
         configs = [one for one in configs if one.metadata.labels[names.LABEL_COMPONENT] != MIG]
-    actions += operands(configs, ())
+    actions += deletions(configs, ())
     actions += _deletions(resources.RUNTIMECLASS, filter(is_ours, seen.of(resources.RUNTIMECLASS)))
     actions += _deletions(resources.NODEFEATURERULE, seen.of(resources.NODEFEATURERULE))
     actions += _deletions(

@@ -1,65 +1,23 @@
-"""Taking what is ours off nodes and pools again: the same writes for a disabled module as for its clean-up. Pure.
-
-What is ours of a node is told by its names (labels) and by annotation `pool-taints` (`controllers.domain.taints`). A
-taint that is not in it, or that somebody gave another value, is somebody else's and stays.
-"""
+"""Taking what is ours off nodes and pools again: the same writes for a disabled module as for its clean-up. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.record import to_json
-from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUPOOL, NODE
-from controllers.domain.taints import is_ours, remembered
-from controllers.runtime.plan import Action, Delete, Merge, ref
+from controllers.api.resources import GPUPOOL, NODE
+from controllers.domain.node_marks import unmarked
+from controllers.runtime.plan import Action, Merge, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controllers.api.kube import Node
     from controllers.api.meta import KubeObject
-
-HEADS = (names.deploy_label(""), names.pool_node_label(""))
-"""How the node labels that our processes put there begin."""
-
-
-def marks(node: Node) -> list[str]:
-    """The labels of a node that our processes put there."""
-    return sorted(key for key in node.metadata.labels if key.startswith(HEADS))
 
 
 def unmark(node: Node) -> list[Action]:
     """One write that takes all labels and taints of ours off a node; none where there are none."""
-    labels, ours = marks(node), remembered(node)
-    stay = [taint for taint in node.spec.taints if not is_ours(taint, ours)]
-    noted = names.POOL_TAINTS in node.metadata.annotations
-    if not labels and not noted:
-        return []
-    body: dict[str, Any] = {"metadata": {}}
-    if labels:
-        body["metadata"]["labels"] = dict.fromkeys(labels)
-    if noted:
-        body["metadata"]["annotations"] = {names.POOL_TAINTS: None}
-    if len(stay) < len(node.spec.taints):
-        body["spec"] = {"taints": [taint_json(taint) for taint in stay] or None}
-    return [Merge(ref(NODE, node), node.metadata.resource_version, body)]
-
-
-def taint_json(taint: object) -> dict[str, Any]:
-    """A taint as it is written; empty fields are left out."""
-    return {key: value for key, value in to_json(taint).items() if value != ""}
-
-
-def operands(configs: Iterable[KubeObject], daemonsets: Iterable[KubeObject]) -> list[Action]:
-    """Deletions of operands that are not being deleted already: the programs first, then what they read."""
-    there = [(DAEMONSET, each) for each in daemonsets] + [(CONFIGMAP, each) for each in configs]
-    return [Delete(ref(kind, one), one.metadata.resource_version) for kind, one in there if not is_leaving(one)]
-
-
-def is_leaving(obj: KubeObject) -> bool:
-    """Whether somebody has deleted an object that is still there."""
-    return obj.metadata.deletion_timestamp is not None
+    body = unmarked(node)
+    return [Merge(ref(NODE, node), node.metadata.resource_version, body)] if body else []
 
 
 def release(pool: KubeObject) -> list[Action]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names, resources
-from controllers.domain.taints import is_ours as is_our_taint
-from controllers.domain.taints import remembered
+from controllers.domain.node_marks import is_ours as is_our_taint
+from controllers.domain.node_marks import taint_marks
 from controllers.domain.wording import listed
 from controllers.install.observed import MODULE_CONFIGS, WRITERS, is_ours
 
@@ -98,7 +98,7 @@ def _changed_taints(seen: Observed) -> list[str]:
     """Taints that we put there and somebody has changed since, as sentences: they are somebody else's now."""
     made = []
     for node in seen.of(resources.NODE):
-        ours = remembered(node)
+        ours = taint_marks(node)
         made += [
             f"Taint {taint.key}={taint.value}:{taint.effect} of node {node.name} stays: somebody changed its value."
             for taint in node.spec.taints

@@ -165,7 +165,7 @@ def owners(cards: Iterable[GPUDevice], seen: Seen) -> Mapping[str, GPUDevice]:
 def asks_driver(asked: Wish) -> bool:
     """Whether the driver has to be asked: it alone tells of MIG instances, and what else it tells is not worth it.
 
-    Its library and devices are in the pod in mode MIG only, see `controllers.gpupool.pluginpod`.
+    Its library and devices are in the pod in mode MIG only, see `controllers.gpupool.operands.device_plugin_pod`.
     """
     return asked.last is None or asked.last.mode == MIG
 

@@ -3,7 +3,7 @@
 GPU Operator's driver container mounts its own root at `/run/nvidia/driver` of the host. When it has ended, the folder
 is left behind: the mount is gone, or leads nowhere. So the folder itself says nothing; the driver's library in it does.
 
-`controllers/bootstrap/operands/driverroot.sh` is the same rule for the containers that have a shell and no Python.
+`controllers/components/pods/driverroot.sh` is the same rule for the containers that have a shell and no Python.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import orjson
 
 from controllers.api import names
+from controllers.api.components import HOLDING_GPU_OPEN
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.api.record import adapter
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from controllers.runtime.executor import Executor
     from controllers.runtime.process import Process
 
-CLIENT_COMPONENTS: Final = ("dcgm", "dcgm-exporter", "gfd", "validator")
-"""Components of the module that hold cards open. Bootstrap closes their gates while a card waits."""
-_PODS: Final = f"{names.LABEL_COMPONENT} in ({','.join(CLIENT_COMPONENTS)})"
+_PODS: Final = f"{names.LABEL_COMPONENT} in ({','.join(sorted(HOLDING_GPU_OPEN))})"
+"""Selects the pods of components that hold cards open. Bootstrap closes their gates while a card waits."""
 
 
 class Cluster(Protocol):
@@ -70,7 +70,7 @@ class Quorum:
         body = orjson.loads(await self._client.request("GET", POD.path(names.NAMESPACE), query=query))
         pods = [adapter(Pod).validate_python(item) for item in body.get("items") or ()]
         node = adapter(Node).validate_json(await self._client.get(NODE, self._node))
-        gates = [names.deploy_label(component) for component in CLIENT_COMPONENTS]
+        gates = [names.deploy_label(component) for component in sorted(HOLDING_GPU_OPEN)]
         opened = {f"gate {gate}" for gate in gates if node.metadata.labels.get(gate) == "true"}
         return frozenset(opened | {f"pod {pod.name}" for pod in pods if not pod.finished})
 

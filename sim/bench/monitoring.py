@@ -52,7 +52,7 @@ PERIOD = 15.0
 VALIDATOR, EXPORTER = "validator", "dcgm-exporter"
 LAST = {"validator": (VALIDATOR,), "exporter": (EXPORTER, VALIDATOR)}
 """What is made ready at last on a node of each series."""
-COMPONENTS = ("discover", *(phase.component for phase in PHASES))
+COMPONENTS = ("discover", *(phase.name for phase in PHASES))
 WAITS = {"validator": "ValidatorNotReady", "exporter": "DcgmExporterNotReady"}
 """What such a node says before."""
 CPU_BUDGET, MEMORY_BUDGET, READY_BUDGET, STALL_BUDGET = 0.3, 150.0, 2.0, 50.0  # cores, MB, s, ms

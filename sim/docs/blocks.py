@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-PAGES: Final = ("docs/design.md", "docs/pools.md", "docs/conditions.md", "templates/policies/_owners.tpl")
+PAGES: Final = (
+    "docs/bootstrap.md",
+    "docs/design.md",
+    "docs/pools.md",
+    "docs/conditions.md",
+    "templates/policies/_owners.tpl",
+)
 
 
 def blocks(root: Path) -> dict[str, str]:
     """What each block is to contain, by name."""
     return tables.blocks(root) | {
+        "components": tables.components(),
         "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
         "poolcycle": f"```mermaid\n{poolcycle.diagram()}```\n\n{poolcycle.table()}".rstrip(),
         "status-owners": ownership.table(),

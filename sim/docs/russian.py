@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from controllers.api.components import COMPONENTS
 from sim.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def pages(root: Path) -> dict[Path, str]:
 
 @cache
 def catalogue() -> Mapping[str, str]:
-    """The Russian of each English description."""
+    """The Russian of each English description: those of the file, and those of the table of components."""
     known: dict[str, str] = _read(CATALOGUE)
-    return known
+    return known | {one.description: one.description_ru for one in COMPONENTS}
 
 
 def translated(schema: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:

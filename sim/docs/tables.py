@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from controllers.api import bounds, names
+from controllers.api.components import COMPONENTS
 from controllers.api.crdgen import crd
 from controllers.api.gpudevice import SLOTS_MAX, GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
+from controllers.api.record import json_name
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
-from controllers.bootstrap.phases import PHASES
 from controllers.domain import eligibility, lifecycle, poolcycle
-from controllers.gpupool.operands import SHARD_CARDS
+from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from sim.errors import UserError
 from webhook import gate, review
 
@@ -77,10 +78,24 @@ def happenings(table: Mapping[str, Happening]) -> str:
     return _table(("what happens", "needs", "then", "who"), rows)
 
 
+def components() -> str:
+    """The settings of the components that prepare a node, with what they run where nothing is set."""
+    rows = [
+        (
+            f"`bootstrap.{json_name(each.setting)}`",
+            _first(each.description),
+            f"`{each.image}`" if each.image else "the module's node agent",
+            each.minimum.version if each.minimum else "",
+        )
+        for each in COMPONENTS
+    ]
+    return _table(("setting", "component", "image", "least version"), rows)
+
+
 def phases() -> str:
     """The components of a node's preparation, in order."""
     rows = [
-        (f"`{each.component}`", f"`{each.condition}`", YES[each.essential], YES[each.opens_cards]) for each in PHASES
+        (f"`{each.name}`", f"`{each.condition}`", YES[each.essential], YES[each.holds_gpu_open]) for each in COMPONENTS
     ]
     return _table(
         ("component", "condition while it is missing", "its failure takes cards out", "holds cards open"), rows
@@ -105,7 +120,7 @@ def sizes() -> str:
         ("cards of a node that are believed", names.CARDS_MAX, "`controllers/api/names.py`"),
         ("entries of a list in a status", names.LIST_MAX, "`controllers/api/names.py`"),
         ("slots of a card", SLOTS_MAX, "`controllers/api/gpudevice.py`"),
-        ("cards of a pool in one ConfigMap", SHARD_CARDS, "`controllers/gpupool/operands.py`"),
+        ("cards of a pool in one ConfigMap", SHARD_CARDS, "`controllers/gpupool/operands/device_plugin.py`"),
         ("bytes that a pod may say about its nodes", bounds.JSON_MAX, "`controllers/api/bounds.py`"),
         ("terms of required node affinity of a pod", bounds.ASKED.terms, "`controllers/api/bounds.py`"),
         ("tolerations of a pod", bounds.ASKED.tolerations, "`controllers/api/bounds.py`"),

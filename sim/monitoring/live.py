@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from controllers.api import names
-from controllers.bootstrap.operands.build import object_name
+from controllers.components.build import object_name
 from sim import controlplane
 from sim.controlplane.ports import free_ports
 from sim.errors import UserError

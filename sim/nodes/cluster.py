@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from controllers.api import names as api
+from controllers.api.components import EXPORTER, HOLDING_GPU_OPEN
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
-from controllers.bootstrap import operands
-from controllers.bootstrap.phases import CLIENTS, EXPORTER
+from controllers.components import build
 from controllers.inventory.rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]
-GFD = operands.object_name("gfd")
+GFD = build.object_name("gfd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Cluster:
 
     def clients(self, node: str) -> frozenset[str]:
         """Pods of the module that hold the node's cards open, or may do so before they end."""
-        here = (pod for pod in self.pods.by("operand", node) if pod.component in CLIENTS and not pod.finished)
+        here = (pod for pod in self.pods.by("operand", node) if pod.component in HOLDING_GPU_OPEN and not pod.finished)
         return frozenset(f"pod {pod.name}" for pod in here)
 
     def layout(self, node: str) -> ConfigMap | None:
@@ -221,7 +221,7 @@ def _pod_changed(wakes: Wakes, pods: list[Pod]) -> None:
             wakes.operands(name)
         if any(_is_gfd(pod) for pod in pods):
             wakes.nfd(name)
-        if any(mig_pool(pod) or pod.component in CLIENTS for pod in pods):
+        if any(mig_pool(pod) or pod.component in HOLDING_GPU_OPEN for pod in pods):
             wakes.mig(name)
         if any(plugin_pool(pod) or kubelet.asks(pod) for pod in pods):
             wakes.plugin(name)

@@ -1,6 +1,6 @@
 """DCGM exporter's text of a simulated node, in the form and size of real ones. Pure.
 
-The fields are those that the module's own list asks the exporter for (controllers/bootstrap/operands). Most
+The fields are those that the module's own list asks the exporter for (controllers/components/pods/collectors.csv). Most
 of a text never changes, so it is made once as a template (8 cards: some milliseconds, 80 kB); a scrape
 fills in a few numbers.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from controllers.bootstrap.operands import collectors
+from controllers.components.pods import collectors
 from sim.hardware.shape import uuid_of
 from sim.nodes.faults import WELL
 from sim.nodes.fields import VALUES, Shown

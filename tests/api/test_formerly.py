@@ -86,7 +86,7 @@ def test_a_fault_of_the_version_before_is_a_fault(status: str, reason: str, faul
     assert (found[0] if found is not None else None) == fault
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 def test_components_are_known_by_their_reasons(phase: object) -> None:
     for reason in (phase.not_ready, phase.overdue):  # type: ignore[attr-defined]
-        assert formerly.stage(said("ReadyForPooling", "False", reason)) == ("Component", phase.component)  # type: ignore[attr-defined]
+        assert formerly.stage(said("ReadyForPooling", "False", reason)) == ("Component", phase.name)  # type: ignore[attr-defined]

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controllers.api.component import split_reference
+from controllers.api.components import COMPONENTS, TOOLKIT
+from controllers.api.image_reference import split_reference
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands
+from controllers.components.build import daemonsets
 from sim.nvml import VARIABLE, Config, build
 from sim.programs.golang import build_env, find_go
 from tests.kit.waiting import PATIENCE
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODULE = "github.com/NVIDIA/nvidia-container-toolkit"
-RELEASE = split_reference(operands.IMAGES["toolkit"])[1]
-POD = operands.daemonsets(Settings().bootstrap)["gpu-toolkit"]["spec"]["template"]["spec"]
+RELEASE = split_reference(next(one.image for one in COMPONENTS if one.name == TOOLKIT))[1]
+POD = daemonsets(Settings().bootstrap)["gpu-toolkit"]["spec"]["template"]["spec"]
 KEEPER: dict[str, Any] = POD["containers"][1]
 PLACES = {one["name"]: one["value"] for one in KEEPER["env"]}
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import operands
 from controllers.bootstrap.health.text import FIELDS
-from controllers.bootstrap.operands import build, collectors
+from controllers.components import build
+from controllers.components.pods import collectors, dcgm_exporter
 from controllers.runtime.drift import spec_hash
 from tests.data import facts
 
@@ -22,7 +23,7 @@ NAME = "gpu-dcgm-exporter"
 
 
 def exporter() -> dict[str, Any]:
-    made: dict[str, Any] = operands.daemonsets(Settings().bootstrap)[NAME]["spec"]["template"]
+    made: dict[str, Any] = build.daemonsets(Settings().bootstrap)[NAME]["spec"]["template"]
     return made
 
 
@@ -76,34 +77,35 @@ def test_the_exporter_reads_the_list_from_its_configmap() -> None:
     (volume,) = (one for one in template["spec"]["volumes"] if "configMap" in one)
     (mount,) = (one for one in container["volumeMounts"] if one["name"] == volume["name"])
     (made,) = (
-        one for name, one in operands.configmaps(Settings().bootstrap).items() if name == volume["configMap"]["name"]
+        one for name, one in build.configmaps(Settings().bootstrap).items() if name == volume["configMap"]["name"]
     )
     (key,) = made["data"]
 
     assert mount["readOnly"] is True
     assert {"name": "DCGM_EXPORTER_COLLECTORS", "value": f"{mount['mountPath']}/{key}"} in container["env"]
     assert made["data"][key] == (Path(collectors.__file__).parent / "collectors.csv").read_text()
-    assert made["metadata"]["labels"] == operands.labels("dcgm-exporter")
+    assert made["metadata"]["labels"] == build.labels("dcgm-exporter")
     assert made["metadata"]["annotations"] == {names.SPEC_HASH: spec_hash(made["data"])}
 
 
 def test_another_list_rolls_the_exporter_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = operands.daemonsets(Settings().bootstrap)
+    before = build.daemonsets(Settings().bootstrap)
     assert exporter()["metadata"]["annotations"] == {names.COLLECTORS_HASH: collectors.HASH}
 
-    monkeypatch.setitem(build.ANNOTATIONS["dcgm-exporter"], names.COLLECTORS_HASH, "another")
-    after = operands.daemonsets(Settings().bootstrap)
+    other = replace(dcgm_exporter.BUILDER, annotations={names.COLLECTORS_HASH: "another"})
+    monkeypatch.setattr(dcgm_exporter, "BUILDER", other)
+    after = build.daemonsets(Settings().bootstrap)
 
     assert {name for name in before if before[name] != after[name]} == {NAME}
     assert before[NAME]["metadata"]["annotations"] != after[NAME]["metadata"]["annotations"]
 
 
 def test_without_the_exporter_there_is_no_list() -> None:
-    assert operands.configmaps(parse_settings({"bootstrap": {"dcgmExporter": {"enabled": False}}}).bootstrap) == {}
-    assert set(operands.configmaps(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)) == {NAME}
+    assert build.configmaps(parse_settings({"bootstrap": {"dcgmExporter": {"enabled": False}}}).bootstrap) == {}
+    assert set(build.configmaps(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)) == {NAME}
 
 
 def test_a_wheel_carries_the_list_and_the_toolkits_script() -> None:
     packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
 
-    assert packed[operands.__name__] == ["*.csv", "*.sh"]
+    assert packed[collectors.__name__.rpartition(".")[0]] == ["*.csv", "*.sh"]

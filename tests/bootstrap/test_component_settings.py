@@ -11,20 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api import names, resources
-from controllers.api.component import OWN_ENV, ComponentSettings, split_reference
-from controllers.api.leasts import EXPORTER, TOOLKIT
+from controllers.api.component_settings import ComponentSettings
+from controllers.api.components import COMPONENTS, OWN_ENV
+from controllers.api.image_reference import split_reference
 from controllers.api.quantity import amount, canonical
 from controllers.api.settings import HealthSettings, MonitoringSettings, Settings, parse_settings
-from controllers.bootstrap import operands
-from controllers.bootstrap.operands.images import reference
 from controllers.bootstrap.phases import PHASES
+from controllers.components import build
+from controllers.components.images import reference
 from controllers.runtime.drift import covers
 
 if TYPE_CHECKING:
     from tests.inventory.plane import Plane
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
-USUAL = operands.IMAGES["dcgm"]
+IMAGES = {one.name: one.image for one in COMPONENTS}
+USUAL = IMAGES["dcgm"]
 KEYS = {
     "driver-validator": "driverValidator", "toolkit": "toolkit", "gfd": "gfd", "dcgm": "dcgm",
     "dcgm-exporter": "dcgmExporter", "validator": "validator",
@@ -36,7 +38,7 @@ def bootstrap(component: str = "dcgm", **chosen: Any) -> Any:
 
 
 def container(component: str = "dcgm", **chosen: Any) -> dict[str, Any]:
-    made = operands.daemonsets(bootstrap(component, **chosen))[operands.object_name(component)]
+    made = build.daemonsets(bootstrap(component, **chosen))[build.object_name(component)]
     one, *_ = made["spec"]["template"]["spec"]["containers"]  # the component; what helps it takes no setting
     return dict(one)
 
@@ -66,11 +68,11 @@ def test_an_image_is_put_together_from_what_is_set(chosen: dict[str, Any], image
     assert container(**chosen)["image"] == image
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 def test_every_component_takes_every_setting(phase: Any) -> None:
-    usual = container(phase.component)
+    usual = container(phase.name)
     made = container(
-        phase.component,
+        phase.name,
         version="v9",
         args=["--more"],
         env=[{"name": "MORE", "value": "1"}],
@@ -202,8 +204,11 @@ def test_a_version_is_judged_only_where_it_is_known_what_it_means(component: str
 
 
 def test_what_the_module_brings_is_no_older_than_it_demands() -> None:
-    for field, least in (("toolkit", TOOLKIT), ("dcgm-exporter", EXPORTER)):
-        path, version = split_reference(operands.IMAGES[field])
+    demanding = [one for one in COMPONENTS if one.minimum is not None]
+    assert [one.name for one in demanding] == ["toolkit", "dcgm-exporter"]
+    for one in demanding:
+        least = one.minimum
+        path, version = split_reference(one.image)
         assert path.rpartition("/")[2] == least.image
         chosen = ComponentSettings(image=path, version=version)
         assert least.suffices(chosen) is chosen
@@ -275,7 +280,7 @@ async def test_the_api_server_keeps_what_is_written(plane: Plane) -> None:
         },
     }
     settings = parse_settings({"bootstrap": dict.fromkeys(KEYS.values(), chosen)}).bootstrap
-    for name, body in operands.daemonsets(settings).items():
+    for name, body in build.daemonsets(settings).items():
         meta = {**body["metadata"], "name": name, "namespace": names.NAMESPACE}
         await plane.put(resources.DAEMONSET, {**body, "metadata": meta})
         found = await plane.get(resources.DAEMONSET, name, names.NAMESPACE)

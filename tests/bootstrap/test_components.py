@@ -15,20 +15,23 @@ import yaml
 
 from controllers.api import names, resources
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import components, operands, parts
-from controllers.bootstrap.operands import monitoring
+from controllers.bootstrap import operands
 from controllers.bootstrap.phases import PHASES
+from controllers.components import build, images, podspec
+from controllers.components.agent import Agent
+from controllers.components.builder import Inputs
+from controllers.components.cooldown import COOLDOWN
+from controllers.components.pods import dcgm_exporter
 from controllers.domain.agents import api_server
 from controllers.runtime.drift import covers
 from controllers.runtime.plan import Apply, Delete
-from controllers.runtime.resting import NAME_RESTS
 from tests.bootstrap.world import Cluster
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]
 UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
-BUILT = operands.daemonsets(Settings().bootstrap)
-PODS = [(phase.component, BUILT[operands.object_name(phase.component)]["spec"]["template"]["spec"]) for phase in PHASES]
+BUILT = build.daemonsets(Settings().bootstrap)
+PODS = [(phase.name, BUILT[build.object_name(phase.name)]["spec"]["template"]["spec"]) for phase in PHASES]
 VALIDATORS = ("driver-validator", "validator")
 PRIVILEGED = ("toolkit",)  # writes the container runtime's configuration and restarts it; looks at the host's cards
 
@@ -56,7 +59,7 @@ def test_objects_are_as_reviewed(name: str) -> None:
 
 
 def test_only_the_modules_own_programs_are_told_where_the_api_server_is() -> None:
-    told = operands.daemonsets(Settings().bootstrap, agent_env=api_server("192.0.2.1", "6443"))
+    told = build.daemonsets(Settings().bootstrap, agent_env=api_server("192.0.2.1", "6443"))
     expected = [
         {"name": "KUBERNETES_SERVICE_HOST", "value": "192.0.2.1"},
         {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"},
@@ -156,24 +159,24 @@ def test_the_validators_see_the_host_as_the_discovery_agent_does() -> None:
             assert f"- name: {name}\n          value: {environment(container)[name]}\n" in text
         assert f"runAsUser: {pod['securityContext']['runAsUser']}\n" in text
         for mount in (mount for mount in container["volumeMounts"] if mount["name"] != "cdi"):
-            path = mount["mountPath"].replace(parts.DRIVER_ROOT, "{{ $driver }}")
+            path = mount["mountPath"].replace(podspec.DRIVER_ROOT, "{{ $driver }}")
             assert f"mountPath: {path}\n" in text
-    assert f'$agent.discover.driverRoot | default "{parts.DRIVER_ROOT}"' in text
+    assert f'$agent.discover.driverRoot | default "{podspec.DRIVER_ROOT}"' in text
 
 
 def test_the_agents_image_is_told_by_the_process() -> None:
     values = yaml.safe_load((ROOT / "values.yaml").read_text())
-    assert values["gpuControlPlane"]["nodeAgent"]["image"] == operands.AGENT_IMAGE
+    assert values["gpuControlPlane"]["nodeAgent"]["image"] == images.AGENT_IMAGE
 
-    made = operands.daemonsets(Settings().bootstrap, "mirror.local:5000/gpu/agent:v3")
-    images = {name: one["spec"]["template"]["spec"]["containers"][0]["image"] for name, one in made.items()}
-    assert {name for name, image in images.items() if image == "mirror.local:5000/gpu/agent:v3"} == {
+    made = build.daemonsets(Settings().bootstrap, "mirror.local:5000/gpu/agent:v3")
+    used = {name: one["spec"]["template"]["spec"]["containers"][0]["image"] for name, one in made.items()}
+    assert {name for name, image in used.items() if image == "mirror.local:5000/gpu/agent:v3"} == {
         "gpu-driver-validator", "gpu-validator",
     }  # fmt: skip
 
 
 def test_runtime_classes_name_the_handlers_that_the_toolkit_makes() -> None:
-    made = operands.runtime_classes()
+    made = build.runtime_classes()
 
     assert {name: body["handler"] for name, body in made.items()} == {"nvidia": "nvidia", "nvidia-cdi": "nvidia-cdi"}
     assert {pod["runtimeClassName"] for _, pod in PODS if "runtimeClassName" in pod} <= set(made)
@@ -254,22 +257,22 @@ def environment(container: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize(("period", "interval"), [("15s", "7500"), ("1m", "30000"), ("500ms", "250")])
 def test_the_exporter_measures_anew_between_two_readings(period: str, interval: str) -> None:
     settings = parse_settings({"bootstrap": {"monitoring": {"scrapePeriod": period}}}).bootstrap
-    (container,) = monitoring.exporter("image", settings)["containers"]
+    (container,) = dcgm_exporter.pod(Inputs("image", settings, Agent()))["containers"]
     assert environment(container)["DCGM_EXPORTER_INTERVAL"] == interval
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 def test_labels_and_selectors_meet(phase: Any) -> None:
-    made = BUILT[operands.object_name(phase.component)]
+    made = BUILT[build.object_name(phase.name)]
     labels = made["spec"]["template"]["metadata"]["labels"]
 
-    assert labels[names.LABEL_COMPONENT] == phase.component
+    assert labels[names.LABEL_COMPONENT] == phase.name
     assert labels[names.LABEL_MODULE] == names.MODULE
     assert made["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
 def test_a_component_that_is_switched_off_is_not_built() -> None:
-    made = operands.daemonsets(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)
+    made = build.daemonsets(parse_settings({"bootstrap": {"dcgm": {"enabled": False}}}).bootstrap)
 
     assert "gpu-dcgm" not in made
     (exporter,) = made["gpu-dcgm-exporter"]["spec"]["template"]["spec"]["containers"]
@@ -404,10 +407,10 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while(cluster
     key = next(key for key in cluster.objects if key[0] == "DaemonSet")
     name = key[1].split("/")[-1]
     del cluster.objects[key]
-    seen = replace(cluster.view().operands(), freed={name: cluster.now - NAME_RESTS / 4})
+    seen = replace(cluster.view().operands(), freed={name: cluster.now - COOLDOWN / 4})
 
-    waits, comes = (components.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
+    waits, comes = (operands.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
 
     assert not waits.writes
-    assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
+    assert waits.requeue_after == pytest.approx(COOLDOWN * 3 / 4)
     assert [action.ref.name for action in comes.writes] == [name]

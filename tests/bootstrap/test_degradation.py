@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import CONFIGMAPS, object_name
 from controllers.bootstrap.phases import PHASES
+from controllers.components.build import NAMES, object_name
 from tests.kit.manifests import body
 from tests.kit.objects import allocation
 from tests.kit.waiting import at_rest
@@ -109,16 +109,16 @@ async def test_a_pod_that_restarts_takes_no_card_out(fleet: Fleet, node: str, co
     await fleet.configure()
 
 
-@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.component)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 async def test_an_image_that_cannot_be_pulled_is_named_and_waited_for(fleet: Fleet, phase: Any) -> None:
-    name = f"new-{phase.component}"
-    await fleet.nodes(name, fault=f"not-ready:{phase.component}")
-    found = await fleet.pooling(name, "False", f"{phase.word}Overdue")
-    assert f"{names.NAMESPACE}/{object_name(phase.component)}" in found["message"]
+    name = f"new-{phase.name}"
+    await fleet.nodes(name, fault=f"not-ready:{phase.name}")
+    found = await fleet.pooling(name, "False", f"{phase.reason_prefix}Overdue")
+    assert f"{names.NAMESPACE}/{object_name(phase.name)}" in found["message"]
     # The exporter's silence is noticed before its pod's deadline.
-    reason = "HeartbeatMissing" if phase.component == "dcgm-exporter" else f"{phase.word}Overdue"
+    reason = "HeartbeatMissing" if phase.name == "dcgm-exporter" else f"{phase.reason_prefix}Overdue"
     told = await fleet.condition(name, phase.condition, "True", reason)
-    assert f"component={phase.component}" in told["message"]
+    assert f"component={phase.name}" in told["message"]
     await fleet.fault(name)
     await fleet.pooling(name, "True", "Ready")
     await fleet.gone(name)
@@ -155,7 +155,7 @@ async def test_a_node_that_is_disabled_is_left_and_taken_again(fleet: Fleet, nod
     async def empty() -> bool:
         pods = await fleet.plane.list(resources.POD, namespace=names.NAMESPACE)
         there = [pod for pod in pods if pod["spec"].get("nodeName") == node]
-        ours = {object_name(phase.component) for phase in PHASES}
+        ours = {object_name(phase.name) for phase in PHASES}
         return not [pod for pod in there if pod["metadata"]["labels"].get(names.LABEL_APP) in ours]
 
     await label("false")
@@ -170,7 +170,7 @@ async def test_a_module_that_is_disabled_takes_its_operands_away(fleet: Fleet, n
     async def operands() -> set[str]:
         found = await fleet.plane.list(resources.DAEMONSET, namespace=names.NAMESPACE)
         found += await fleet.plane.list(resources.CONFIGMAP, namespace=names.NAMESPACE)
-        ours = {object_name(phase.component) for phase in PHASES} | set(CONFIGMAPS)
+        ours = set(NAMES)
         return {one["metadata"]["name"] for one in found} & ours
 
     async def none() -> bool:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from controllers.api import conditions as kinds
 from controllers.api import names, resources
+from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
 from controllers.api.settings import parse_settings
 from controllers.api.validation import FAILED, OK, ROLES, UNKNOWN
 from controllers.bootstrap import phases
@@ -279,7 +280,7 @@ def test_what_is_said_is_in_order(start: Callable[[], Cluster], history: list[An
 def opens(cluster: Cluster, opened: set[str]) -> None:
     """A gate that was opened now has everything before it ready; answers vouch for dcgm and the exporter."""
     ready = set(cluster.view().node(NODE).ready) | ({"dcgm", "dcgm-exporter"} if cluster.answers.get(NODE) else set())
-    running = [phase.component for phase in phases.enabled(cluster.settings.bootstrap)]
+    running = [phase.name for phase in phases.enabled(cluster.settings.bootstrap)]
     for component in set(cluster.gates()) - opened:
         assert set(running[: running.index(component)]) <= ready
 
@@ -292,9 +293,9 @@ def rests(cluster: Cluster) -> None:
     apply = cluster.objects.get(("GPUDevice", DEVICE), {}).get("status", {}).get("migApply") or {}
     if apply.get("phase") not in ("Waiting", "Applying"):
         assert suspended is None
-    assert not suspended or phases.VALIDATOR not in cluster.gates()
+    assert not suspended or VALIDATOR not in cluster.gates()
     if suspended and cluster.board() != "2330":
-        assert not set(cluster.gates()) & phases.CLIENTS
+        assert not set(cluster.gates()) & HOLDING_GPU_OPEN
         assert cluster.pooling()[1] != "Ready"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.bootstrap.phases import CLIENTS, VALIDATOR
+from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
 from tests.bootstrap.world import COMPONENTS, NODE, Cluster
 
 RESET, NO_RESET, UNKNOWN = "20b0", "2330", "ffff"
-REST = [component for component in COMPONENTS if component not in CLIENTS]
+REST = [component for component in COMPONENTS if component not in HOLDING_GPU_OPEN]
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def test_gates_open_again_in_order_and_the_node_never_leaves_service(cluster: Cl
     for _ in COMPONENTS:
         cluster.step()
         assert cluster.pooling()[0] == "True"
-        opened.append([component for component in cluster.gates() if component in CLIENTS])
+        opened.append([component for component in cluster.gates() if component in HOLDING_GPU_OPEN])
         cluster.kubelet()
-    assert opened[:4] == [[c for c in COMPONENTS if c in CLIENTS][: n + 1] for n in range(4)]
+    assert opened[:4] == [[c for c in COMPONENTS if c in HOLDING_GPU_OPEN][: n + 1] for n in range(4)]
     assert (suspended(cluster), cluster.pooling()) == (None, ("True", "Ready"))
 
 

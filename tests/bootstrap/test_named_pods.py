@@ -8,7 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
-from controllers.bootstrap.operands import monitoring
+from controllers.components.pods import dcgm_exporter
 from controllers.runtime.plan import Apply
 from tests.bootstrap.world import Cluster
 
@@ -73,7 +73,7 @@ def test_what_the_administrator_sets_stands(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"template": {"spec": {"containers": []}}}])
 def test_a_daemonset_that_somebody_emptied_names_nothing(spec: dict[str, Any]) -> None:
-    assert monitoring.named(spec) == []
+    assert dcgm_exporter.named(spec) == []
 
 
 def test_another_edit_is_made_good_beside_the_names(cluster: Cluster) -> None:

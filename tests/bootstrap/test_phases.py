@@ -6,19 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.api.component import Component
 from controllers.api.names import DISCOVER_DAEMONSET
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap.operands import daemonsets, object_name
-from controllers.bootstrap.phases import PHASES, Phase, Progress, enabled, progress, setting
+from controllers.bootstrap.phases import PHASES, Progress, enabled, progress
+from controllers.components.build import daemonsets, object_name
 
-ALL = [phase.component for phase in PHASES]
+ALL = [phase.name for phase in PHASES]
 DRIVER, TOOLKIT, GFD, DCGM, EXPORTER, VALIDATOR = ALL
 
 
 def test_the_order_is_the_designs() -> None:
     assert ALL == ["driver-validator", "toolkit", "gfd", "dcgm", "dcgm-exporter", "validator"]
     assert list(daemonsets(Settings().bootstrap)) == [object_name(component) for component in ALL]
-    assert all(setting(phase, Settings().bootstrap).enabled for phase in PHASES)
+    assert all(Settings().bootstrap.enabled(phase.name) for phase in PHASES)
     assert object_name("toolkit") != DISCOVER_DAEMONSET
 
 
@@ -45,7 +46,7 @@ def test_a_gate_opens_when_all_before_it_is_ready(
     step = progress(PHASES, ready, opened)
 
     assert step.gates == set(gates)
-    assert (step.blocking.component if step.blocking else None) == blocking
+    assert (step.blocking.name if step.blocking else None) == blocking
 
 
 def test_components_that_are_switched_off_are_skipped() -> None:
@@ -53,25 +54,25 @@ def test_components_that_are_switched_off_are_skipped() -> None:
     settings = parse_settings({"bootstrap": {"driverValidator": off, "gfd": off, "dcgmExporter": off}})
     phases = enabled(settings.bootstrap)
 
-    assert [phase.component for phase in phases] == [TOOLKIT, DCGM, VALIDATOR]
+    assert [phase.name for phase in phases] == [TOOLKIT, DCGM, VALIDATOR]
     assert progress(phases, [TOOLKIT], []).gates == {TOOLKIT, DCGM}
     assert progress([], [], []).blocking is None
 
 
 # The laws of the table, for any choice of components and whatever is ready or open on a node.
-chosen = st.sets(st.sampled_from(ALL)).map(lambda on: [phase for phase in PHASES if phase.component in on])
+chosen = st.sets(st.sampled_from(ALL)).map(lambda on: [phase for phase in PHASES if phase.name in on])
 some = st.frozensets(st.sampled_from([*ALL, "discover", "unknown"]))
 
 
-def before(phases: list[Phase], component: str) -> set[str]:
+def before(phases: list[Component], component: str) -> set[str]:
     """What comes before a component."""
-    order = [phase.component for phase in phases]
+    order = [phase.name for phase in phases]
     return set(order[: order.index(component)])
 
 
 @given(chosen, some, some)
 def test_a_gate_never_opens_before_all_before_it_is_ready(
-    phases: list[Phase], ready: frozenset[str], opened: frozenset[str]
+    phases: list[Component], ready: frozenset[str], opened: frozenset[str]
 ) -> None:
     for component in progress(phases, ready, opened).gates - opened:
         assert before(phases, component) <= ready
@@ -79,9 +80,9 @@ def test_a_gate_never_opens_before_all_before_it_is_ready(
 
 @given(chosen, some, some)
 def test_an_open_gate_closes_only_with_the_setting(
-    phases: list[Phase], ready: frozenset[str], opened: frozenset[str]
+    phases: list[Component], ready: frozenset[str], opened: frozenset[str]
 ) -> None:
-    on = {phase.component for phase in phases}
+    on = {phase.name for phase in phases}
     gates = progress(phases, ready, opened).gates
 
     assert gates <= on
@@ -90,7 +91,7 @@ def test_an_open_gate_closes_only_with_the_setting(
 
 @given(chosen, some, some, some)
 def test_progress_is_monotone(
-    phases: list[Phase], ready: frozenset[str], more: frozenset[str], opened: frozenset[str]
+    phases: list[Component], ready: frozenset[str], more: frozenset[str], opened: frozenset[str]
 ) -> None:
     """What becomes ready or was open besides closes no gate, and does not move the wait to one before."""
     less, after = progress(phases, ready, opened), progress(phases, ready | more, opened | more)
@@ -103,24 +104,24 @@ def test_progress_is_monotone(
 
 @given(chosen, some, some)
 def test_who_is_waited_for_runs_is_not_ready_and_can_become_so(
-    phases: list[Phase], ready: frozenset[str], opened: frozenset[str]
+    phases: list[Component], ready: frozenset[str], opened: frozenset[str]
 ) -> None:
     step = progress(phases, ready, opened)
-    missing = [phase for phase in phases if phase.component not in ready]
+    missing = [phase for phase in phases if phase.name not in ready]
     if step.blocking is None:
         assert not any(phase.essential for phase in missing)
         return
     assert step.blocking in missing
     # Its gate is open: a wait for one that may not run would never end.
-    assert step.blocking.component in step.gates
+    assert step.blocking.name in step.gates
     # One that is not essential is waited for only while what follows it may not run yet.
-    running = [phase for phase in missing if phase.component in step.gates]
+    running = [phase for phase in missing if phase.name in step.gates]
     assert step.blocking.essential or not any(phase.essential for phase in running)
 
 
 @given(chosen, some, st.lists(st.integers(0, len(ALL)), min_size=len(ALL) + 1, max_size=len(ALL) + 1))
 def test_a_node_whose_components_come_up_is_prepared_in_order(
-    phases: list[Phase], opened: frozenset[str], delays: list[int]
+    phases: list[Component], opened: frozenset[str], delays: list[int]
 ) -> None:
     """Each component becomes ready some rounds after its gate opens: no order of that ends in a wait."""
     ready: set[str] = set()
@@ -129,10 +130,10 @@ def test_a_node_whose_components_come_up_is_prepared_in_order(
     for round_ in range(sum(delays) + len(ALL) + 1):
         step = progress(phases, ready, step.gates)
         for at, phase in enumerate(phases):
-            if phase.component in step.gates:
-                since.setdefault(phase.component, round_)
-                if round_ - since[phase.component] >= delays[at]:
-                    ready.add(phase.component)
+            if phase.name in step.gates:
+                since.setdefault(phase.name, round_)
+                if round_ - since[phase.name] >= delays[at]:
+                    ready.add(phase.name)
 
-    assert step.gates == {phase.component for phase in phases}
+    assert step.gates == {phase.name for phase in phases}
     assert progress(phases, ready, step.gates).blocking is None

@@ -270,7 +270,7 @@ def test_past_its_deadline_a_component_is_called_overdue(cluster: Cluster, at: i
     assert cluster.plan().actions == ()
     assert cluster.plan().requeue_after is None
 
-    cluster.pod(phase.component)
+    cluster.pod(phase.name)
     cluster.step()
     assert cluster.condition(phase.condition)[0] != "True"
     assert cluster.condition("ReadyForPooling")[1] != phase.overdue
@@ -323,7 +323,7 @@ def test_a_clock_that_an_earlier_version_began_goes_on(cluster: Cluster, late: b
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_that_fails_later_takes_the_cards_out_unless_it_only_labels(ready: Cluster, component: str) -> None:
-    phase = next(phase for phase in PHASES if phase.component == component)
+    phase = next(phase for phase in PHASES if phase.name == component)
     ready.now += 86_400
     if phase.condition == "MonitoringMissing":
         ready.answers[NODE] = False

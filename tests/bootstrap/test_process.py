@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.cluster
-COMPONENTS = [phase.component for phase in PHASES]
+COMPONENTS = [phase.name for phase in PHASES]
 DAEMONSET = "gpu-dcgm-exporter"
 INVENTORY, BOOTSTRAP = "controllers.inventory", "controllers.bootstrap"
 Flags = dict[str, list[str]]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from controllers.api.settings import parse_settings
-from controllers.bootstrap import operands
+from controllers.components import build
 from nodeagent.deviceplugin import cdi, give
 from nodeagent.deviceplugin.records import Listed, Seen
 from nodeagent.validate import cdi as validate_cdi
@@ -330,7 +330,7 @@ def test_no_specification_outlives_the_libraries_that_it_mounts(host: Host) -> N
 def test_the_settings_are_the_installers_but_for_the_image() -> None:
     chosen = {"args": ["--more"], "env": [{"name": "MORE", "value": "1"}], "resources": {"limits": {"cpu": "1"}}}
     settings = parse_settings({"bootstrap": {"toolkit": {"version": "v9", **chosen}}}).bootstrap
-    installer, keeper, role = operands.daemonsets(settings)["gpu-toolkit"]["spec"]["template"]["spec"]["containers"]
+    installer, keeper, role = build.daemonsets(settings)["gpu-toolkit"]["spec"]["template"]["spec"]["containers"]
 
     assert (installer["name"], keeper["name"]) == ("toolkit", "cdi")
     assert role == POD["containers"][2]

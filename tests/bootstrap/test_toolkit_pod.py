@@ -11,9 +11,9 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import operands
-from controllers.bootstrap.operands import toolkit
-from controllers.bootstrap.parts import TOOLKIT_ROOT
+from controllers.components import build
+from controllers.components.pods import toolkit
+from controllers.components.podspec import TOOLKIT_ROOT
 from controllers.domain.agents import api_server
 from nodeagent.toolkit import leaving, plan
 
@@ -24,7 +24,7 @@ IDENTITY = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def pod(**more: Any) -> dict[str, Any]:
-    made = operands.daemonsets(Settings().bootstrap, **more)[leaving.OBJECT]["spec"]["template"]["spec"]
+    made = build.daemonsets(Settings().bootstrap, **more)[leaving.OBJECT]["spec"]["template"]["spec"]
     return dict(made)
 
 
@@ -109,7 +109,7 @@ def test_a_settings_arguments_reach_the_installer(tmp_path: Path) -> None:
     made = Installer(tmp_path)
     (tmp_path / "nvidia-toolkit").write_text('#!/bin/sh\necho "$0|$*" >"$RUN/told"\n')
     settings = parse_settings({"bootstrap": {"toolkit": {"args": ["--debug", "a b"]}}}).bootstrap
-    (found, *_) = operands.daemonsets(settings)[leaving.OBJECT]["spec"]["template"]["spec"]["containers"]
+    (found, *_) = build.daemonsets(settings)[leaving.OBJECT]["spec"]["template"]["spec"]["containers"]
 
     assert made.sh([*found["command"], *found["args"]])
     assert (made.run / "told").read_text() == f"{tmp_path}/nvidia-toolkit|--debug a b\n"
@@ -131,7 +131,7 @@ def test_what_is_mounted_on_the_host_later_is_seen() -> None:
 
 @pytest.mark.parametrize("root", ["", "/opt/driver", "/"])
 def test_another_folder_for_a_drivers_container_is_told_to_all(root: str) -> None:
-    made = operands.daemonsets(Settings().bootstrap, driver_root=root)
+    made = build.daemonsets(Settings().bootstrap, driver_root=root)
     wanted = root or "/run/nvidia/driver"
     told = {
         one["name"]: value["value"]
@@ -194,7 +194,7 @@ def test_the_token_is_our_roles_alone() -> None:
 def test_bootstrap_and_the_agent_mean_the_same_things() -> None:
     assert f"{TOOLKIT_ROOT}/toolkit" == plan.FOLDER
     assert tuple(plan.HANDLERS) == names.RUNTIME_CLASSES
-    made = operands.daemonsets(Settings().bootstrap)
+    made = build.daemonsets(Settings().bootstrap)
     assert made[leaving.OBJECT]["spec"]["template"]["spec"]["nodeSelector"] == {
         names.deploy_label(leaving.COMPONENT): "true"
     }

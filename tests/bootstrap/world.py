@@ -9,8 +9,8 @@ from controllers.api import names, resources, validation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import components, plan
-from controllers.bootstrap.fuse import Fuse
+from controllers.bootstrap import operands, plan
+from controllers.bootstrap.disruption_budget import DisruptionBudget
 from controllers.bootstrap.health import judge
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.signs import Memory
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[resources.Resource, type[Any]]] = {
     "runtime_classes": (resources.RUNTIMECLASS, RuntimeClass),
 }
 NODE = "worker-01"
-COMPONENTS = [phase.component for phase in PHASES]
+COMPONENTS = [phase.name for phase in PHASES]
 DEVICE = f"{NODE}-0000-17-00-0"
 LIMITS = Limits()
 WELL = CardSample("GPU-1", None, temperature=50, xids=(), ecc_volatile=0, remap_failed=False, throttle=0)
@@ -184,22 +184,22 @@ class Cluster(cluster.Cluster):
     def view(self) -> World:
         return World(**self.stores(KINDS))
 
-    def plan(self, on: str = NODE, fuse: Fuse | None = None) -> Plan:
-        """Plan as a process that has just started, or with the fuse of one that runs."""
+    def plan(self, on: str = NODE, budget: DisruptionBudget | None = None) -> Plan:
+        """Plan as a process that has just started, or with the budget of one that runs."""
         world = self.view()
         known = [one.name for one in world.cards(on) if one.name in self.memory]
         cards = {name: CardNews(self.memory[name], self.warnings) for name in known}
         heard = Telemetry(self.answers.get(on), self.now, blind=self.blind, found=self.found, cards=cards)
         seen = world.node(on, heard)
         found = plan.assess(seen, self.settings, self.now, enabled=self.enabled)
-        held = (fuse or self.fuse(world)).ask(on, found)
+        held = (budget or self.budget(world)).admit(on, found)
         return plan.plan(seen, found, held, LIMITS, self.now)
 
-    def fuse(self, world: World) -> Fuse:
-        return Fuse(world, lambda: self.settings.health.max_unavailable_percent)
+    def budget(self, world: World) -> DisruptionBudget:
+        return DisruptionBudget(world, lambda: self.settings.health.max_unavailable_percent)
 
     def plan_components(self) -> Plan:
-        return components.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
+        return operands.plan(self.view().operands(), self.settings.bootstrap, enabled=self.enabled)
 
     def step(self, stop_after: int | None = None, on: str = NODE) -> Plan:
         """Plan and execute once, or only the first writes of the plan."""

@@ -150,5 +150,5 @@ def test_the_tables_say_all_that_the_code_has() -> None:
 
     assert all(f"| {name} |" in made["card-happenings"] for name in lifecycle.HAPPENINGS)
     assert all(f"| {name} |" in made["pool-happenings"] for name in poolcycle.HAPPENINGS)
-    assert all(f"`{phase.component}`" in made["phases"] for phase in PHASES)
+    assert all(f"`{phase.name}`" in made["phases"] for phase in PHASES)
     assert {name for name in made if f"<!-- {name}:begin -->" not in text(PAGE)} == set()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from controllers.api import bounds, names
 from controllers.api.gpupool import GPUPool, Toleration
 from controllers.domain.fits import REPELLING
-from controllers.domain.taints import beside, is_ours, keeps_off, remembered, tolerations, wanted
+from controllers.domain.node_marks import is_ours, taint_marks
+from controllers.domain.taints import beside, keeps_off, tolerations, wanted
 from tests.kit import objects
 
 GPU = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
@@ -81,11 +82,11 @@ def test_what_keeps_a_pool_off_a_node(there: dict[str, Any], ours: bool, off: bo
 
 def test_a_taint_with_another_value_than_is_remembered_is_not_ours() -> None:
     there = node({**GPU, "value": "mine"}, ours=(GPU,))
-    assert not is_ours(there.spec.taints[0], remembered(there))
+    assert not is_ours(there.spec.taints[0], taint_marks(there))
     assert keeps_off(there, ()) is None
     typed = ('[{"key":["x"],"effect":"NoSchedule","pool":"p"}]', '[{"key":"x","effect":"e","value":5,"pool":"p"}]')
     for odd in ("nonsense", *typed):
-        assert remembered(objects.node("n", meta={"annotations": {names.POOL_TAINTS: odd}})) == {}
+        assert taint_marks(objects.node("n", meta={"annotations": {names.POOL_TAINTS: odd}})) == {}
 
 
 def test_a_node_that_says_nothing_keeps_nobody_off() -> None:

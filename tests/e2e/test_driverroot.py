@@ -11,15 +11,15 @@ import pytest
 
 from controllers.api import resources
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands, parts
+from controllers.components import build, podspec
 from nodeagent.host.driverroot import DriverRoot
 from nodeagent.host.places import Places
 from sim.realnode.image import SHOW
 from tests.e2e.admin import NAMESPACE, Admin
 
 pytestmark = pytest.mark.e2e
-POD = operands.daemonsets(Settings().bootstrap)["gpu-driver-validator"]["spec"]["template"]["spec"]
-DRIVER = Path(parts.DRIVER_ROOT)
+POD = build.daemonsets(Settings().bootstrap)["gpu-driver-validator"]["spec"]["template"]["spec"]
+DRIVER = Path(podspec.DRIVER_ROOT)
 LIBRARY = "usr/lib64/libnvidia-ml.so.1"
 
 

@@ -13,8 +13,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, validation
-from controllers.bootstrap import phases
-from controllers.bootstrap.operands import monitoring, object_name
+from controllers.api.components import EXPORTER
+from controllers.components.build import object_name
+from controllers.components.pods import dcgm_exporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ _DROPPED = {
 _OURS = ("gpu.deckhouse.io/", "nvidia.com/", "feature.node.kubernetes.io/")
 _NOT_SHOWN = ("ModuleConfig", "Event")
 """People's own; and what only grows."""
-EXPORTER = object_name(phases.EXPORTER)
+EXPORTER_OBJECT = object_name(EXPORTER)
 GENERATION = "deprecated.daemonset.template.generation"
 ABSENT = "<absent>"
 GONE = "<gone>"
@@ -150,10 +151,10 @@ def _daemonset(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Without what Kubernetes counts; of the exporter's without its pools: which of them it was told of is luck."""
     shown = copy.deepcopy(dict(found))
     shown["metadata"].get("annotations", {}).pop(GENERATION, None)
-    if name == EXPORTER:
+    if name == EXPORTER_OBJECT:
         shown["metadata"].get("annotations", {}).pop(names.SPEC_HASH, None)
         for container in shown["spec"]["template"]["spec"]["containers"]:
-            container["env"] = [each for each in container.get("env", ()) if each["name"] != monitoring.RESOURCES]
+            container["env"] = [each for each in container.get("env", ()) if each["name"] != dcgm_exporter.RESOURCES]
     return shown
 
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import monitoring
+from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
 from sim.nodes.names import FAULT
 from sim.view import LateError
-from tests.faults.picture import EXPORTER
+from tests.faults.picture import EXPORTER_OBJECT
 from tests.faults.processes import FULL, MANAGER, PACE, START_SECONDS
 from webhook.certificates import STRATEGIC
 
@@ -85,13 +85,13 @@ async def _unsaid(ground: Ground) -> None:
 
 async def _unname(ground: Ground) -> None:
     """The exporter is told of pools until it is told of another: take out what the last run's were, as a person can."""
-    key = ("DaemonSet", f"{names.NAMESPACE}/{EXPORTER}")
+    key = ("DaemonSet", f"{names.NAMESPACE}/{EXPORTER_OBJECT}")
     containers = ground.recorder.now.get(key, {}).get("spec", {}).get("template", {}).get("spec", {}).get("containers")
     for container in containers or ():
-        if any(each["name"] == monitoring.RESOURCES for each in container.get("env", ())):
-            gone = {"name": monitoring.RESOURCES, "$patch": "delete"}
+        if any(each["name"] == dcgm_exporter.RESOURCES for each in container.get("env", ())):
+            gone = {"name": dcgm_exporter.RESOURCES, "$patch": "delete"}
             body = {"spec": {"template": {"spec": {"containers": [{"name": container["name"], "env": [gone]}]}}}}
-            path = resources.DAEMONSET.path(names.NAMESPACE, EXPORTER)
+            path = resources.DAEMONSET.path(names.NAMESPACE, EXPORTER_OBJECT)
             await ground.client.request("PATCH", path, body=body, content_type=STRATEGIC)
 
 

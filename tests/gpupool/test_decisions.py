@@ -12,7 +12,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap
 from controllers.api.settings import parse_settings
-from controllers.gpupool import operands
+from controllers.gpupool.operands import device_plugin
 from controllers.gpupool.pool.plan import plan_orphans
 from controllers.gpupool.queue import reservations
 from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
@@ -247,7 +247,7 @@ def test_operands_of_a_pool_of_the_same_name_that_is_gone_are_made_ours() -> Non
 
 
 def test_a_pool_that_outgrows_one_configmap_never_withdraws_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operands, "SHARD_CARDS", 2)
+    monkeypatch.setattr(device_plugin, "SHARD_CARDS", 2)
     made = Cluster()
     for node in ("n1", "n2", "n3"):
         made.node(node, 2)

@@ -9,7 +9,7 @@ from controllers.api.conditions import MAINTENANCE, find, is_true
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.pool.plan import plan_orphans, plan_pool
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.cluster import ConflictError

@@ -14,11 +14,11 @@ from controllers.api import names, resources
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter
 from controllers.api.settings import parse_settings
+from controllers.components.cooldown import COOLDOWN
 from controllers.domain.agents import api_server
-from controllers.gpupool import migmanager, operands
+from controllers.gpupool.operands import device_plugin, mig_manager
 from controllers.gpupool.pool.plan import plan_pool
 from controllers.runtime.plan import Apply, Delete
-from controllers.runtime.resting import NAME_RESTS
 from nodeagent.deviceplugin.__main__ import CDI_DIRS
 from nodeagent.host.runtimes import CONTAINERD
 from tests.gpupool.world import Cluster, whole
@@ -76,7 +76,7 @@ def test_what_somebody_edits_in_the_daemonset_is_put_back(edit: Callable[[Any], 
     made.settle()
 
     assert made.objects[DAEMONSET]["spec"] == before
-    wanted = operands.daemonset(*arguments(made))
+    wanted = device_plugin.daemonset(*arguments(made))
     assert made.objects[DAEMONSET]["metadata"]["annotations"] == wanted["metadata"]["annotations"]
 
 
@@ -137,12 +137,12 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while() -> No
     del made.objects[DAEMONSET]
     seen = made.view().pool("a")
     assert seen is not None
-    just = replace(seen, deleted_at={NAME: made.now - NAME_RESTS / 4})
+    just = replace(seen, deleted_at={NAME: made.now - COOLDOWN / 4})
 
-    waits, comes = whole(just, made.now), whole(just, made.now + NAME_RESTS)
+    waits, comes = whole(just, made.now), whole(just, made.now + COOLDOWN)
 
     assert not waits.writes
-    assert waits.requeue_after == pytest.approx(NAME_RESTS * 3 / 4)
+    assert waits.requeue_after == pytest.approx(COOLDOWN * 3 / 4)
     assert [a.ref.name for a in comes.writes if isinstance(a, Apply)] == [NAME]
 
 
@@ -176,7 +176,7 @@ def test_no_setting_reaches_the_socket_nor_kubelets_folders() -> None:
 @pytest.mark.parametrize("mode", [{}, {"mode": "TimeSlice"}, {"mode": "MIG", "migProfile": "1g.10gb"}])
 def test_no_pool_reaches_the_socket_nor_kubelets_folders(mode: dict[str, str]) -> None:
     body = {"metadata": {"name": "a", "uid": "u"}, "spec": {"allocation": mode, "resource": {"name": "x"}}}
-    made = operands.daemonset(adapter(GPUPool).validate_python(body), "image")
+    made = device_plugin.daemonset(adapter(GPUPool).validate_python(body), "image")
 
     assert container(made)["args"][:3] == ["device-plugin", "--pool", "a"]
     folders = {v["name"]: v["hostPath"]["path"] for v in template(made)["volumes"]}
@@ -240,7 +240,7 @@ def test_the_setting_says_how_containers_get_their_cards(said: str, flag: str) -
 def test_only_a_plugin_of_mig_instances_asks_the_driver() -> None:
     """Where the runtime does not know the class, the pod would not start; whole cards need no driver's library."""
     pools = [adapter(GPUPool).validate_python({"metadata": {"name": "a", "uid": "u"}})] * 2
-    plain, mig = (operands.daemonset(p, "x", divided=d) for p, d in zip(pools, (False, True), strict=True))
+    plain, mig = (device_plugin.daemonset(p, "x", divided=d) for p, d in zip(pools, (False, True), strict=True))
 
     assert [template(made).get("runtimeClassName") for made in (plain, mig)] == [None, "nvidia"]
     assert "NVIDIA_VISIBLE_DEVICES" in {each["name"] for each in container(mig)["env"]}
@@ -255,7 +255,7 @@ def test_the_pools_programs_are_told_where_the_api_server_is() -> None:
         {"name": "KUBERNETES_SERVICE_HOST", "value": "192.0.2.1"},
         {"name": "KUBERNETES_SERVICE_PORT", "value": "443"},
     ]
-    for build in (operands.daemonset, migmanager.daemonset):
+    for build in (device_plugin.daemonset, mig_manager.daemonset):
         before, after = build(pool, "image"), build(pool, "image", env=env)
         assert container(after)["env"] == container(before)["env"] + expected
         assert before["metadata"]["annotations"] != after["metadata"]["annotations"]

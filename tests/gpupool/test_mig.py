@@ -14,7 +14,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.meta import Condition
 from controllers.api.settings import parse_settings
 from controllers.domain import agents, mig
-from controllers.gpupool import migmanager
+from controllers.gpupool.operands import mig_manager
 from controllers.runtime.plan import Apply, Expect
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.test_maintenance import (
@@ -794,8 +794,8 @@ def test_the_manager_is_the_same_whatever_the_mode() -> None:
     made = pooled(**SMALL)
     seen = made.view().pool("a")
     assert seen is not None
-    assert migmanager.is_needed(seen)
-    assert migmanager.daemonset(seen.pool, "x") == migmanager.daemonset(seen.pool, "x")
+    assert mig_manager.is_needed(seen)
+    assert mig_manager.daemonset(seen.pool, "x") == mig_manager.daemonset(seen.pool, "x")
 
 
 def test_a_card_that_drifted_is_divided_anew_only_once_it_is_withdrawn() -> None:

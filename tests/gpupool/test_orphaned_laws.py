@@ -19,7 +19,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
 from controllers.domain import offer
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.pool.plan import plan_orphans
 from controllers.install import dismantle
 from controllers.runtime.plan import Plan

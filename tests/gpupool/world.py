@@ -15,6 +15,7 @@ from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
+from controllers.components import cooldown
 from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
@@ -27,7 +28,6 @@ from controllers.gpupool.pool.status_plan import plan_pool_status
 from controllers.gpupool.queue import pending_pods, reservations
 from controllers.gpupool.views import ObservedPool
 from controllers.gpupool.world import World
-from controllers.runtime import resting
 from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan
 from controllers.runtime.store import Store
 from tests.kit import cluster, conditions, objects
@@ -400,7 +400,7 @@ class Cluster(cluster.Cluster):
             if self.writes == writes:
                 if not any(made.writes for made in self.plans()):
                     return
-                self.now += resting.NAME_RESTS  # the process waits for something that one which starts does not know of
+                self.now += cooldown.COOLDOWN  # the process waits for something that one which starts does not know of
         left = [action for made in self.plans() for action in made.writes]
         raise AssertionError(f"it does not settle; still wanted: {left}")
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.metrics import Readiness
-from controllers.bootstrap.operands import collectors
+from controllers.components.pods import collectors
 from controllers.gpupool.collectors import ReservationCollector, StatusCollector
 from controllers.inventory.metrics import Records
 from sim.nodes import statemetrics

@@ -14,9 +14,9 @@ from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.api.settings import BootstrapSettings
-from controllers.bootstrap.operands.build import daemonsets
+from controllers.components.build import daemonsets
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
-from controllers.gpupool import migmanager, operands
+from controllers.gpupool.operands import device_plugin, mig_manager
 from controllers.runtime.readers import SUBRESOURCE
 from sim.module.processes import MODULES
 from sim.monitoring import live
@@ -72,7 +72,7 @@ def test_all_that_has_metrics_is_read() -> None:
     (components,) = monitors["gpu-nodeagent"]["selector"]["matchExpressions"]
     made = daemonsets(BootstrapSettings())
     pool = GPUPool(metadata=ObjectMeta(name="a"))
-    made |= {"plugin": operands.daemonset(pool, "image"), "mig": migmanager.daemonset(pool, "image")}
+    made |= {"plugin": device_plugin.daemonset(pool, "image"), "mig": mig_manager.daemonset(pool, "image")}
     health = {
         template["metadata"]["labels"][names.LABEL_COMPONENT]: port["name"]
         for one in made.values()
@@ -83,7 +83,7 @@ def test_all_that_has_metrics_is_read() -> None:
     }
     ours = {component for component, port in health.items() if port == "https-metrics"}
     assert set(components["values"]) == ours | {"discover"}  # whose DaemonSet the chart has itself
-    assert {operands.PLUGIN, MIG_MANAGER} <= ours
+    assert {device_plugin.PLUGIN, MIG_MANAGER} <= ours
     assert monitors["gpu-dcgm-exporter"]["selector"]["matchLabels"] == {names.LABEL_COMPONENT: "dcgm-exporter"}
     assert health["dcgm-exporter"] == monitors["gpu-dcgm-exporter"]["podMetricsEndpoints"][0]["port"] == "metrics"
 

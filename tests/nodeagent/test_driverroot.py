@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controllers.bootstrap import parts
-from controllers.bootstrap.operands.toolkit import LOCATE
+from controllers.components import podspec
+from controllers.components.pods.toolkit import LOCATE
 from nodeagent.host import library
 from nodeagent.host.places import Places
 
@@ -218,4 +218,4 @@ def test_the_shell_looks_in_the_same_folders() -> None:
 
 
 def test_bootstrap_and_the_agents_mean_the_same_folder() -> None:
-    assert str(Places().driver_root) == parts.DRIVER_ROOT
+    assert str(Places().driver_root) == podspec.DRIVER_ROOT

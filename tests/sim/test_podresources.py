@@ -11,8 +11,8 @@ from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands
 from controllers.bootstrap.health.text import parse
+from controllers.components import build
 from sim.hardware import load
 from sim.nodes import dcgm
 from sim.nodes.machine import machine
@@ -26,7 +26,7 @@ RESOURCE = names.resource_name("train")
 
 def exporter(*resources: str, **changed: Any) -> Pod:
     """A pod of the exporter's DaemonSet; `changed` replaces parts of its spec."""
-    made = operands.daemonsets(Settings().bootstrap, resources=resources)["gpu-dcgm-exporter"]["spec"]["template"]
+    made = build.daemonsets(Settings().bootstrap, resources=resources)["gpu-dcgm-exporter"]["spec"]["template"]
     return adapter(Pod).validate_python({"metadata": {"name": "x"}, "spec": {**made["spec"], **changed}})
 
 
@@ -48,7 +48,7 @@ def test_the_modules_exporter_names_the_pods_of_the_pools_that_it_is_told() -> N
 
 @pytest.mark.parametrize("without", ["env", "volumeMounts"])
 def test_an_exporter_that_is_not_told_or_cannot_ask_kubelet_names_nobody(without: str) -> None:
-    made = operands.daemonsets(Settings().bootstrap, resources=[RESOURCE])["gpu-dcgm-exporter"]["spec"]["template"]
+    made = build.daemonsets(Settings().bootstrap, resources=[RESOURCE])["gpu-dcgm-exporter"]["spec"]["template"]
     (container,) = made["spec"]["containers"]
     off = [{**one, "value": "false"} if one["name"] == "DCGM_EXPORTER_KUBERNETES" else one for one in container["env"]]
     changed = {**container, without: off if without == "env" else []}

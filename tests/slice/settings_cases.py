@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import PHASES
+from controllers.components.build import object_name
 from controllers.domain.clock import seconds
 from sim.nodes.leaving import bury
 from sim.workload import gpu_pod
@@ -142,7 +142,7 @@ async def container(live: Live, component: str) -> dict[str, Any] | None:
 @case(*(f"bootstrap.{name}" for name in COMPONENTS))
 async def components(live: Live) -> None:
     """All of them at once: each is a roll-out on every node."""
-    assert {phase.component for phase in PHASES} == set(COMPONENTS.values())
+    assert {phase.name for phase in PHASES} == set(COMPONENTS.values())
     change = {
         "repository": "registry.example.com/gpu",
         "image": "other",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api.conditions import READY_FOR_POOLING
 from controllers.api.reasons import (
+    components,
     configured,
     container_checks,
     device,
@@ -26,9 +27,16 @@ if TYPE_CHECKING:
     from controllers.api.reasons.row import Row
     from controllers.api.reasons.typed import CheckWord, Reason
 
+
+def by_condition(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows of each condition together, the conditions in the order in which they first come."""
+    order = list(dict.fromkeys(row.kinds.split()[0] for row in rows))
+    return tuple(sorted(rows, key=lambda row: order.index(row.kinds.split()[0])))
+
+
 SECTIONS: Final = {
     "node-inventory": inventory.ROWS,
-    "node-bootstrap": readiness.ROWS + host.ROWS + watching.ROWS,
+    "node-bootstrap": by_condition(readiness.ROWS + host.ROWS + watching.ROWS + components.ROWS),
     "node-pools": node_pools.ROWS,
     "validators": driver_checks.ROWS + container_checks.ROWS,
     "device": device.ROWS + configured.ROWS,

@@ -38,22 +38,6 @@ ROWS: Final = (
         "load it; on the node `modprobe nvidia; dmesg | grep NVRM`",
     ),
     Row(
-        "DriverMissing",
-        "Unknown",
-        "DriverValidatorNotReady",
-        "the driver's validator is not ready yet",
-        "wait; `kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/component=driver-validator "
-        "--field-selector spec.nodeName=<node>`",
-    ),
-    Row(
-        "DriverMissing",
-        "True",
-        "DriverValidatorOverdue",
-        "the driver's validator is not ready for longer than `bootstrap.phaseDeadline`",
-        "look at its image, the node's resources and its log: `kubectl -n d8-gpu-operator describe pods "
-        "-l gpu.deckhouse.io/component=driver-validator --field-selector spec.nodeName=<node>`",
-    ),
-    Row(
         "DriverMissing InfraDegraded",
         "True",
         "CheckFailed",
@@ -143,24 +127,5 @@ ROWS: Final = (
         "ToolkitNotFound",
         "`bootstrap.toolkit.enabled` is false, and no toolkit is on the host",
         "install `nvidia-container-toolkit` on the host, or enable the component",
-    ),
-    Row(
-        "ToolkitMissing",
-        "Unknown",
-        "ToolkitNotReady",
-        "the toolkit's pod is not ready yet",
-        "wait; `kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/component=toolkit --field-selector "
-        "spec.nodeName=<node>`. Where container `runtime` is not ready, its log says what the container runtime "
-        "lacks ([bootstrap.md](bootstrap.md#what-changes-on-the-node))",
-    ),
-    Row(
-        "ToolkitMissing",
-        "True",
-        "ToolkitOverdue",
-        "the toolkit's pod is not ready for longer than `bootstrap.phaseDeadline`",
-        "`kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/component=toolkit --field-selector "
-        "spec.nodeName=<node>`; where container `runtime` is not ready, its log says what the container runtime "
-        "lacks ([bootstrap.md](bootstrap.md#what-changes-on-the-node)); `Refused` and `Reverted` in that log want a"
-        " person",
     ),
 )

@@ -116,20 +116,4 @@ ROWS: Final = (
         "the agent and what prepares the node work",
         NOTHING,
     ),
-    Row(
-        "InfraDegraded",
-        "True",
-        "GfdNotReady GfdOverdue",
-        "GPU feature discovery is not ready; it only writes labels, so cards stay in pools",
-        "`kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/component=gfd --field-selector "
-        "spec.nodeName=<node>`",
-    ),
-    Row(
-        "InfraDegraded",
-        "True",
-        "ValidatorNotReady ValidatorOverdue",
-        "the validator's container is not ready: cards have not been seen from within one",
-        "`kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/component=validator --field-selector "
-        "spec.nodeName=<node>`; `ContainerCreating` means that the runtime lacks the handler",
-    ),
 )

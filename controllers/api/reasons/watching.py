@@ -44,22 +44,6 @@ ROWS: Final = (
         "gpu-bootstrap-controller's network and NetworkPolicies; a roll-out of the exporter",
     ),
     Row(
-        "MonitoringMissing",
-        "Unknown",
-        "DcgmNotReady DcgmExporterNotReady",
-        "the pod of DCGM, or of its exporter, is not ready yet",
-        "wait; `kubectl -n d8-gpu-operator describe pods -l gpu.deckhouse.io/component=dcgm --field-selector "
-        "spec.nodeName=<node>` (or `dcgm-exporter`)",
-    ),
-    Row(
-        "MonitoringMissing",
-        "True",
-        "DcgmOverdue DcgmExporterOverdue",
-        "the pod of DCGM, or of its exporter, is not ready for longer than `bootstrap.phaseDeadline`",
-        "look at its image, at the port in use and at the driver: `kubectl -n d8-gpu-operator describe pods "
-        "-l gpu.deckhouse.io/component=dcgm --field-selector spec.nodeName=<node>` (or `dcgm-exporter`)",
-    ),
-    Row(
         "ManagedElsewhere",
         "False",
         "NothingFound",

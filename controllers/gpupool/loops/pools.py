@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controllers.gpupool.caches import FREE
 from controllers.gpupool.loops.planning import run_planner
-from controllers.gpupool.operands import SHARD_CARDS
+from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from controllers.gpupool.pool.plan import plan_orphans, plan_pool, writes_lists, writes_status
 from controllers.runtime.controller import Controller
 

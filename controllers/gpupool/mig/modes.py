@@ -24,7 +24,7 @@ from controllers.gpupool.mig.awaited_cards import (
 from controllers.gpupool.mig.cards import acknowledged, is_done, is_whole, request_retry
 from controllers.gpupool.mig.handler import LayoutProgress
 from controllers.gpupool.mig.progress import NEVER, part_progress
-from controllers.gpupool.operands import cards_in
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.quorum import nobody_else_bound
 
 if TYPE_CHECKING:

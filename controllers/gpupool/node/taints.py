@@ -18,15 +18,14 @@ Then one write exchanges them. Where somebody comes who does not tolerate it, it
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import NODE
 from controllers.domain.fits import tolerates
-from controllers.domain.taints import Place, is_ours, remembered, wanted
-from controllers.install.dismantle import taint_json as _json
+from controllers.domain.node_marks import is_ours, record_taints, taint_json, taint_marks
+from controllers.domain.taints import wanted
 from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool, Taint
     from controllers.api.kube import Node, NodeTaint
     from controllers.api.tenant import TenantPod
+    from controllers.domain.node_marks import Place, TaintMark
 
 LOOK_AGAIN = 5.0
 """Seconds after which a withheld taint is considered anew."""
@@ -59,7 +59,7 @@ class ObservedTaints:
 def plan_taints(view: ObservedTaints) -> Plan:
     """The plan for the taints of one node."""
     draft, node = Draft(), view.node
-    desired, known = _desired_taints(view.pools), remembered(node)
+    desired, known = _desired_taints(view.pools), taint_marks(node)
     outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _is_obsolete(taint, desired, known)}
     settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
     late = {
@@ -72,7 +72,7 @@ def plan_taints(view: ObservedTaints) -> Plan:
     ]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
-    taints, withheld = [_json(taint) for taint in left], list[Note]()
+    taints, withheld = [taint_json(taint) for taint in left], list[Note]()
     for place, (taint, pool) in desired.items():
         if place in late:
             draft.look_again(LOOK_AGAIN)
@@ -83,8 +83,8 @@ def plan_taints(view: ObservedTaints) -> Plan:
                 ours[place] = pool  # another pool may want the same
         else:
             ours[place] = pool
-            taints.append(_json(taint))
-    record = _record(taints, ours)
+            taints.append(taint_json(taint))
+    record = record_taints(taints, ours)
     same = len(left) == len(node.spec.taints) == len(taints)
     if not same or record != node.metadata.annotations.get(names.POOL_TAINTS):
         body = {"metadata": {"annotations": {names.POOL_TAINTS: record}}, "spec": {"taints": taints or None}}
@@ -102,17 +102,8 @@ def _desired_taints(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
     return desired
 
 
-def _record(taints: list[dict[str, Any]], ours: Mapping[Place, str]) -> str | None:
-    entries = [
-        {"key": taint["key"], "value": taint.get("value", ""), "effect": taint["effect"], "pool": pool}
-        for taint in taints
-        if (pool := ours.get((taint["key"], taint["effect"]))) is not None
-    ]
-    return json.dumps(sorted(entries, key=lambda entry: (entry["key"], entry["effect"]))) if entries else None
-
-
 def _is_obsolete(
-    taint: NodeTaint, desired: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, tuple[str, str]]
+    taint: NodeTaint, desired: Mapping[Place, tuple[Taint, str]], known: Mapping[Place, TaintMark]
 ) -> bool:
     """Whether a taint is ours, and no pool asks for it with this value."""
     place = (taint.key, taint.effect)

@@ -8,9 +8,9 @@ from controllers.api.conditions import CONFIGURED, carried, find, said
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
-from controllers.gpupool import operands
 from controllers.gpupool.membership.assignment import releasable_cards
 from controllers.gpupool.membership.unassigned import applied_status
+from controllers.gpupool.operands import device_plugin
 from controllers.gpupool.pool.configured import evaluate_configured
 from controllers.gpupool.pool.offering import should_offer
 from controllers.gpupool.pool.state import evaluate_pool
@@ -30,7 +30,7 @@ def plan_card_status(view: ObservedPool, now: float) -> Plan:
     if not view.members:
         return draft.done()
     state = evaluate_pool(view, now)
-    settings = operands.offer(view.pool.name, state.applied, view.members)
+    settings = device_plugin.offer(view.pool.name, state.applied, view.members)
     leaving = {device.name for device in releasable_cards(view, now)}  # `membership.unassigned` writes theirs
     actions: list[Action] = []
     for device in view.members:

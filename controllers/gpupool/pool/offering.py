@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.gpupool.membership.assignment import is_offerable
-from controllers.gpupool.operands import offer
+from controllers.gpupool.operands.device_plugin import offer
 from controllers.gpupool.pool.layouts import is_card_ready
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, GPUPOOL
+from controllers.components.reconcile import deletions
 from controllers.gpupool.membership.approval import unassign_with_pool
 from controllers.gpupool.membership.assignment import assign_cards, release_cards
 from controllers.gpupool.membership.orphaned import release_orphaned_cards
@@ -45,8 +46,8 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft.add(*_resume(view, state, now))
     draft.add(*open_or_close(view, state, now))
     draft.add(*plan_allowed_cards(view, state, lists_in, draft))
-    draft.add(*plan_device_plugin(view, state, now, draft))
-    draft.add(*plan_mig_manager(view, state, now, draft))
+    plan_device_plugin(view, state, now, draft)
+    plan_mig_manager(view, state, now, draft)
     if state.phase == "Applying":
         draft.add(*apply_layout(view, state, now))
     else:
@@ -101,7 +102,7 @@ def _remove_operands(view: ObservedPool) -> list[Action]:
     return [
         *remove_outlived_annotations(view),
         *annotations,
-        *dismantle.operands(view.configs, daemonsets),
+        *deletions(view.configs, daemonsets),
         *dismantle.release(view.pool),
     ]
 

@@ -26,7 +26,7 @@ from controllers.domain.eligibility import SERVED_MODES
 from controllers.domain.poolcycle import DOES, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
 from controllers.gpupool.mig.handler import LayoutProgress, maintenance_since
-from controllers.gpupool.operands import cards_in, offer
+from controllers.gpupool.operands.device_plugin import cards_in, offer
 from controllers.gpupool.pool.layouts import layout_progress
 
 if TYPE_CHECKING:

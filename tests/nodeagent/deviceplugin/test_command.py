@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controllers.gpupool import operands
+from controllers.gpupool.operands import device_plugin
 from nodeagent.deviceplugin import __main__ as program
 from nodeagent.deviceplugin import offers
 from tests.nodeagent.command import run
@@ -66,7 +66,7 @@ def test_the_daemonset_starts_this_program_where_it_looks() -> None:
     from controllers.api.gpupool import GPUPool
     from controllers.api.meta import ObjectMeta
 
-    made = operands.daemonset(GPUPool(metadata=ObjectMeta(name="p", uid="u")), "image")
+    made = device_plugin.daemonset(GPUPool(metadata=ObjectMeta(name="p", uid="u")), "image")
     (container,) = made["spec"]["template"]["spec"]["containers"]
     role, *flags = container["args"]
     args = program.parser().parse_args(flags)
@@ -79,10 +79,10 @@ def test_the_daemonset_starts_this_program_where_it_looks() -> None:
 
 @pytest.mark.parametrize("divided", [False, True])
 def test_the_pod_has_the_drivers_devices_where_the_program_asks_the_driver(divided: bool) -> None:
-    from controllers.gpupool import pluginpod
+    from controllers.gpupool.operands import device_plugin_pod
     from tests.nodeagent.deviceplugin.make import EXCLUSIVE, SPLIT, asked
 
-    pod = pluginpod.pod("p", "image", "Auto", divided=divided)
+    pod = device_plugin_pod.pod("p", "image", "Auto", divided=divided)
     variables = {variable["name"] for variable in pod["containers"][0]["env"]}
     assert ("runtimeClassName" in pod, "NVIDIA_VISIBLE_DEVICES" in variables) == (divided, divided)
     assert offers.asks_driver(asked(SPLIT if divided else EXCLUSIVE, 0)) is divided

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.bootstrap import parts
+from controllers.components import podspec
 from nodeagent.discover.__main__ import parser
 from tests.templates import harness
 
@@ -36,7 +36,7 @@ def test_it_has_no_privileges_and_writes_nowhere() -> None:
 
 @pytest.mark.parametrize("root", ["/run/nvidia/driver", "/opt/driver", "/"])
 def test_the_program_takes_its_flags_and_finds_the_mounts(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
-    told = [] if root == parts.DRIVER_ROOT else [f"{DISCOVER}.driverRoot={root}"]
+    told = [] if root == podspec.DRIVER_ROOT else [f"{DISCOVER}.driverRoot={root}"]
     spec = pod(*told)
     (container,) = spec["containers"]
     for variable in container["env"]:

@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from controllers.api.gpudevice import Allocation, DeviceHealth, ForeignAllocation, MigApply, Published
-from controllers.bootstrap.phases import CLIENTS
 from controllers.domain.mig import DISABLED, CardLayout
 from nodeagent.mig import plan
-from nodeagent.mig.cluster import CLIENT_COMPONENTS
 from nodeagent.mig.records import Attempt, Loading
 from tests.nodeagent.mig.plane import Died, Plane
 
@@ -30,10 +28,6 @@ def done(plane: Plane) -> MigApply:
     assert plane.loads is not None
     version = plane.parts[plane.address(0)].version
     return MigApply(version=version, phase="Done", boot_id=plane.loads.boot, driver_load=plane.loads.driver)
-
-
-def test_the_clients_are_those_that_bootstrap_sends_away() -> None:
-    assert set(CLIENT_COMPONENTS) == CLIENTS
 
 
 def test_a_card_is_divided_after_it_was_told_of(plane: Plane) -> None:

@@ -1,4 +1,4 @@
-"""The least versions of components with which a node can be prepared at all. Pure.
+"""The least version of a component with which a node can be prepared at all. Pure.
 
 A tag tells a version only where the image has NVIDIA's name for it: whoever builds an image of another name numbers it
 as they like. Digests and words such as `latest` tell none.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from controllers.api.component import ComponentSettings, split_reference
+from controllers.api.image_reference import split_reference
+
+if TYPE_CHECKING:
+    from controllers.api.component_settings import ComponentSettings
 
 _VERSION: Final = re.compile(r"v?([0-9]{1,6}(?:\.[0-9]{1,6}){1,3})(?=$|[-_@+])")
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class MinimumVersion:
     """The least version of one component."""
 
     image: str
@@ -42,17 +45,3 @@ class Least:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in [*version.split("."), "0", "0", "0"][:4]]
-
-
-TOOLKIT: Final = Least(
-    "container-toolkit",
-    "1.19",
-    "cannot name the cards for containers (nvidia-ctk cdi generate --no-all-device), so its pod never becomes ready",
-)
-"""Before 1.18 the installer does not know RUNTIME_DROP_IN_CONFIG either (NVIDIA/nvidia-container-toolkit)."""
-EXPORTER: Final = Least(
-    "dcgm-exporter",
-    "4.0.0",
-    "does not know DCGM_FI_DEV_CLOCKS_EVENT_REASONS, which the module asks for, and does not start",
-)
-"""The first of two versions in its tags is that of the DCGM that it is built with."""

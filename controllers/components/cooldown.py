@@ -1,9 +1,9 @@
-"""Names of DaemonSets that were freed a moment ago, and are not used again at once. Pure.
+"""Names of DaemonSets that became free a moment ago, and are not used again at once. Pure.
 
 The DaemonSet controller counts the pods that it waits for by the DaemonSet's name. Where it was still at work on the
 old one when the new one came, it waits for a pod of the old one, and makes none for five minutes. Nothing shows
 whether it has seen the name free; it looks as soon as it has finished what it was at, mostly within milliseconds.
-What was freed is remembered in memory: a process that restarts just then forgets it, and the five minutes pass.
+What became free is remembered in memory: a process that restarts just then forgets it, and the five minutes pass.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from controllers.api.meta import KubeObject
 
-NAME_RESTS = 2.0
+COOLDOWN = 2.0
 """Seconds that a name stays free before it is used again."""
 
 
-def follow(freed: dict[str, float], old: KubeObject | None, new: KubeObject | None, now: float) -> None:
-    """Take down when a name (key of `freed`) was freed, and forget what is long over."""
+def record_freed(freed: dict[str, float], old: KubeObject | None, new: KubeObject | None, now: float) -> None:
+    """Record when a name (key of `freed`) became free, in epoch seconds, and forget those of long ago."""
     if old is not None and new is None:
         freed[old.name] = now
-    for name in [name for name, since in freed.items() if now - since > NAME_RESTS]:
+    for name in [name for name, since in freed.items() if now - since > COOLDOWN]:
         del freed[name]
 
 
-def rests(freed: Mapping[str, float], name: str, now: float) -> float:
+def cooldown_left(freed: Mapping[str, float], name: str, now: float) -> float:
     """Seconds for which a name is not to be used yet; 0 where it may be."""
-    return max(0.0, freed[name] + NAME_RESTS - now) if name in freed else 0.0
+    return max(0.0, freed[name] + COOLDOWN - now) if name in freed else 0.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap import parts
+from controllers.components import podspec
+from controllers.components.builder import Builder
 
 if TYPE_CHECKING:
-    from controllers.api.settings import BootstrapSettings
-    from controllers.bootstrap.parts import Json
+    from controllers.components.builder import Inputs
+    from controllers.components.podspec import Json
 
 FILE: Final = "/etc/kubernetes/node-feature-discovery/features.d/gfd"
 ENVIRONMENT: Final = {
@@ -25,22 +26,25 @@ ENVIRONMENT: Final = {
 FRESH: Final = f'test -n "$(find {FILE} -size +0 -mmin -{{minutes}})"'
 
 
-def pod(image: str, _: BootstrapSettings) -> Json:
+def pod(given: Inputs) -> Json:
     """Describes the cards through a features file that NFD's worker reads; ready while the file is fresh."""
     container = {
         "name": "gfd",
-        "image": image,
+        "image": given.image,
         "command": ["gpu-feature-discovery"],
-        "env": [*parts.env(ENVIRONMENT), parts.from_field("NODE_NAME", "spec.nodeName")],
-        "securityContext": parts.root(),
-        "resources": parts.resources("10m", "64Mi", "128Mi"),
-        "readinessProbe": parts.run(FRESH.format(minutes=5), 5),
+        "env": [*podspec.env(ENVIRONMENT), podspec.from_field("NODE_NAME", "spec.nodeName")],
+        "securityContext": podspec.root(),
+        "resources": podspec.resources("10m", "64Mi", "128Mi"),
+        "readinessProbe": podspec.run(FRESH.format(minutes=5), 5),
         # Ten minutes without a file: the driver hangs in one of its questions.
-        "livenessProbe": parts.run(FRESH.format(minutes=10), 60) | {"failureThreshold": 10},
-        "volumeMounts": [*parts.mounts("features"), parts.mount("sys", "/sys", read_only=True)],
+        "livenessProbe": podspec.run(FRESH.format(minutes=10), 60) | {"failureThreshold": 10},
+        "volumeMounts": [*podspec.mounts("features"), podspec.mount("sys", "/sys", read_only=True)],
     }
     return {
         "runtimeClassName": names.RUNTIME_CLASS,
         "containers": [container],
-        "volumes": parts.volumes("features", "sys"),
+        "volumes": podspec.volumes("features", "sys"),
     }
+
+
+BUILDER: Final = Builder(pod)

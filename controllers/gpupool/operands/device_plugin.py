@@ -12,11 +12,11 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
+from controllers.components.daemonset import build_daemonset, module_labels
 from controllers.domain.agents import reaching
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.offer import offer_of
-from controllers.gpupool import pluginpod
-from controllers.runtime.drift import spec_hash
+from controllers.gpupool.operands import device_plugin_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 SHARD_CARDS = 1000
 PLUGIN = "device-plugin"
 """Component of what belongs to the device plugins."""
-AGENT_IMAGE = "registry.local/gpu-control-plane/nodeagent:dev"
-"""The chart's default; gpupool-controller's flag --agent-image says what a cluster really uses."""
 
 
 def offer(pool: str, allocation: AllocationSpec, cards: Iterable[GPUDevice]) -> Offer:
@@ -43,12 +41,7 @@ def offer(pool: str, allocation: AllocationSpec, cards: Iterable[GPUDevice]) -> 
 
 def labels(pool: str) -> dict[str, str]:
     """Labels of everything that belongs to a pool."""
-    return {
-        names.LABEL_HERITAGE: "deckhouse",
-        names.LABEL_MODULE: names.MODULE,
-        names.LABEL_POOL: pool,
-        names.LABEL_COMPONENT: PLUGIN,
-    }
+    return module_labels(PLUGIN, **{names.LABEL_POOL: pool})
 
 
 def owner(pool: GPUPool) -> list[dict[str, Any]]:
@@ -103,18 +96,5 @@ def daemonset(
     pool: GPUPool, image: str, strategy: DeviceStrategy = "Auto", *, divided: bool = False, env: Variables = ()
 ) -> dict[str, Any]:
     """The pool's device plugin on every node that has a card of it; `divided` where it hands out MIG instances."""
-    pod = pluginpod.pod(pool.name, image, strategy, divided=divided)
-    return around(pool, names.plugin_object(pool.name), labels(pool.name), reaching(pod, env))
-
-
-def around(pool: GPUPool, name: str, own: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:
-    """A DaemonSet of the pool around a pod; `own` are its labels but for its name's."""
-    marked = own | {names.LABEL_APP: name}
-    spec = {
-        "selector": {"matchLabels": {names.LABEL_APP: name}},
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-        "revisionHistoryLimit": 2,
-        "template": {"metadata": {"labels": marked}, "spec": pod},
-    }
-    meta = {"labels": marked, "annotations": {names.SPEC_HASH: spec_hash(spec)}, "ownerReferences": owner(pool)}
-    return {"metadata": meta, "spec": spec}
+    pod = device_plugin_pod.pod(pool.name, image, strategy, divided=divided)
+    return build_daemonset(names.plugin_object(pool.name), labels(pool.name), reaching(pod, env), owners=owner(pool))

@@ -1,4 +1,4 @@
-"""The laws of the fuse, on many histories.
+"""The laws of the budget, on many histories.
 
 Never do more than the share of the nodes leave for their silence, those that are shown to be bad counted; those leave
 whatever the share; and nobody is held for ever.
@@ -16,12 +16,12 @@ from controllers.api import names
 from controllers.api.settings import parse_settings
 from controllers.bootstrap import plan
 from controllers.bootstrap.health.view import Telemetry
-from controllers.domain.fuse import limit
+from controllers.domain.disruption_budget import limit
 from tests.bootstrap.world import LIMITS, Cluster
 from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.fuse import Fuse
+    from controllers.bootstrap.disruption_budget import DisruptionBudget
     from controllers.bootstrap.observe import World
 
 NODES = [f"worker-{number}" for number in range(6)]
@@ -54,7 +54,7 @@ class Process:
 
     def restart(self) -> None:
         self.world: World = self.cluster.view()
-        self.fuse: Fuse = self.cluster.fuse(self.world)
+        self.budget: DisruptionBudget = self.cluster.budget(self.world)
 
     def refresh(self) -> None:
         fresh = self.cluster.view()
@@ -65,7 +65,7 @@ class Process:
         cluster, now = self.cluster, self.cluster.now
         seen = self.world.node(node, Telemetry(cluster.answers[node], now))
         found = plan.assess(seen, cluster.settings, now)
-        made = plan.plan(seen, found, self.fuse.ask(node, found), LIMITS, now)
+        made = plan.plan(seen, found, self.budget.admit(node, found), LIMITS, now)
         with suppress(ConflictError):  # it is planned anew
             cluster.execute(made.actions, names.MANAGER_BOOTSTRAP)
 

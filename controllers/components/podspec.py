@@ -1,4 +1,4 @@
-"""Parts of which the components' pods are built. Pure."""
+"""Pieces of a PodSpec: volumes and mounts of the host, environment, resources, security, probes. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ def on_host_network(container: Json, *paths: str) -> Json:
 def volumes(*keys: str) -> list[Json]:
     """Volumes of the host."""
     paths = ((name, *HOST_PATHS[name]) for name in keys)
-    return [{"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in paths]
+    return [host_volume(name, path, kind) for name, path, kind in paths]
+
+
+def host_volume(name: str, path: str, kind: str | None = None) -> Json:
+    """A volume of the host; without a kind kubelet does not look what is there."""
+    return {"name": name, "hostPath": {"path": path} | ({"type": kind} if kind else {})}
 
 
 def mounts(*keys: str) -> list[Json]:

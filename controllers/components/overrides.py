@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from controllers.api.quantity import canonical
 
 if TYPE_CHECKING:
-    from controllers.api.component import ComponentResources, ComponentSettings, EnvironmentVariable
-    from controllers.bootstrap.parts import Json
+    from controllers.api.component_settings import ComponentResources, ComponentSettings, EnvironmentVariable
+    from controllers.components.podspec import Json
 
 
 def customised(pod: Json, chosen: ComponentSettings) -> Json:

@@ -6,20 +6,25 @@ stays for that too. It reads the layout of its node by watch: a change of cards 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
+from controllers.components import podspec
+from controllers.components.agent import node_name, serving_after_start
+from controllers.components.daemonset import ON_EVERY_NODE, build_daemonset
 from controllers.domain.agents import LISTENS, reaching
 from controllers.domain.allocation import applied, wanted
 from controllers.domain.eligibility import part_of
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.gpupool.operands import around, labels
-from controllers.gpupool.pluginpod import SERVES
+from controllers.gpupool.operands.device_plugin import labels, owner
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.domain.agents import Variables
     from controllers.gpupool.views import ObservedPool
+
+LOCK_DIR: Final = "/run/gpu-mig-manager"
+"""One lock for a node: the managers of its pools share it."""
 
 
 def is_needed(seen: ObservedPool) -> bool:
@@ -32,7 +37,8 @@ def is_needed(seen: ObservedPool) -> bool:
 def daemonset(pool: GPUPool, image: str, *, env: Variables = ()) -> dict[str, Any]:
     """The pool's MIG manager on every node that has a card of it."""
     own = labels(pool.name) | {names.LABEL_COMPONENT: COMPONENT}
-    return around(pool, names.mig_manager(pool.name), own, reaching(_pod(pool.name, image), env))
+    made = reaching(_pod(pool.name, image), env)
+    return build_daemonset(names.mig_manager(pool.name), own, made, owners=owner(pool))
 
 
 def _pod(pool: str, image: str) -> dict[str, Any]:
@@ -40,8 +46,7 @@ def _pod(pool: str, image: str) -> dict[str, Any]:
         "nodeSelector": {names.pool_node_label(pool): "true"},
         "serviceAccountName": "gpu-nodeagent-mig",
         "automountServiceAccountToken": True,  # its ServiceAccount says no by default
-        "priorityClassName": "system-node-critical",
-        "tolerations": [{"operator": "Exists"}],
+        **ON_EVERY_NODE,
         "terminationGracePeriodSeconds": 60,  # an apply that has begun is finished first
         # The runtime brings the driver's library and nvidia-smi.
         "runtimeClassName": names.RUNTIME_CLASS,
@@ -51,27 +56,30 @@ def _pod(pool: str, image: str) -> dict[str, Any]:
                 "image": image,
                 "args": ["mig-manager", "--pool", pool, *LISTENS],
                 "env": [
-                    {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                    {"name": names.VISIBLE_DEVICES, "value": "all"},
-                    {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"},
-                    {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
+                    node_name(),
+                    *podspec.env(
+                        {
+                            names.VISIBLE_DEVICES: "all",
+                            "NVIDIA_MIG_CONFIG_DEVICES": "all",
+                            "NVIDIA_DRIVER_CAPABILITIES": "utility",
+                        }
+                    ),
                 ],
-                **SERVES,
+                **serving_after_start(),
                 # The reader of the driver and nvidia-mig-parted have their memory beside the manager's own.
                 "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}},
                 # Dividing a card is the driver's own business with its device nodes, which only root may open.
                 "securityContext": {"privileged": True, "readOnlyRootFilesystem": True, "runAsUser": 0},
                 "volumeMounts": [
-                    {"name": "dev", "mountPath": "/dev"},
-                    {"name": "sys", "mountPath": "/sys"},
-                    {"name": "lock", "mountPath": "/run/gpu-mig-manager"},
+                    podspec.mount("dev", "/dev"),
+                    podspec.mount("sys", "/sys"),
+                    podspec.mount("lock", LOCK_DIR),
                 ],
             }
         ],
         "volumes": [
-            {"name": "dev", "hostPath": {"path": "/dev"}},
-            {"name": "sys", "hostPath": {"path": "/sys"}},
-            # One lock for a node: the managers of its pools share it.
-            {"name": "lock", "hostPath": {"path": "/run/gpu-mig-manager", "type": "DirectoryOrCreate"}},
+            podspec.host_volume("dev", "/dev"),
+            podspec.host_volume("sys", "/sys"),
+            podspec.host_volume("lock", LOCK_DIR, "DirectoryOrCreate"),
         ],
     }

@@ -16,7 +16,7 @@ from controllers.runtime.plan import Note
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.fuse import Fuse
+    from controllers.bootstrap.disruption_budget import DisruptionBudget
     from controllers.bootstrap.observe import World
     from controllers.runtime.plan import Plan
 
@@ -138,10 +138,10 @@ def test_so_do_they_before_any_write_is_seen(fleet: Cluster) -> None:
     show(fleet, "no driver", FIRST)
     mute(fleet, SECOND)
     world = fleet.view()
-    fuse = fleet.fuse(world)
+    budget = fleet.budget(world)
 
-    assert ask(fleet, fuse, world, FIRST) == ""
-    assert "20 %" in ask(fleet, fuse, world, SECOND)
+    assert ask(fleet, budget, world, FIRST) == ""
+    assert "20 %" in ask(fleet, budget, world, SECOND)
 
 
 def test_a_driver_that_became_too_old_is_held(fleet: Cluster) -> None:
@@ -262,10 +262,10 @@ def test_a_roll_out_that_outlasts_its_grace_takes_one_node_only(fleet: Cluster) 
 # --- the process's own memory -----------------------------------------------------------------
 
 
-def ask(cluster: Cluster, fuse: Fuse, world: World, on: str) -> str:
+def ask(cluster: Cluster, budget: DisruptionBudget, world: World, on: str) -> str:
     """Ask for a node with these caches, which need not know of the last writes."""
     seen = world.node(on, Telemetry(cluster.answers.get(on), cluster.now))
-    return fuse.ask(on, plan.assess(seen, cluster.settings, cluster.now))
+    return budget.admit(on, plan.assess(seen, cluster.settings, cluster.now))
 
 
 def renew(cluster: Cluster, world: World) -> None:
@@ -281,38 +281,54 @@ def gauge(kind: str, group: str) -> float | None:
 def test_of_two_nodes_that_are_asked_for_before_any_write_is_seen_one_goes(fleet: Cluster) -> None:
     mute(fleet, FIRST, SECOND)
     world = fleet.view()
-    fuse = fleet.fuse(world)
+    budget = fleet.budget(world)
 
-    assert ask(fleet, fuse, world, FIRST) == ""
-    assert "20 %" in ask(fleet, fuse, world, SECOND)
+    assert ask(fleet, budget, world, FIRST) == ""
+    assert "20 %" in ask(fleet, budget, world, SECOND)
     assert gauge("node", "nodes") == 1
-    assert ask(fleet, fuse, world, FIRST) == ""  # asked again, it stays let go
+    assert ask(fleet, budget, world, FIRST) == ""  # asked again, it stays let go
+
+
+def test_who_left_is_counted_by_a_process_that_has_just_started_though_no_pool_is_there() -> None:
+    fleet = Cluster()
+    for node in NODES:
+        fleet.prepare(node)
+    mute(fleet, FIRST, SECOND)
+    for node in (FIRST, SECOND):
+        fleet.step(on=node)  # each time a new process
+    assert [fleet.pooling(node) for node in (FIRST, SECOND)] == [("False", "HeartbeatMissing"), ("True", "Held")]
+    assert [fleet.status(node)["bootstrap"].get("disrupted") for node in (FIRST, SECOND)] == [True, None]
+    answer(fleet, FIRST)
+    for node in (FIRST, SECOND):
+        fleet.step(on=node)
+    assert fleet.status(FIRST)["bootstrap"].get("disrupted") is None
+    assert fleet.pooling(SECOND) == ("False", "HeartbeatMissing")
 
 
 def test_a_node_that_does_not_want_to_go_any_more_makes_room(fleet: Cluster) -> None:
     mute(fleet, FIRST, SECOND)
     world = fleet.view()
-    fuse = fleet.fuse(world)
-    ask(fleet, fuse, world, FIRST)
-    ask(fleet, fuse, world, SECOND)
+    budget = fleet.budget(world)
+    ask(fleet, budget, world, FIRST)
+    ask(fleet, budget, world, SECOND)
     answer(fleet, FIRST)
     renew(fleet, world)
 
-    assert ask(fleet, fuse, world, FIRST) == ""
-    assert ask(fleet, fuse, world, SECOND) == ""
+    assert ask(fleet, budget, world, FIRST) == ""
+    assert ask(fleet, budget, world, SECOND) == ""
     assert gauge("node", "nodes") == 0
 
 
 def test_a_node_that_is_deleted_makes_room(fleet: Cluster) -> None:
     mute(fleet, FIRST, SECOND)
     world = fleet.view()
-    fuse = fleet.fuse(world)
-    ask(fleet, fuse, world, FIRST)
+    budget = fleet.budget(world)
+    ask(fleet, budget, world, FIRST)
     fleet.drop(resources.GPUNODEINVENTORY, FIRST)
     renew(fleet, world)
-    ask(fleet, fuse, world, FIRST)
+    ask(fleet, budget, world, FIRST)
 
-    assert ask(fleet, fuse, world, SECOND) == ""
+    assert ask(fleet, budget, world, SECOND) == ""
 
 
 def test_nodes_without_pooled_cards_go_no_faster(fleet: Cluster) -> None:
@@ -320,16 +336,16 @@ def test_nodes_without_pooled_cards_go_no_faster(fleet: Cluster) -> None:
         fleet.pooled(None, on=node)
         mute(fleet, node)
     world = fleet.view()
-    fuse = fleet.fuse(world)
+    budget = fleet.budget(world)
     for _ in range(len(NODES)):
         for node in NODES:
-            fleet.execute(fleet.plan(node, fuse).actions, names.MANAGER_BOOTSTRAP, None)
+            fleet.execute(fleet.plan(node, budget).actions, names.MANAGER_BOOTSTRAP, None)
             renew(fleet, world)
     assert [fleet.pooling(node)[1] for node in NODES] == ["HeartbeatMissing", *["Held"] * 4]
 
     answer(fleet, FIRST)
     for node in NODES:
-        fleet.execute(fleet.plan(node, fuse).actions, names.MANAGER_BOOTSTRAP, None)
+        fleet.execute(fleet.plan(node, budget).actions, names.MANAGER_BOOTSTRAP, None)
         renew(fleet, world)
     assert [fleet.pooling(node)[1] for node in NODES] == ["Ready", "HeartbeatMissing", *["Held"] * 3]
 
@@ -339,10 +355,10 @@ def test_a_node_that_was_let_go_and_is_not_wanted_any_more_makes_room(fleet: Clu
         fleet.pooled(None, on=node)
         mute(fleet, node)
     world = fleet.view()
-    fuse = fleet.fuse(world)
-    fleet.execute(fleet.plan(FIRST, fuse).actions, names.MANAGER_BOOTSTRAP, None)
+    budget = fleet.budget(world)
+    fleet.execute(fleet.plan(FIRST, budget).actions, names.MANAGER_BOOTSTRAP, None)
     fleet.inventory(managed=False, on=FIRST)
+    fleet.execute(fleet.plan(FIRST, budget).actions, names.MANAGER_BOOTSTRAP, None)
     renew(fleet, world)
-    ask(fleet, fuse, world, FIRST)
 
-    assert ask(fleet, fuse, world, SECOND) == ""
+    assert ask(fleet, budget, world, SECOND) == ""

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.bootstrap import parts
-from controllers.bootstrap.parts import TOOLKIT_ROOT
-from controllers.domain.agents import LISTENS, PORTS
+from controllers.components import podspec
+from controllers.components.agent import node_name, serving
+from controllers.components.builder import Builder
+from controllers.components.podspec import TOOLKIT_ROOT
+from controllers.domain.agents import LISTENS
 
 if TYPE_CHECKING:
-    from controllers.api.settings import BootstrapSettings
-    from controllers.bootstrap.operands.agent import Agent
-    from controllers.bootstrap.parts import Json
+    from controllers.components.agent import Agent
+    from controllers.components.builder import Inputs
+    from controllers.components.podspec import Json
 
 RUN: Final = "/run/nvidia/toolkit"
 PID_FILE: Final = f"{RUN}/toolkit.pid"
@@ -73,7 +75,7 @@ IDENTITY: Final = "identity"
 """The volume of a token that NVIDIA's containers do not get: only `runtime` speaks with the API server."""
 
 
-def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
+def pod(given: Inputs) -> Json:
     """Installs the container toolkit on the host, tells the container runtime of it, and of the cards by name."""
     # The settings are of the first container.
     return {
@@ -82,8 +84,8 @@ def pod(image: str, _: BootstrapSettings, agent: Agent) -> Json:
         "terminationGracePeriodSeconds": 420,
         # The projected token names the pod's node. It is not mounted by itself, but where `_runtime` says so.
         "serviceAccountName": names.MANAGER_TOOLKIT,
-        "containers": [_installer(image, agent), _keeper(image, agent), _runtime(agent)],
-        "volumes": [*parts.volumes("toolkit-run", "toolkit-root", "cdi", "host"), _identity()],
+        "containers": [_installer(given.image, given.agent), _keeper(given.image, given.agent), _runtime(given.agent)],
+        "volumes": [*podspec.volumes("toolkit-run", "toolkit-root", "cdi", "host"), _identity()],
     }
 
 
@@ -92,16 +94,16 @@ def _installer(image: str, agent: Agent) -> Json:
         "name": "toolkit",
         "image": image,
         "command": ["sh", "-c", INSTALL, "nvidia-toolkit"],
-        "env": parts.env(ENVIRONMENT | {"HOST": "/host", "RUN": RUN, "DRIVER": agent.driver_root}),
+        "env": podspec.env(ENVIRONMENT | {"HOST": "/host", "RUN": RUN, "DRIVER": agent.driver_root}),
         # It makes the driver's control devices.
         "securityContext": {"privileged": True},
-        "resources": parts.resources("20m", "64Mi", "256Mi"),
-        "readinessProbe": parts.run(f"{CURRENT} && {READY}", 5),
+        "resources": podspec.resources("20m", "64Mi", "256Mi"),
+        "readinessProbe": podspec.run(f"{CURRENT} && {READY}", 5),
         # The pid is the host's: the pod shares its processes.
-        "livenessProbe": parts.run(f"{CURRENT} && kill -0 $(cat {PID_FILE})", 30),
+        "livenessProbe": podspec.run(f"{CURRENT} && kill -0 $(cat {PID_FILE})", 30),
         "volumeMounts": [
-            *parts.mounts("toolkit-run", "toolkit-root", "cdi"),
-            parts.later(parts.mount("host", "/host", read_only=True)),
+            *podspec.mounts("toolkit-run", "toolkit-root", "cdi"),
+            podspec.later(podspec.mount("host", "/host", read_only=True)),
         ],
     }
 
@@ -111,17 +113,17 @@ def _keeper(image: str, agent: Agent) -> Json:
         "name": "cdi",
         "image": image,
         "command": ["sh", "-c", KEEPER],
-        "env": parts.env(PLACES | {"DRIVER": agent.driver_root, names.VISIBLE_DEVICES: names.NO_DEVICES}),
+        "env": podspec.env(PLACES | {"DRIVER": agent.driver_root, names.VISIBLE_DEVICES: names.NO_DEVICES}),
         # Another root, and all cards' device nodes in it.
         "securityContext": {"privileged": True},
-        "resources": parts.resources("10m", "64Mi", "256Mi"),
-        "readinessProbe": parts.run(SPECIFIED, 5),
-        "livenessProbe": parts.run(ALIVE, 30),
+        "resources": podspec.resources("10m", "64Mi", "256Mi"),
+        "readinessProbe": podspec.run(SPECIFIED, 5),
+        "livenessProbe": podspec.run(ALIVE, 30),
         "volumeMounts": [
-            *parts.mounts("toolkit-run", "cdi"),
-            parts.later(parts.mount("host", PLACES["HOST"], read_only=True)),
+            *podspec.mounts("toolkit-run", "cdi"),
+            podspec.later(podspec.mount("host", PLACES["HOST"], read_only=True)),
             # The same folder in the other root: there nvidia-ctk writes what it then prints.
-            parts.mount("toolkit-run", PLACES["HOST"] + RUN),
+            podspec.mount("toolkit-run", PLACES["HOST"] + RUN),
         ],
     }
 
@@ -133,22 +135,19 @@ def _runtime(agent: Agent) -> Json:
             "name": "runtime",
             "image": agent.image,
             "command": ["python3", "-m", "nodeagent.toolkit"],
-            # The kubelet asks for health at the pod's address.
             "args": [*LISTENS],
             "env": [
-                parts.from_field("NODE_NAME", "spec.nodeName"),
-                *parts.env({"HOST_ROOT": "/host", names.VISIBLE_DEVICES: names.NO_DEVICES}),
+                node_name(),
+                *podspec.env({"HOST_ROOT": "/host", names.VISIBLE_DEVICES: names.NO_DEVICES}),
             ],
-            "ports": [*PORTS],
+            **serving(),
             # The runtime's socket and configuration are root's of the host, and so is the right to start it anew.
             "securityContext": {"privileged": True, "runAsUser": 0, "runAsGroup": 0, "readOnlyRootFilesystem": True},
-            "resources": parts.resources("10m", "96Mi", "256Mi"),
-            "readinessProbe": parts.probe({"httpGet": {"path": "/readyz", "port": "health"}}, 5),
-            "livenessProbe": parts.probe({"httpGet": {"path": "/healthz", "port": "health"}}, 10),
+            "resources": podspec.resources("10m", "96Mi", "256Mi"),
             "volumeMounts": [
                 # What is mounted on the host later is seen, too.
-                parts.later(parts.mount("host", "/host")),
-                parts.mount(IDENTITY, "/var/run/secrets/kubernetes.io/serviceaccount", read_only=True),
+                podspec.later(podspec.mount("host", "/host")),
+                podspec.mount(IDENTITY, "/var/run/secrets/kubernetes.io/serviceaccount", read_only=True),
             ],
         }
     )
@@ -163,3 +162,6 @@ def _identity() -> Json:
         {"downwardAPI": {"items": [namespace]}},
     ]
     return {"name": IDENTITY, "projected": {"defaultMode": 0o644, "sources": sources}}
+
+
+BUILDER: Final = Builder(pod)

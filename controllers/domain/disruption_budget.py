@@ -1,4 +1,4 @@
-"""Fuses: how much may go out of service by itself at once, and when many failures mean that we are blind. Pure."""
+"""A disruption budget: how many of a group may be out of service at once, and when many failures are ours. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BLIND: Final = "Blind"
 class Decision:
     """Who may go out of service now."""
 
-    go: tuple[str, ...]
+    allowed: tuple[str, ...]
     """In the order of their names."""
-    held: tuple[str, ...]
+    denied: tuple[str, ...]
     """Those that must wait, in the order of their names."""
 
 
@@ -28,18 +28,18 @@ def limit(total: int, percent: int) -> int:
     return max(1, total * percent // 100)
 
 
-def allow(out: Collection[str], wanting: Collection[str], total: int, percent: int) -> Decision:
+def admit(out: Collection[str], wanting: Collection[str], total: int, percent: int) -> Decision:
     """Decide for one group.
 
-    `out` are those that are out of service already, for whatever reason, with those that were let go a moment ago
+    `out` are those that are out of service already, for whatever reason, with those that were allowed a moment ago
     and are not written yet; `wanting`, those that should go; `total`, all of the group. One that is out and wants to
     go is out already and free to.
     """
     already = set(out)
     waiting = sorted(set(wanting) - already)
     room = max(0, limit(total, percent) - len(already))
-    go = (already & set(wanting)) | set(waiting[:room])
-    return Decision(tuple(sorted(go)), tuple(waiting[room:]))
+    allowed = (already & set(wanting)) | set(waiting[:room])
+    return Decision(tuple(sorted(allowed)), tuple(waiting[room:]))
 
 
 def blindness(failing: Collection[str], total: int, percent: int) -> Finding | None:

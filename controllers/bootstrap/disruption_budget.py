@@ -1,0 +1,58 @@
+"""Which nodes may leave service now (`health.maxUnavailablePercent`).
+
+What is out is in the statuses: `bootstrap.disrupted` marks a node that was ready and left, until it is back. In memory
+are only those that were allowed and whose status is not in the caches yet: two nodes are planned one after the other,
+and what the first was allowed is counted for the second although nobody has written it. Used from one event loop.
+
+Denied is what is concluded from silence. What shows that a node is bad takes it out whatever the share, and counts as
+out for the others (ADR 0026). Cards are never denied: their faults are measured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.bootstrap.health.metrics import FUSE_HELD
+from controllers.domain.disruption_budget import admit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.plan import Assessment
+
+
+class DisruptionBudget:
+    """One budget for all nodes."""
+
+    def __init__(self, world: World, percent: Callable[[], int]) -> None:
+        """`percent` tells the share that may be out at once (`health.maxUnavailablePercent`)."""
+        self._world, self._percent = world, percent
+        self._allowed: set[str] = set()
+        self._denied: set[str] = set()
+
+    def admit(self, node: str, found: Assessment | None) -> str:
+        """Let a node leave service, where it should; else why it must stay, as a clause."""
+        if found is None or not found.stays_out:
+            self._allowed.discard(node)
+        if found is None or not found.node_out:
+            return self._allow(node)
+        if not found.evident:
+            total, out = self._world.fleet(self._allowed)
+            if node in admit({*out, *self._allowed}, [node], total, self._percent()).denied:
+                return self._deny(node)
+        self._allowed.add(node)
+        return self._allow(node)
+
+    def _deny(self, node: str) -> str:
+        self._denied.add(node)
+        self._count()
+        return f"since more than {self._percent()} % of the nodes would be out of service at once"
+
+    def _allow(self, node: str) -> str:
+        self._denied.discard(node)
+        self._count()
+        return ""
+
+    def _count(self) -> None:
+        FUSE_HELD.labels("node", "nodes").set(len(self._denied))

@@ -1,0 +1,54 @@
+"""A DaemonSet of the module around a pod, and what all its pods on nodes have in common. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+from controllers.runtime.drift import spec_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controllers.components.podspec import Json
+
+ON_EVERY_NODE: Final = {
+    "priorityClassName": "system-node-critical",
+    # A node that is not ready, cordoned or reserved for a pool is prepared and served all the same.
+    "tolerations": [{"operator": "Exists"}],
+}
+"""Of pods that belong to a node and not to who uses it."""
+
+
+def module_labels(component: str, **more: str) -> dict[str, str]:
+    """Labels of what belongs to a component: the module's and the component's name, and `more` by their keys."""
+    return {
+        names.LABEL_HERITAGE: "deckhouse",
+        names.LABEL_MODULE: names.MODULE,
+        names.LABEL_COMPONENT: component,
+        **more,
+    }
+
+
+def build_daemonset(
+    name: str,
+    labels: Mapping[str, str],
+    pod: Json,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    owners: Sequence[Json] = (),
+) -> Json:
+    """The whole object but for its name and namespace, with the hash of its spec.
+
+    `labels` are those of the DaemonSet and its pods but for the one of its name; `annotations` those of its pods.
+    """
+    marked = {**labels, names.LABEL_APP: name}
+    template: Json = {"labels": dict(marked)} | ({"annotations": dict(annotations)} if annotations else {})
+    spec = {
+        "selector": {"matchLabels": {names.LABEL_APP: name}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+        "revisionHistoryLimit": 2,
+        "template": {"metadata": template, "spec": pod},
+    }
+    meta: Json = {"labels": marked, "annotations": {names.SPEC_HASH: spec_hash(spec)}}
+    return {"metadata": meta | ({"ownerReferences": [*owners]} if owners else {}), "spec": spec}

@@ -1,0 +1,1 @@
+"""A pool's DaemonSets and ConfigMaps: its device plugin and its MIG manager. Pure."""
