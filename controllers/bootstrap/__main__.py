@@ -15,16 +15,17 @@ from controllers.api import names, resources
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import components, plan
+from controllers.bootstrap import components
 from controllers.bootstrap.fuse import Fuse
-from controllers.bootstrap.health.metrics import DeviceHealth
-from controllers.bootstrap.health.scrape import Scraper
 from controllers.bootstrap.metrics import Readiness
-from controllers.bootstrap.observe import World, pool_of
 from controllers.bootstrap.operands import AGENT_IMAGE, EXPORTER_PORT
 from controllers.bootstrap.phases import EXPORTER
+from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
-from controllers.bootstrap.ward import Ward
+from controllers.bootstrap.telemetry.metrics import DeviceHealth
+from controllers.bootstrap.telemetry.monitor import Ward
+from controllers.bootstrap.telemetry.scrape import Scraper
+from controllers.bootstrap.world import World, pool_of
 from controllers.domain.agents import api_server
 from controllers.runtime import resting
 from controllers.runtime.controller import Controller

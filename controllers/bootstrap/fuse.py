@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.bootstrap.health.metrics import FUSE_HELD
+from controllers.bootstrap.telemetry.metrics import FUSE_HELD
 from controllers.domain.fuse import allow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.bootstrap.observe import World
-    from controllers.bootstrap.plan import Assessment
+    from controllers.bootstrap.readiness.plan import Assessment
+    from controllers.bootstrap.world import World
 
 
 class Fuse:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.world import World
 
 OURS = frozenset(kind for kind, owner in NODE_OWNERS.items() if owner == names.MANAGER_BOOTSTRAP)
 

@@ -12,7 +12,7 @@ import pytest
 from controllers.api import names
 from controllers.api.settings import Settings, parse_settings
 from controllers.bootstrap import operands
-from controllers.bootstrap.health.text import FIELDS
+from controllers.bootstrap.health.dcgm_parser import FIELDS
 from controllers.bootstrap.operands import build, collectors
 from controllers.runtime.drift import spec_hash
 from tests.data import facts

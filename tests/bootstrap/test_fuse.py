@@ -10,14 +10,14 @@ from prometheus_client import REGISTRY
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED
-from controllers.bootstrap import plan
 from controllers.bootstrap.health.view import Telemetry
+from controllers.bootstrap.readiness import plan
 from controllers.runtime.plan import Note
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
     from controllers.bootstrap.fuse import Fuse
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.world import World
     from controllers.runtime.plan import Plan
 
 NODES = [f"worker-{number:02}" for number in range(1, 6)]

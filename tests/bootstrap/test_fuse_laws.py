@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
-from controllers.bootstrap import plan
 from controllers.bootstrap.health.view import Telemetry
+from controllers.bootstrap.readiness import plan
 from controllers.domain.fuse import limit
 from tests.bootstrap.world import LIMITS, Cluster
 from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
     from controllers.bootstrap.fuse import Fuse
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.world import World
 
 NODES = [f"worker-{number}" for number in range(6)]
 READY = Cluster()

@@ -9,16 +9,17 @@ from controllers.api import names, resources, validation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import components, plan
+from controllers.bootstrap import components
 from controllers.bootstrap.fuse import Fuse
-from controllers.bootstrap.health import judge
+from controllers.bootstrap.health import evaluate
+from controllers.bootstrap.health.dcgm_parser import CardSample
+from controllers.bootstrap.health.ingest import Memory
 from controllers.bootstrap.health.limits import Limits
-from controllers.bootstrap.health.signs import Memory
-from controllers.bootstrap.health.text import CardSample
 from controllers.bootstrap.health.view import CardNews, Telemetry
-from controllers.bootstrap.observe import World
 from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, Report, RuntimeClass
+from controllers.bootstrap.world import World
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, conditions, objects, patches
 from tests.kit.manifests import body
@@ -148,8 +149,8 @@ class Cluster(cluster.Cluster):
         name = device_name(on, number)
         for _ in range(times):
             asked = self.annotations(name).get(names.RETURN) == "true"
-            before = self.memory.get(name) or judge.remember(CardStatus(), self.now)
-            made = judge.judge(before, SAMPLES[what], LIMITS, self.now, validated=validated, return_asked=asked)
+            before = self.memory.get(name) or evaluate.remember(CardStatus(), self.now)
+            made = evaluate.judge(before, SAMPLES[what], LIMITS, self.now, validated=validated, return_asked=asked)
             self.memory[name] = made.memory
 
     def annotations(self, device: str = DEVICE) -> dict[str, str]:

@@ -12,7 +12,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
 from controllers.bootstrap import operands
-from controllers.bootstrap.health.text import parse
+from controllers.bootstrap.health.dcgm_parser import parse
 from sim.hardware import load
 from sim.nodes import dcgm
 from sim.nodes.machine import machine

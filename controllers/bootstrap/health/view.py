@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.bootstrap.health.signs import Memory
+    from controllers.bootstrap.health.ingest import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.bootstrap import mig
-from controllers.bootstrap.health import heartbeat, judge
+from controllers.bootstrap.health import evaluate, heartbeat
 from controllers.bootstrap.health.limits import Limits
 from controllers.bootstrap.health.match import match
-from controllers.bootstrap.health.metrics import FUSE_HELD, CardTelemetry
+from controllers.bootstrap.health.status_update import telemetry, worth_writing
 from controllers.bootstrap.health.view import CardNews, Telemetry
-from controllers.bootstrap.health.writing import telemetry, worth_writing
 from controllers.bootstrap.phases import EXPORTER, enabled
-from controllers.bootstrap.situation import passes, roles
+from controllers.bootstrap.readiness.node_state import passes, roles
+from controllers.bootstrap.telemetry.metrics import FUSE_HELD, CardTelemetry
 from controllers.domain.fuse import blindness
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from controllers.api.conditions import Finding
     from controllers.api.settings import Settings
-    from controllers.bootstrap.health.fetch import Scrape
+    from controllers.bootstrap.health.dcgm_parser import CardSample
     from controllers.bootstrap.health.heartbeat import Heartbeat
-    from controllers.bootstrap.health.signs import Memory
-    from controllers.bootstrap.health.text import CardSample
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.health.ingest import Memory
     from controllers.bootstrap.records import Card
+    from controllers.bootstrap.telemetry.fetch import Scrape
+    from controllers.bootstrap.world import World
 
 
 BLIND_SECONDS: Final = 1.0
@@ -99,7 +99,7 @@ class Ward:
         before = self._memory(card, now)
         asked = card.metadata.annotations.get(names.RETURN) == "true"
         validated = before.fault is None or self._validated(card)
-        made = judge.judge(
+        made = evaluate.judge(
             before, sample, self.limits, now, validated=validated, return_asked=asked, suspended=suspended
         )
         self._cards[card.name] = (card.metadata.uid, made.memory)
@@ -116,7 +116,7 @@ class Ward:
         uid, memory = self._cards.get(card.name, ("", None))
         if memory is not None and uid == card.metadata.uid:
             return memory
-        return judge.remember(card.status, now)
+        return evaluate.remember(card.status, now)
 
     def _heart(self, node: str, now: float) -> Heartbeat:
         if (heart := self._hearts.get(node)) is None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import formerly, names
 from controllers.api.conditions import FAULTED, Finding, carried, find
-from controllers.bootstrap.health.signs import FAULTS, REMAP_FAILURE, CardFault, Memory, hear
-from controllers.bootstrap.health.table import TABLE, Table
+from controllers.bootstrap.health.ingest import FAULTS, REMAP_FAILURE, CardFault, Memory, hear
+from controllers.bootstrap.health.xid_catalog import TABLE, Table
 
 if TYPE_CHECKING:
+    from controllers.bootstrap.health.dcgm_parser import CardSample
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.text import CardSample
     from controllers.bootstrap.records import CardStatus
 
 HEALTHY: Final = "Healthy"

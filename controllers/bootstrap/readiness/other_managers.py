@@ -18,7 +18,7 @@ from controllers.domain.wording import listed
 if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.reasons.typed import Reason
-    from controllers.bootstrap.situation import Situation
+    from controllers.bootstrap.readiness.node_state import Situation
 
 RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 """How the resources of NVIDIA's device plugin begin: cards, shared cards (`nvidia.com/gpu.shared`), MIG instances."""

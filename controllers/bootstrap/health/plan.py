@@ -14,10 +14,10 @@ from controllers.api import names
 from controllers.api.conditions import Finding, said
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
-from controllers.bootstrap.health import judge
-from controllers.bootstrap.health.signs import CardFault
-from controllers.bootstrap.health.writing import telemetry, worth_writing
-from controllers.bootstrap.situation import fails, verdict
+from controllers.bootstrap.health import evaluate
+from controllers.bootstrap.health.ingest import CardFault
+from controllers.bootstrap.health.status_update import telemetry, worth_writing
+from controllers.bootstrap.readiness.node_state import fails, verdict
 from controllers.domain.clock import stamp
 from controllers.domain.position import is_lost
 from controllers.domain.wording import sentence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import DeviceHealth, Fault, FaultEnd
     from controllers.api.meta import Condition
+    from controllers.bootstrap.health.ingest import Memory
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.signs import Memory
     from controllers.bootstrap.health.view import CardNews
-    from controllers.bootstrap.observe import ObservedNode
     from controllers.bootstrap.records import Card
+    from controllers.bootstrap.world import ObservedNode
     from controllers.runtime.plan import Action
 
 LOST: Final = "CardLost"
@@ -40,7 +40,7 @@ BACK: Final = "CardBack"
 """Of a card that was gone."""
 VALIDATION_FAILED: Final = "ValidationFailed"
 VALIDATED: Final = "Validated"
-REASONS: Final = (*judge.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATED)
+REASONS: Final = (*evaluate.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATED)
 """Every reason of the condition Faulted."""
 
 
@@ -106,7 +106,7 @@ def _fault(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault | 
 
 def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault | None:
     """What a validator found with the card, where none has looked since the node started or its report went."""
-    recorded = judge.standing(card.status)
+    recorded = evaluate.standing(card.status)
     if recorded is None or recorded.kind != VALIDATION_FAILED or not roles:
         return None
     return recorded if all(verdict(seen, role) is None for role in roles) else None
@@ -114,7 +114,7 @@ def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault 
 
 def _over(card: Card) -> Verdict | None:
     """Nothing is said of the card any more, and something was: then that is over."""
-    recorded = judge.standing(card.status)
+    recorded = evaluate.standing(card.status)
     if recorded is None:
         return None
     if recorded.kind == LOST:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
     from controllers.bootstrap.mig import Suspension
-    from controllers.bootstrap.observe import ObservedNode
     from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.records import Card
+    from controllers.bootstrap.world import ObservedNode
     from controllers.domain.catalogue import Requirement
 
 FACT_MAX: Final = 64

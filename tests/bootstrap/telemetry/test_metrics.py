@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controllers.bootstrap.health.judge import judge, remember
+from controllers.bootstrap.health.dcgm_parser import CardSample
+from controllers.bootstrap.health.evaluate import judge, remember
 from controllers.bootstrap.health.limits import Limits
-from controllers.bootstrap.health.metrics import CardTelemetry, DeviceHealth
-from controllers.bootstrap.health.text import CardSample
 from controllers.bootstrap.records import CardStatus
+from controllers.bootstrap.telemetry.metrics import CardTelemetry, DeviceHealth
 
 
 def test_what_is_known_is_told_and_nothing_else():

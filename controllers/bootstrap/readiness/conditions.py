@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import conditions as kinds
 from controllers.api.conditions import Finding, is_true
-from controllers.bootstrap import troubles
-from controllers.bootstrap.elsewhere import managed_elsewhere
-from controllers.bootstrap.situation import source
-from controllers.bootstrap.troubles import not_wanted, waiting
+from controllers.bootstrap.readiness import blockers
+from controllers.bootstrap.readiness.blockers import not_wanted, waiting
+from controllers.bootstrap.readiness.node_state import source
+from controllers.bootstrap.readiness.other_managers import managed_elsewhere
 from controllers.domain.catalogue import is_older
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from controllers.api.gpunodeinventory import Kept
     from controllers.api.reasons.typed import Reason
-    from controllers.bootstrap.situation import Situation
-    from controllers.bootstrap.troubles import Trouble
+    from controllers.bootstrap.readiness.blockers import Trouble
+    from controllers.bootstrap.readiness.node_state import Situation
 
 READY: Final = "Ready"
 RESTARTING: Final = "Restarting"
@@ -75,29 +75,29 @@ def ready_for_pooling(at: Situation, trouble: Trouble | None, kept: Kept | None,
 def _driver_missing(at: Situation) -> Finding:
     return (
         _unknown(at)
-        or troubles.no_driver(at)
-        or troubles.driver_check(at)
+        or blockers.no_driver(at)
+        or blockers.driver_check(at)
         or _group(at, kinds.DRIVER_MISSING, checked="DriverReady", unchecked="DriverNotChecked")
     )
 
 
 def _driver_outdated(at: Situation) -> Finding:
     version = at.fact("driver", "version")
-    return _unknown(at) or troubles.old_driver(at) or _new_enough(at, _DRIVER, version, at.needs.driver)
+    return _unknown(at) or blockers.old_driver(at) or _new_enough(at, _DRIVER, version, at.needs.driver)
 
 
 def _cuda_outdated(at: Situation) -> Finding:
-    return _unknown(at) or troubles.old_cuda(at) or _new_enough(at, _CUDA, at.cuda, at.needs.cuda)
+    return _unknown(at) or blockers.old_cuda(at) or _new_enough(at, _CUDA, at.cuda, at.needs.cuda)
 
 
 def _toolkit_missing(at: Situation) -> Finding:
-    if (found := _unknown(at) or troubles.no_toolkit(at)) is not None:
+    if (found := _unknown(at) or blockers.no_toolkit(at)) is not None:
         return found
     return _group(at, kinds.TOOLKIT_MISSING, checked="ToolkitReady", unchecked="ToolkitNotChecked")
 
 
 def _monitoring_missing(at: Situation) -> Finding:
-    heard = troubles.heartbeat(at)
+    heard = blockers.heartbeat(at)
     if heard is not None and heard.status is not None:
         return heard
     pods = _group(at, kinds.MONITORING_MISSING, checked="MonitoringReady", unchecked="MonitoringNotChecked")
@@ -106,7 +106,7 @@ def _monitoring_missing(at: Situation) -> Finding:
 
 def _infra_degraded(at: Situation) -> Finding:
     """What prepares and watches the node does not do its work there."""
-    found = troubles.agent(at) or troubles.container_check(at)
+    found = blockers.agent(at) or blockers.container_check(at)
     if found is not None:
         return found
     late = [p for p in at.phases if p.condition == kinds.INFRA_DEGRADED and p.component not in at.seen.ready]

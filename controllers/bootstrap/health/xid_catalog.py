@@ -1,4 +1,4 @@
-"""What error numbers, counters and bits mean: `table.toml`, read and checked once at import. Pure."""
+"""What error numbers, counters and bits mean: `xid_catalog.toml`, read and checked once at import. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Table:
         return self.xids.get(number) or Meaning("not in the table", "warn", "look it up in NVIDIA's XID catalog")
 
 
-def read(text: str, file: str = "table.toml") -> Table:
+def read(text: str, file: str = "xid_catalog.toml") -> Table:
     """The table from its TOML; raises ValueError that names the entry."""
     try:
         root = tomllib.loads(text)
@@ -86,4 +86,4 @@ def _known(entry: str, row: Mapping[str, Any], sources: Mapping[str, str]) -> li
     return [sources[name] for name in names]
 
 
-TABLE = read((Path(__file__).parent / "table.toml").read_text(encoding="utf-8"))
+TABLE = read((Path(__file__).parent / "xid_catalog.toml").read_text(encoding="utf-8"))

@@ -17,10 +17,12 @@ from controllers.api.conditions import Finding, said
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
-from controllers.bootstrap import cards, judge, mig, phases, troubles
+from controllers.bootstrap import mig, phases
+from controllers.bootstrap.health import plan as card_health
 from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
-from controllers.bootstrap.situation import Situation, needs
-from controllers.bootstrap.step import step_of
+from controllers.bootstrap.readiness import blockers, conditions
+from controllers.bootstrap.readiness.node_state import Situation, needs
+from controllers.bootstrap.readiness.step import step_of
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.observe import ObservedNode
-    from controllers.bootstrap.step import Step
-    from controllers.bootstrap.troubles import Trouble
+    from controllers.bootstrap.readiness.blockers import Trouble
+    from controllers.bootstrap.readiness.step import Step
+    from controllers.bootstrap.world import ObservedNode
 
 GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
 RETRY = 15.0
@@ -111,7 +113,7 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     """With what the time that has passed makes of it. `opening`: whether a gate is opened now."""
     at, old = found.at, found.inventory.status
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
-    trouble = troubles.first(at)
+    trouble = blockers.first(at)
     last = step_of(old.bootstrap, before)
     since = _since(old.bootstrap, last, trouble, now, opening=opening, resting=bool(at.suspended.on))
     rest = at.suspended.left
@@ -121,15 +123,15 @@ def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) 
     allowed = 0.0
     if before is not None and before.status == "True" and trouble.passing:
         # A component that is new on a ready node has its image to pull, as on a node that is new.
-        new = opening or (last is not None and last.kept == judge.PREPARING)
-        word = judge.MIG_WORK if at.suspended.on else judge.PREPARING if new else judge.RESTARTING
-        short = word == judge.RESTARTING
+        new = opening or (last is not None and last.kept == conditions.PREPARING)
+        word = conditions.MIG_WORK if at.suspended.on else conditions.PREPARING if new else conditions.RESTARTING
+        short = word == conditions.RESTARTING
         allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
     grace = seconds(since) + allowed - now if word else 0.0
     deadline = seconds(since) + settings.bootstrap.phase_deadline - now if at.blocking is not None else 0.0
     if at.blocking is not None and deadline <= 0:
         at = replace(at, overdue=True)
-        trouble = troubles.first(at)
+        trouble = blockers.first(at)
     return replace(
         found,
         at=at,
@@ -154,7 +156,7 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
-    draft.add(*cards.plan(seen, found.at.roles, limits, now))
+    draft.add(*card_health.plan(seen, found.at.roles, limits, now))
     for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held else None):
         if left is not None:
             draft.look_again(left)
@@ -178,11 +180,11 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     """Facts and conditions of the node, in one write."""
     at, inventory, old = known.at, known.inventory, known.inventory.status
     trouble = known.trouble
-    kept = judge.stays(at, trouble, known.patience, held)
-    pooling = judge.ready_for_pooling(at, trouble, kept, held)
+    kept = conditions.stays(at, trouble, known.patience, held)
+    pooling = conditions.ready_for_pooling(at, trouble, kept, held)
     made = [
         said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
-        for kind, found in judge.findings(at, pooling, kept).items()
+        for kind, found in conditions.findings(at, pooling, kept).items()
     ]
     driver = _driver(at) or old.driver
     monitoring = _monitoring(at, old.monitoring)
@@ -213,7 +215,7 @@ def _flags(at: Situation) -> dict[str, bool | None]:
     installed = at.fact("toolkit", "installed")
     by_hand = installed == "true" if installed else None
     toolkit = ready["toolkit"] if at.runs("toolkit") else by_hand
-    validated = ready["validator"] and troubles.container_check(at) is None
+    validated = ready["validator"] and blockers.container_check(at) is None
     return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": validated}
 
 
@@ -286,7 +288,11 @@ def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept 
         text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
         text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
         draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
-    elif kept == judge.HELD and (last := step_of(inventory.status.bootstrap, before)) and last.kept != judge.HELD:
+    elif (
+        kept == conditions.HELD
+        and (last := step_of(inventory.status.bootstrap, before))
+        and last.kept != conditions.HELD
+    ):
         draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from controllers.api.conditions import FAULTED, condition
 from controllers.api.gpudevice import DeviceHealth
-from controllers.bootstrap.health.judge import REASONS, judge, remember
+from controllers.bootstrap.health.dcgm_parser import CardSample
+from controllers.bootstrap.health.evaluate import REASONS, judge, remember
 from controllers.bootstrap.health.limits import Limits
-from controllers.bootstrap.health.text import CardSample
-from controllers.bootstrap.health.writing import telemetry, worth_writing
+from controllers.bootstrap.health.status_update import telemetry, worth_writing
 from controllers.bootstrap.records import CardStatus
 
 LIMITS = Limits()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from controllers.bootstrap.health.signs import Memory
+    from controllers.bootstrap.health.ingest import Memory
 
 FUSE_HELD = Gauge("gpu_fuse_held", "Nodes that a fuse keeps in service, by kind and group.", ["kind", "group"])
 

@@ -13,7 +13,7 @@ from controllers.api import names, reasons, validation
 from controllers.api.conditions import Finding
 from controllers.bootstrap.operands import object_name
 from controllers.bootstrap.phases import EXPORTER
-from controllers.bootstrap.situation import source
+from controllers.bootstrap.readiness.node_state import source
 from controllers.domain import fuse
 from controllers.domain.catalogue import is_older
 from controllers.domain.report import is_of_this_boot
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpunodeinventory import Stage
     from controllers.bootstrap.phases import Phase
-    from controllers.bootstrap.situation import Situation
+    from controllers.bootstrap.readiness.node_state import Situation
 
 
 @dataclass(frozen=True, slots=True)

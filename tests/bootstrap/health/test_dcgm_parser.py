@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.bootstrap.health.text import MAX_SERIES, CardSample, Reader, parse
+from controllers.bootstrap.health.dcgm_parser import MAX_SERIES, CardSample, Reader, parse
 from tests.data.text import exported, listed
 
 A100 = "GPU-7099682b-a20d-2bcc-74ab-b9060454d81e"

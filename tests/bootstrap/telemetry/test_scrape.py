@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 from aiohttp import web
 
-from controllers.bootstrap.health import fetch
-from controllers.bootstrap.health import scrape as module
-from controllers.bootstrap.health.fetch import MAX_BYTES, Scrape
-from controllers.bootstrap.health.scrape import SCRAPES, Scraper
+from controllers.bootstrap.telemetry import fetch
+from controllers.bootstrap.telemetry import scrape as module
+from controllers.bootstrap.telemetry.fetch import MAX_BYTES, Scrape
+from controllers.bootstrap.telemetry.scrape import SCRAPES, Scraper
 from tests.kit.waiting import PATIENCE
 
 GOOD = b'# HELP x y\nDCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1"} 41\n'

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from controllers.bootstrap.health.text import Reader
+from controllers.bootstrap.health.dcgm_parser import Reader
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.health.text import CardSample
+    from controllers.bootstrap.health.dcgm_parser import CardSample
 
 MAX_BYTES: Final = 5 * 1024 * 1024
 PIECE: Final = 64 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.bootstrap.health.table import TABLE, read
+from controllers.bootstrap.health.xid_catalog import TABLE, read
 
 GOOD = """
 [sources]
@@ -54,7 +54,7 @@ def test_slow_for_power_or_idleness_is_no_throttling():
 )
 def test_a_slip_in_the_file_is_named(old, new, message):
     assert old in GOOD
-    with pytest.raises(ValueError, match=r"^table\.toml: ") as error:
+    with pytest.raises(ValueError, match=r"^xid_catalog\.toml: ") as error:
         read(GOOD.replace(old, new))
     assert message in str(error.value)
     assert read(GOOD).xids[79].source == ("a book",)

@@ -9,13 +9,13 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
-from controllers.bootstrap.health.fetch import Scrape
-from controllers.bootstrap.ward import Ward
+from controllers.bootstrap.telemetry.fetch import Scrape
+from controllers.bootstrap.telemetry.monitor import Ward
 from tests.bootstrap.world import DEVICE, NODE, WELL, Cluster, device_name
 
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding
-    from controllers.bootstrap.health.text import CardSample
+    from controllers.bootstrap.health.dcgm_parser import CardSample
     from controllers.bootstrap.health.view import Telemetry
 
 PERIOD, MISSING = 15.0, 120.0

@@ -14,9 +14,9 @@ from controllers.api.conditions import Finding
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Fault, FaultEnd
+    from controllers.bootstrap.health.dcgm_parser import CardSample
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.table import Table
-    from controllers.bootstrap.health.text import CardSample
+    from controllers.bootstrap.health.xid_catalog import Table
 
 CRITICAL_XID: Final = "CriticalXid"
 DOUBLE_BIT_ECC: Final = "DoubleBitEcc"

@@ -9,8 +9,8 @@ from controllers.api.gpudevice import DeviceHealth
 from controllers.domain.clock import stamp
 
 if TYPE_CHECKING:
+    from controllers.bootstrap.health.ingest import Memory
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.signs import Memory
 
 _Value = TypeVar("_Value", int, bool)
 

@@ -16,12 +16,12 @@ import aiohttp
 import structlog
 from prometheus_client import Counter
 
-from controllers.bootstrap.health.fetch import PIECE, fetch
+from controllers.bootstrap.telemetry.fetch import PIECE, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controllers.bootstrap.health.fetch import Scrape
+    from controllers.bootstrap.telemetry.fetch import Scrape
 
 log = structlog.get_logger()
 SCRAPES: Final = Counter("gpu_scrapes_total", "Scrapes of dcgm-exporter by their end.", ["result"])
