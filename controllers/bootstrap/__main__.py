@@ -25,7 +25,8 @@ from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeCla
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.bootstrap.telemetry.monitor import Ward
 from controllers.bootstrap.telemetry.scrape import Scraper
-from controllers.bootstrap.world import World, pool_of
+from controllers.bootstrap.views import pool_of
+from controllers.bootstrap.world import World
 from controllers.domain.agents import api_server
 from controllers.runtime import resting
 from controllers.runtime.controller import Controller

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap
     from controllers.api.settings import BootstrapSettings
     from controllers.bootstrap.parts import Json
-    from controllers.bootstrap.world import ObservedOperands
+    from controllers.bootstrap.views import ObservedOperands
     from controllers.domain.agents import Variables
 
 

@@ -1,4 +1,4 @@
-"""What the planners look at, cut from the caches. Pure."""
+"""The caches of the process, their indexes, and the views that are cut from them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING, is_true
 from controllers.bootstrap.phases import EXPORTER
+from controllers.bootstrap.views import ObservedNode, ObservedOperands, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -21,38 +22,6 @@ if TYPE_CHECKING:
 BY_NODE, BY_POOL, BY_COMPONENT, OUT = "node", "pool", "component", "out"
 RUNS_UNDER = "runtimeClassName"
 """What runs under a RuntimeClass, by its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedNode:
-    """One node with its cards, its report and the pods that prepare it."""
-
-    name: str
-    node: Node | None
-    inventory: GPUNodeInventory | None = None
-    report: Report | None = None
-    devices: tuple[Card, ...] = ()
-    ready: frozenset[str] = frozenset()
-    """Components that have a ready pod on the node."""
-    agent_ready: bool = False
-    """Whether the pod of `nodeagent discover` there is ready."""
-    telemetry: Telemetry | None = None
-    """What the node's exporter tells; None where nobody listens."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedOperands:
-    """The module's objects that this process owns and that no node has for itself, by name."""
-
-    daemonsets: Mapping[str, Operand] = field(default_factory=dict)
-    configmaps: Mapping[str, ConfigMap] = field(default_factory=dict)
-    runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
-    freed: Mapping[str, float] = field(default_factory=dict)
-    """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
-    running: frozenset[str] = frozenset()
-    """RuntimeClasses under which a DaemonSet or a pod of the module runs, the pools' among them."""
-    pools: frozenset[str] = frozenset()
-    """Pools that have cards."""
 
 
 @dataclass(slots=True)
@@ -128,11 +97,6 @@ class World:
             frozenset(self.daemonsets.index_values(RUNS_UNDER)) | frozenset(self.pods.index_values(RUNS_UNDER)),
             frozenset(self.devices.index_values(BY_POOL)),
         )
-
-
-def pool_of(device: Card) -> tuple[str, ...]:
-    """The pool that a card is in."""
-    return (device.status.pool_ref.name,) if device.status.pool_ref else ()
 
 
 def _runs_under(pod: Pod) -> tuple[str, ...]:

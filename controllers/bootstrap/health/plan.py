@@ -17,7 +17,7 @@ from controllers.api.resources import GPUDEVICE
 from controllers.bootstrap.health import evaluate
 from controllers.bootstrap.health.ingest import CardFault
 from controllers.bootstrap.health.status_update import telemetry, worth_writing
-from controllers.bootstrap.readiness.node_state import fails, verdict
+from controllers.bootstrap.validations import fails, validation_of
 from controllers.domain.clock import stamp
 from controllers.domain.position import is_lost
 from controllers.domain.wording import sentence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controllers.bootstrap.health.limits import Limits
     from controllers.bootstrap.health.view import CardNews
     from controllers.bootstrap.records import Card
-    from controllers.bootstrap.world import ObservedNode
+    from controllers.bootstrap.views import ObservedNode
     from controllers.runtime.plan import Action
 
 LOST: Final = "CardLost"
@@ -97,7 +97,7 @@ def _fault(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault | 
     if news is not None and news.memory.fault is not None:
         return news.memory.fault
     for role in roles:
-        told = verdict(seen, role)
+        told = validation_of(seen, role)
         if told is not None and fails(told, card):
             message = f"the {role} check of node {seen.name} finds fault with the card alone: {told.message}"
             return CardFault(VALIDATION_FAILED, message)
@@ -109,7 +109,7 @@ def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault 
     recorded = evaluate.standing(card.status)
     if recorded is None or recorded.kind != VALIDATION_FAILED or not roles:
         return None
-    return recorded if all(verdict(seen, role) is None for role in roles) else None
+    return recorded if all(validation_of(seen, role) is None for role in roles) else None
 
 
 def _over(card: Card) -> Verdict | None:

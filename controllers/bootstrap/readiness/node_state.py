@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, validation
 from controllers.bootstrap import mig
+from controllers.bootstrap.validations import enabled_roles, validation_of
 from controllers.domain.catalogue import for_card, strictest
-from controllers.domain.report import is_of_this_boot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,18 +18,14 @@ if TYPE_CHECKING:
     from controllers.bootstrap.mig import Suspension
     from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.records import Card
-    from controllers.bootstrap.world import ObservedNode
+    from controllers.bootstrap.views import ObservedNode
     from controllers.domain.catalogue import Requirement
 
 FACT_MAX: Final = 64
-SAID_MAX: Final = 600
-"""Characters of an agent's sentence that are passed on."""
-VALIDATORS: Final = {validation.DRIVER: "driver-validator", validation.CONTAINER: "validator"}
-"""Roles of the node agent's validators, and the components that run them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class NodeState:
     """One node at one moment."""
 
     seen: ObservedNode
@@ -66,7 +62,7 @@ class Situation:
         """The newest CUDA that the driver serves: as discover says, else as NVML told the validator of this driver."""
         if (found := self.fact("driver", "cuda_version")) is not None:
             return found
-        told = verdict(self.seen, validation.CONTAINER)
+        told = validation_of(self.seen, validation.CONTAINER)
         same = told is not None and told.version != "" and told.version == self.fact("driver", "version")
         return told.cuda_version[:FACT_MAX] or None if told is not None and same else None
 
@@ -74,50 +70,20 @@ class Situation:
         """Whether the module runs a component."""
         return any(phase.component == component for phase in self.phases)
 
-    def verdict(self, role: str) -> Validation | None:
+    def validation(self, role: str) -> Validation | None:
         """What a validator found since the node last started, while the settings want it."""
-        return verdict(self.seen, role) if role in self.roles else None
+        return validation_of(self.seen, role) if role in self.roles else None
 
     @property
     def roles(self) -> tuple[str, ...]:
         """The validators that the settings want."""
-        return roles(self.phases)
-
-
-def roles(running: Iterable[Phase]) -> tuple[str, ...]:
-    """The validators among the components that are to run."""
-    components = {phase.component for phase in running}
-    return tuple(role for role, component in VALIDATORS.items() if component in components)
+        return enabled_roles(self.phases)
 
 
 def needs(cards: Iterable[Card]) -> Requirement:
     """The least versions that cards and the components ask for."""
     known = ((pci, _compute(card)) for card in cards if (pci := _pci(card)))
     return strictest(for_card(pci.vendor, pci.device, compute) for pci, compute in known)
-
-
-def verdict(seen: ObservedNode, role: str) -> Validation | None:
-    """What a validator found since the node last started."""
-    features = seen.report.spec.features.attributes.validation if seen.report else None
-    found = validation.read(features.elements, role) if features else None
-    if found is None or seen.node is None or seen.report is None or not is_of_this_boot(seen.report, seen.node):
-        return None
-    booted = seen.node.status.node_info.boot_id
-    if found.boot_id and booted and found.boot_id != booted:
-        return None
-    return found.cut(SAID_MAX)
-
-
-def passes(seen: ObservedNode, card: Card, roles: Iterable[str]) -> bool:
-    """Whether every one of these validators has looked, and finds fault with neither node nor card."""
-    found = [verdict(seen, role) for role in roles]
-    return all(one is not None and one.result == validation.OK and not fails(one, card) for one in found)
-
-
-def fails(found: Validation, card: Card) -> bool:
-    """Whether a validator finds fault with that card alone."""
-    pci = _pci(card)
-    return pci is not None and pci.address in found.cards_failed
 
 
 def source(name: str) -> str:

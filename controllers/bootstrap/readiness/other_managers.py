@@ -18,7 +18,7 @@ from controllers.domain.wording import listed
 if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.reasons.typed import Reason
-    from controllers.bootstrap.readiness.node_state import Situation
+    from controllers.bootstrap.readiness.node_state import NodeState
 
 RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 """How the resources of NVIDIA's device plugin begin: cards, shared cards (`nvidia.com/gpu.shared`), MIG instances."""
@@ -30,22 +30,22 @@ OFF: Final = "nvidia.com/gpu.deploy.operands=false"
 """The label by which a node is taken from the operator: it then takes away all those of its programs."""
 
 
-def managed_elsewhere(at: Situation) -> Finding:
+def managed_elsewhere(state: NodeState) -> Finding:
     """What the Node shows of others, and what to do about it."""
-    node = at.seen.node
+    node = state.seen.node
     offered, parts = (_offered(node), _parts(node)) if node is not None else ((), ())
     told = [f"kubelet offers {listed(offered)}, so another device plugin serves its cards"] if offered else []
     if parts:
         labels = listed(f"{DEPLOY}{part}" for part in parts)
         told.append(f"NVIDIA's GPU operator is told to run its {listed(parts)} there (labels {labels})")
     if not told:
-        return Finding(False, "NothingFound", f"nothing on node {at.name} shows that others serve its cards")
+        return Finding(False, "NothingFound", f"nothing on node {state.name} shows that others serve its cards")
     do = (
-        f"Leave the node to one of them: kubectl label node {at.name} {OFF} takes it from the operator,"
-        f" kubectl label node {at.name} {names.LABEL_ENABLED}=false from this module; docs/coexistence.md"
+        f"Leave the node to one of them: kubectl label node {state.name} {OFF} takes it from the operator,"
+        f" kubectl label node {state.name} {names.LABEL_ENABLED}=false from this module; docs/coexistence.md"
     )
     reason: Reason = "DevicePluginFound" if offered else "OperatorLabelled"
-    return Finding(True, reason, f"on node {at.name} {'; '.join(told)}. {do}")
+    return Finding(True, reason, f"on node {state.name} {'; '.join(told)}. {do}")
 
 
 def _offered(node: Node) -> tuple[str, ...]:

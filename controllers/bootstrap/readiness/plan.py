@@ -21,8 +21,8 @@ from controllers.bootstrap import mig, phases
 from controllers.bootstrap.health import plan as card_health
 from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
 from controllers.bootstrap.readiness import blockers, conditions
-from controllers.bootstrap.readiness.node_state import Situation, needs
-from controllers.bootstrap.readiness.step import step_of
+from controllers.bootstrap.readiness.node_state import NodeState, needs
+from controllers.bootstrap.readiness.recorded_stage import recorded_stage
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.readiness.blockers import Trouble
-    from controllers.bootstrap.readiness.step import Step
-    from controllers.bootstrap.world import ObservedNode
+    from controllers.bootstrap.readiness.blockers import Blocker
+    from controllers.bootstrap.readiness.recorded_stage import RecordedStage
+    from controllers.bootstrap.views import ObservedNode
 
 GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
 RETRY = 15.0
@@ -51,33 +51,33 @@ class Assessment:
 
     node: Node
     inventory: GPUNodeInventory
-    at: Situation
+    state: NodeState
     progress: Progress
-    trouble: Trouble | None
+    blocker: Blocker | None
     since: str
     """When the preparation last changed."""
-    patience: Kept | None
-    """The reason for which a node that was ready stays so, since what troubles it may pass."""
+    grace_reason: Kept | None
+    """The reason for which a node that was ready stays so, since its blocker may pass."""
     left: float | None
     """Seconds after which time alone changes what is thought."""
 
     @property
     def node_out(self) -> bool:
         """Whether the node should leave service."""
-        return self._was and self.stays_out
+        return self._was_ready and self.stays_out
 
     @property
     def stays_out(self) -> bool:
-        """Whether the node is out of service, or should be, for a trouble that nobody decided."""
-        return self.trouble is not None and not self.trouble.decided and not (self._was and self.patience)
+        """Whether the node is out of service, or should be, for a blocker that nobody intends."""
+        return self.blocker is not None and not self.blocker.intentional and not (self._was_ready and self.grace_reason)
 
     @property
     def evident(self) -> bool:
-        """Whether what troubles the node was shown, so that no fuse holds it."""
-        return self.trouble is not None and self.trouble.evident
+        """Whether the node's own agent shows the blocker, so that no fuse holds the node."""
+        return self.blocker is not None and self.blocker.evident
 
     @property
-    def _was(self) -> bool:
+    def _was_ready(self) -> bool:
         return kinds.is_true(self.inventory.status.conditions, kinds.READY_FOR_POOLING)
 
 
@@ -103,41 +103,41 @@ def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool 
         rests = mig.suspension(seen.devices, inventory.status.bootstrap, deadline, now)
         step = progress(running, seen.ready | vouched, opened, rests.closed)
     least = needs(card for card in seen.devices if not card.set_aside)
-    at = Situation(seen, managed, count, running, step.blocking, False, deadline, least, enabled, rests, len(aside))
-    return _timed(
-        Assessment(node, inventory, at, step, None, "", None, None), settings, now, opening=bool(step.gates - opened)
+    state = NodeState(seen, managed, count, running, step.blocking, False, deadline, least, enabled, rests, len(aside))
+    return _with_deadlines(
+        Assessment(node, inventory, state, step, None, "", None, None), settings, now, opening=bool(step.gates - opened)
     )
 
 
-def _timed(found: Assessment, settings: Settings, now: float, *, opening: bool) -> Assessment:
+def _with_deadlines(found: Assessment, settings: Settings, now: float, *, opening: bool) -> Assessment:
     """With what the time that has passed makes of it. `opening`: whether a gate is opened now."""
-    at, old = found.at, found.inventory.status
+    state, old = found.state, found.inventory.status
     before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
-    trouble = blockers.first(at)
-    last = step_of(old.bootstrap, before)
-    since = _since(old.bootstrap, last, trouble, now, opening=opening, resting=bool(at.suspended.on))
-    rest = at.suspended.left
-    if trouble is None:
+    blocker = blockers.first_blocker(state)
+    last = recorded_stage(old.bootstrap, before)
+    since = _last_progress(old.bootstrap, last, blocker, now, opening=opening, resting=bool(state.suspended.on))
+    rest = state.suspended.left
+    if blocker is None:
         return replace(found, since=since, left=rest or None)
     word: Kept | None = None
     allowed = 0.0
-    if before is not None and before.status == "True" and trouble.passing:
+    if before is not None and before.status == "True" and blocker.transient:
         # A component that is new on a ready node has its image to pull, as on a node that is new.
         new = opening or (last is not None and last.kept == conditions.PREPARING)
-        word = conditions.MIG_WORK if at.suspended.on else conditions.PREPARING if new else conditions.RESTARTING
+        word = conditions.MIG_WORK if state.suspended.on else conditions.PREPARING if new else conditions.RESTARTING
         short = word == conditions.RESTARTING
         allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
     grace = seconds(since) + allowed - now if word else 0.0
-    deadline = seconds(since) + settings.bootstrap.phase_deadline - now if at.blocking is not None else 0.0
-    if at.blocking is not None and deadline <= 0:
-        at = replace(at, overdue=True)
-        trouble = blockers.first(at)
+    deadline = seconds(since) + settings.bootstrap.phase_deadline - now if state.blocking is not None else 0.0
+    if state.blocking is not None and deadline <= 0:
+        state = replace(state, overdue=True)
+        blocker = blockers.first_blocker(state)
     return replace(
         found,
-        at=at,
-        trouble=trouble,
+        state=state,
+        blocker=blocker,
         since=since,
-        patience=word if grace > 0 else None,
+        grace_reason=word if grace > 0 else None,
         left=min((left for left in (grace, deadline, rest) if left > 0), default=None),
     )
 
@@ -149,21 +149,21 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     """
     node = seen.node
     if node is not None and seen.inventory is None and names.LABEL_PRESENT not in node.metadata.labels:
-        return _closed(node)
+        return _close_gates(node)
     if found is None:
         return Plan()
     draft = Draft()
     # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
-    draft.add(*card_health.plan(seen, found.at.roles, limits, now))
+    draft.add(*card_health.plan(seen, found.state.roles, limits, now))
     for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held else None):
         if left is not None:
             draft.look_again(left)
     return draft.done()
 
 
-def _closed(node: Node) -> Plan:
+def _close_gates(node: Node) -> Plan:
     """A node that is no GPU node, or no more: nothing of ours runs there."""
     draft = Draft()
     _gates(draft, node, Progress(frozenset(), None))
@@ -178,22 +178,22 @@ def _gates(draft: Draft, node: Node, step: Progress) -> None:
 
 def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     """Facts and conditions of the node, in one write."""
-    at, inventory, old = known.at, known.inventory, known.inventory.status
-    trouble = known.trouble
-    kept = conditions.stays(at, trouble, known.patience, held)
-    pooling = conditions.ready_for_pooling(at, trouble, kept, held)
+    state, inventory, old = known.state, known.inventory, known.inventory.status
+    blocker = known.blocker
+    kept = conditions.kept_in_service(state, blocker, known.grace_reason, held)
+    pooling = conditions.ready_for_pooling(state, blocker, kept, held)
     made = [
         said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
-        for kind, found in conditions.findings(at, pooling, kept).items()
+        for kind, found in conditions.findings(state, pooling, kept).items()
     ]
-    driver = _driver(at) or old.driver
-    monitoring = _monitoring(at, old.monitoring)
+    driver = _driver_info(state) or old.driver
+    monitoring = _monitoring_status(state, old.monitoring)
     bootstrap = Bootstrap(
-        **_flags(at),
+        **_component_flags(state),
         last_run=known.since,
-        suspended=at.suspended.on,
-        stage=trouble.stage if trouble is not None else "Ready",
-        component=trouble.component if trouble is not None else None,
+        suspended=state.suspended.on,
+        stage=blocker.stage if blocker is not None else "Ready",
+        component=blocker.component if blocker is not None else None,
         kept=kept,
     )
     if (old.driver, old.monitoring, old.bootstrap) == (driver, monitoring, bootstrap) and all(
@@ -204,25 +204,25 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
-    _tell(draft, inventory, pooling, kept)
-    _tell_driver(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
-    _tell_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
+    _emit_readiness_event(draft, inventory, pooling, kept)
+    _emit_driver_event(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
+    _emit_elsewhere_event(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
 
 
-def _flags(at: Situation) -> dict[str, bool | None]:
+def _component_flags(state: NodeState) -> dict[str, bool | None]:
     """What is ready on the node; None for what the module does not run there."""
-    ready = {c: c in at.seen.ready if at.runs(c) else None for c in ("gfd", "toolkit", "validator")}
-    installed = at.fact("toolkit", "installed")
+    ready = {c: c in state.seen.ready if state.runs(c) else None for c in ("gfd", "toolkit", "validator")}
+    installed = state.fact("toolkit", "installed")
     by_hand = installed == "true" if installed else None
-    toolkit = ready["toolkit"] if at.runs("toolkit") else by_hand
-    validated = ready["validator"] and blockers.container_check(at) is None
+    toolkit = ready["toolkit"] if state.runs("toolkit") else by_hand
+    validated = ready["validator"] and blockers.container_check(state) is None
     return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": validated}
 
 
-def _since(
+def _last_progress(
     last: Bootstrap | None,
-    before: Step | None,
-    trouble: Trouble | None,
+    before: RecordedStage | None,
+    blocker: Blocker | None,
     now: float,
     *,
     opening: bool,
@@ -237,10 +237,10 @@ def _since(
         return stamp_exact(now)
     if resting or last.suspended:
         return last.last_run if resting and last.suspended else stamp_exact(now)
-    stage, component = (trouble.stage, trouble.component) if trouble is not None else ("Ready", None)
+    stage, component = (blocker.stage, blocker.component) if blocker is not None else ("Ready", None)
     if before.in_service:
-        # A ready node that restarts or is held is in trouble, and its clock runs on while it is.
-        same = (before.kept is None) == (trouble is None) and not (opening and trouble is not None)
+        # A ready node that restarts or is held has a blocker, and its clock runs on while it is.
+        same = (before.kept is None) == (blocker is None) and not (opening and blocker is not None)
     else:
         same = before.stage == stage and (before.component == component or not opening)
     return last.last_run if same else stamp_exact(now)
@@ -254,23 +254,23 @@ def _is_past(text: str, now: float) -> bool:
         return False
 
 
-def _driver(at: Situation) -> DriverInfo | None:
+def _driver_info(state: NodeState) -> DriverInfo | None:
     """What the agent says of driver and toolkit; None where it says nothing."""
-    if at.seen.report is None:
+    if state.seen.report is None:
         return None
-    installed = at.fact("toolkit", "installed")
+    installed = state.fact("toolkit", "installed")
     return DriverInfo(
-        version=at.fact("driver", "version"),
-        cuda_version=at.cuda,
+        version=state.fact("driver", "version"),
+        cuda_version=state.cuda,
         toolkit_installed=installed == "true" if installed else None,
-        toolkit_version=at.fact("toolkit", "version"),
+        toolkit_version=state.fact("toolkit", "version"),
     )
 
 
-def _monitoring(at: Situation, old: Monitoring | None) -> Monitoring:
+def _monitoring_status(state: NodeState, old: Monitoring | None) -> Monitoring:
     """Whether the exporter answers; the time of an answer is told only with a change, since it always changes."""
-    heard = at.seen.telemetry
-    if not at.runs(EXPORTER) or heard is None:
+    heard = state.seen.telemetry
+    if not state.runs(EXPORTER) or heard is None:
         return Monitoring()
     if old is not None and old.dcgm_ready == heard.ready:
         return old
@@ -278,7 +278,7 @@ def _monitoring(at: Situation, old: Monitoring | None) -> Monitoring:
     return Monitoring(dcgm_ready=heard.ready, last_heartbeat=last)
 
 
-def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
+def _emit_readiness_event(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
     """An event when the node becomes ready, when it is no more, and when a fuse keeps it so."""
     before = kinds.find(inventory.status.conditions, kinds.READY_FOR_POOLING)
     was, about = before is not None and before.status == "True", ref(GPUNODEINVENTORY, inventory)
@@ -290,19 +290,19 @@ def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept 
         draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
     elif (
         kept == conditions.HELD
-        and (last := step_of(inventory.status.bootstrap, before))
+        and (last := recorded_stage(inventory.status.bootstrap, before))
         and last.kept != conditions.HELD
     ):
         draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
 
 
-def _tell_driver(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+def _emit_driver_event(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when the node's driver goes, or was never there: for people, and named as the alert."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
         draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
 
 
-def _tell_elsewhere(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+def _emit_elsewhere_event(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when others are found to serve the node's cards, too."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
         text = sentence(f"{now.type} is True ({now.reason}): {now.message}")

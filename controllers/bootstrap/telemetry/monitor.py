@@ -16,8 +16,8 @@ from controllers.bootstrap.health.match import match
 from controllers.bootstrap.health.status_update import telemetry, worth_writing
 from controllers.bootstrap.health.view import CardNews, Telemetry
 from controllers.bootstrap.phases import EXPORTER, enabled
-from controllers.bootstrap.readiness.node_state import passes, roles
 from controllers.bootstrap.telemetry.metrics import FUSE_HELD, CardTelemetry
+from controllers.bootstrap.validations import enabled_roles, passes
 from controllers.domain.fuse import blindness
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Ward:
     def configure(self) -> None:
         """Take changed settings."""
         self.limits = limits(self._settings())
-        self._roles = roles(enabled(self._settings().bootstrap))
+        self._roles = enabled_roles(enabled(self._settings().bootstrap))
 
     def listens(self, node: str) -> bool:
         """Whether the node's exporter is to be asked: its gate is open."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecordedStage:
     """One step of the preparation, as the node's status has it."""
 
     in_service: bool
@@ -23,11 +23,11 @@ class Step:
     kept: Kept | None = None
 
 
-def step_of(recorded: Bootstrap | None, pooling: Condition | None) -> Step | None:
+def recorded_stage(recorded: Bootstrap | None, pooling: Condition | None) -> RecordedStage | None:
     """What was recorded beside ReadyForPooling; None before that was first said."""
     if pooling is None:
         return None
     if recorded is not None and recorded.stage is not None:
-        return Step(pooling.status == "True", recorded.stage, recorded.component, recorded.kept)
+        return RecordedStage(pooling.status == "True", recorded.stage, recorded.component, recorded.kept)
     stage, component = formerly.stage(pooling)
-    return Step(pooling.status == "True", stage, component, formerly.kept(pooling))
+    return RecordedStage(pooling.status == "True", stage, component, formerly.kept(pooling))
