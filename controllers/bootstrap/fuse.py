@@ -17,7 +17,7 @@ from controllers.domain.fuse import allow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.bootstrap.readiness.plan import Assessment
+    from controllers.bootstrap.readiness.assess import Assessment
     from controllers.bootstrap.world import World
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
-    from controllers.bootstrap.health.view import Telemetry
+    from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, Report, RuntimeClass
 
 
@@ -27,8 +27,8 @@ class ObservedNode:
     """Components that have a ready pod on the node."""
     agent_ready: bool = False
     """Whether the pod of `nodeagent discover` there is ready."""
-    telemetry: Telemetry | None = None
-    """What the node's exporter tells; None where nobody listens."""
+    telemetry: NodeTelemetry | None = None
+    """What its exporter told; None before the monitor knows the node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import ConfigMap, Node
-    from controllers.bootstrap.health.view import Telemetry
+    from controllers.bootstrap.health.view import NodeTelemetry
     from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
     from controllers.runtime.store import Store
 
@@ -49,7 +49,7 @@ class World:
         self.pods.index(RUNS_UNDER, _runs_under)
         self.pods.index(BY_COMPONENT, lambda pod: (pod.metadata.labels.get(names.LABEL_COMPONENT, ""),))
 
-    def node(self, name: str, telemetry: Telemetry | None = None) -> ObservedNode:
+    def node(self, name: str, telemetry: NodeTelemetry | None = None) -> ObservedNode:
         """Everything about one node."""
         report = self.features.get(f"{names.NAMESPACE}/{names.agent_feature(name)}")
         ready = [pod.metadata.labels for pod in self.pods.by(BY_NODE, name) if pod.ready]

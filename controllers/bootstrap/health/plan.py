@@ -1,12 +1,7 @@
-"""From what is known of a node's cards to their condition Faulted, their health and what people are told. Pure.
-
-A card is faulted because it is gone, because its telemetry says so, or because a validator finds fault with it
-alone, in this order. Each is shown of that card, so no fuse keeps it in service (ADR 0026).
-"""
+"""Writes of a node's GPUDevices: the condition Faulted, `health`, events, the annotation `return` taken away. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import conditions as kinds
@@ -14,12 +9,9 @@ from controllers.api import names
 from controllers.api.conditions import Finding, said
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
-from controllers.bootstrap.health import evaluate
-from controllers.bootstrap.health.ingest import CardFault
-from controllers.bootstrap.health.status_update import telemetry, worth_writing
-from controllers.bootstrap.validations import fails, validation_of
+from controllers.bootstrap.health.faulted import faulted
+from controllers.bootstrap.health.status_update import health_status, health_to_write
 from controllers.domain.clock import stamp
-from controllers.domain.position import is_lost
 from controllers.domain.wording import sentence
 from controllers.runtime.plan import Apply, Merge, Note, ref
 
@@ -28,101 +20,32 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import DeviceHealth, Fault, FaultEnd
     from controllers.api.meta import Condition
-    from controllers.bootstrap.health.ingest import Memory
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.view import CardNews
+    from controllers.bootstrap.health.node import NodeHealth
+    from controllers.bootstrap.health.state import CardHealthState
     from controllers.bootstrap.records import Card
     from controllers.bootstrap.views import ObservedNode
     from controllers.runtime.plan import Action
 
-LOST: Final = "CardLost"
-BACK: Final = "CardBack"
-"""Of a card that was gone."""
-VALIDATION_FAILED: Final = "ValidationFailed"
-VALIDATED: Final = "Validated"
-REASONS: Final = (*evaluate.REASONS, LOST, BACK, VALIDATION_FAILED, VALIDATED)
-"""Every reason of the condition Faulted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the condition Faulted should say of a card, and the fields beside it."""
-
-    finding: Finding
-    fault: Fault | None = None
-    end: FaultEnd | None = None
-
-
 _AWAY: Final = "No new pod gets the card until it is healthy again; pods that have it keep it"
 
 
-def plan(seen: ObservedNode, roles: Sequence[str], limits: Limits, now: float) -> Iterator[Action]:
-    """Tell of every card what has changed."""
+def plan(seen: ObservedNode, health: NodeHealth, roles: Sequence[str], limits: Limits, now: float) -> Iterator[Action]:
+    """Write what has changed of each card's condition and health; `now` in seconds since the epoch."""
     for card in seen.devices:
-        news = _news(seen, card)
+        made = health.cards.get(card.name)
         recorded = kinds.find(card.status.conditions, kinds.FAULTED)
-        found = _wanted(seen, card, roles)
-        made = _condition(card, found.finding, now) if found is not None else recorded
-        health = _health(card, news.memory if news else None, limits, now)
+        found = faulted(seen, card, made, roles)
+        condition = _condition(card, found.finding, now) if found is not None else recorded
+        values = _health(card, made.state if made else None, limits, now)
         fields = (found.fault, found.end) if found is not None else (card.status.fault, card.status.fault_end)
-        if made != recorded or (health, *fields) != (card.status.health, card.status.fault, card.status.fault_end):
-            yield Apply(ref(GPUDEVICE, card), {"status": _status(made, health, *fields)}, "status")
-            yield from _told(card, recorded, made)
+        if condition != recorded or (values, *fields) != (card.status.health, card.status.fault, card.status.fault_end):
+            yield Apply(ref(GPUDEVICE, card), {"status": _status(condition, values, *fields)}, "status")
+            yield from _fault_events(card, recorded, condition)
         elif card.metadata.annotations.get(names.RETURN) == "true":
-            yield from _obeyed(card, made, is_obeyed=fields == (None, "ByHand"))
-        for warning in news.warnings if news else ():
+            yield from _remove_command(card, condition, is_obeyed=fields == (None, "ByHand"))
+        for warning in made.state.warnings if made else ():
             yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
-
-
-def _news(seen: ObservedNode, card: Card) -> CardNews | None:
-    return seen.telemetry.cards.get(card.name) if seen.telemetry else None
-
-
-def _wanted(seen: ObservedNode, card: Card, roles: Sequence[str]) -> Verdict | None:
-    """What the condition should say; None where nothing can be said."""
-    if (fault := _fault(seen, card, roles)) is not None:
-        return Verdict(fault.finding, fault.kind)
-    over, news = _over(card), _news(seen, card)
-    if news is None or news.memory.finding is None:
-        return over
-    # How the last fault ended telemetry knows, or, where that was another's verdict, the status.
-    return Verdict(news.memory.finding, end=news.memory.end or (over.end if over else card.status.fault_end))
-
-
-def _fault(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault | None:
-    """What keeps the card out of service."""
-    if is_lost(card.status):
-        return CardFault(LOST, f"card {card.status.inventory_id} is gone from node {seen.name} while it is in a pool")
-    news = _news(seen, card)
-    if news is not None and news.memory.fault is not None:
-        return news.memory.fault
-    for role in roles:
-        told = validation_of(seen, role)
-        if told is not None and fails(told, card):
-            message = f"the {role} check of node {seen.name} finds fault with the card alone: {told.message}"
-            return CardFault(VALIDATION_FAILED, message)
-    return _unheard(seen, card, roles)
-
-
-def _unheard(seen: ObservedNode, card: Card, roles: Sequence[str]) -> CardFault | None:
-    """What a validator found with the card, where none has looked since the node started or its report went."""
-    recorded = evaluate.standing(card.status)
-    if recorded is None or recorded.kind != VALIDATION_FAILED or not roles:
-        return None
-    return recorded if all(validation_of(seen, role) is None for role in roles) else None
-
-
-def _over(card: Card) -> Verdict | None:
-    """Nothing is said of the card any more, and something was: then that is over."""
-    recorded = evaluate.standing(card.status)
-    if recorded is None:
-        return None
-    if recorded.kind == LOST:
-        message = f"card {card.status.inventory_id} is back in node {card.status.node_name}"
-        return Verdict(Finding(False, BACK, message), end="Back")
-    if recorded.kind == VALIDATION_FAILED:
-        return Verdict(Finding(False, VALIDATED, "no validator finds fault with the card any more"), end="Validated")
-    return None
 
 
 def _condition(card: Card, found: Finding, now: float) -> Condition:
@@ -130,9 +53,9 @@ def _condition(card: Card, found: Finding, now: float) -> Condition:
     return said(card.status.conditions, kinds.FAULTED, found, now=stamp(now), generation=generation)
 
 
-def _health(card: Card, heard: Memory | None, limits: Limits, now: float) -> DeviceHealth | None:
+def _health(card: Card, state: CardHealthState | None, limits: Limits, now: float) -> DeviceHealth | None:
     """What to record: what crossed a threshold, else what is recorded. One apply owns all of it."""
-    new = worth_writing(card.status.health, telemetry(heard), limits, now) if heard is not None else None
+    new = health_to_write(card.status.health, health_status(state), limits, now) if state is not None else None
     return card.status.health if new is None else new
 
 
@@ -144,7 +67,7 @@ def _status(
     return status | {key: value for key, value in (("fault", fault), ("faultEnd", end)) if value is not None}
 
 
-def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Iterator[Action]:
+def _fault_events(card: Card, recorded: Condition | None, made: Condition | None) -> Iterator[Action]:
     """Events for people when a card goes, or comes back."""
     was, now = (one.status if one else "False" for one in (recorded, made))
     if made is None:
@@ -156,7 +79,7 @@ def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Ite
         yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
 
 
-def _obeyed(card: Card, made: Condition | None, *, is_obeyed: bool) -> Iterator[Action]:
+def _remove_command(card: Card, made: Condition | None, *, is_obeyed: bool) -> Iterator[Action]:
     """A person's command is removed when nothing is left to write of what it did, or could not do."""
     about = ref(GPUDEVICE, card)
     yield Merge(about, card.metadata.resource_version, {"metadata": {"annotations": {names.RETURN: None}}})

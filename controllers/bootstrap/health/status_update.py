@@ -1,4 +1,4 @@
-"""Which telemetry is written to a card's status: what crosses a threshold, and nothing else. Pure."""
+"""What of a card's telemetry is written to `status.health` of its GPUDevice: what crosses a threshold. Pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from controllers.api.gpudevice import DeviceHealth
 from controllers.domain.clock import stamp
 
 if TYPE_CHECKING:
-    from controllers.bootstrap.health.ingest import Memory
     from controllers.bootstrap.health.limits import Limits
+    from controllers.bootstrap.health.state import CardHealthState
 
 _Value = TypeVar("_Value", int, bool)
 
 
-def telemetry(memory: Memory) -> DeviceHealth | None:
+def health_status(state: CardHealthState) -> DeviceHealth | None:
     """What is known of a card in the form of its status; None before its first sample and word of a person."""
-    told = (memory.gauge, memory.temperature, memory.ecc_volatile, memory.throttled, memory.remap_accepted)
+    told = (state.last_xids, state.temperature, state.ecc_volatile, state.throttled, state.remap_accepted)
     if all(value is None for value in told):
         return None
     return DeviceHealth(
-        temperature_c=memory.temperature,
-        ecc_errors_total=memory.ecc_volatile if memory.ecc_volatile is not None else memory.ecc_aggregate,
-        last_xid=memory.last_xid,
-        throttled=memory.throttled,
-        row_remap_failure_accepted=memory.remap_accepted,
+        temperature_c=state.temperature,
+        ecc_errors_total=state.ecc_volatile if state.ecc_volatile is not None else state.ecc_aggregate,
+        last_xid=state.last_xid,
+        throttled=state.throttled,
+        row_remap_failure_accepted=state.remap_accepted,
     )
 
 
-def worth_writing(
+def health_to_write(
     old: DeviceHealth | None, new: DeviceHealth | None, limits: Limits, now: float
 ) -> DeviceHealth | None:
     """The whole `health` to write; None while what is recorded still tells the same.

@@ -59,8 +59,8 @@ def first_blocker(state: NodeState) -> Blocker | None:
         return Blocker(
             waiting(state, state.blocking, status=True), "Component", state.blocking.component, transient=True
         )
-    silent, heard = heartbeat(state), state.seen.telemetry
-    if silent is None or (heard is not None and heard.ready):
+    silent = heartbeat(state)
+    if silent is None or state.health.ready:
         return None
     return Blocker(silent, "Monitoring", transient=silent.status is None)
 
@@ -200,19 +200,19 @@ def waiting(state: NodeState, phase: Phase, *, status: bool | None) -> Finding:
 
 
 def heartbeat(state: NodeState) -> Finding | None:
-    """What the exporter's answers say of the node's monitoring; None while the exporter is not asked."""
-    heard = state.seen.telemetry
-    if not state.runs(EXPORTER) or heard is None:
+    """What the exporter's answers say of the node's monitoring; None where the exporter does not run."""
+    health = state.health
+    if not state.runs(EXPORTER):
         return None
-    if heard.ready:
-        if heard.blind:
+    if health.ready:
+        if health.is_outage:
             message = f"node {state.name} fell silent with so many others at once that the silence is taken to be ours"
             return Finding(None, fuse.BLIND, f"{message}: look at {names.BOOTSTRAP}'s network")
         return Finding(False, "MonitoringReady", f"the exporter of node {state.name} answers with fresh values")
-    if heard.ready is None:
+    if health.ready is None:
         message = f"the exporter of node {state.name} has not yet answered often enough with fresh values"
         return Finding(None, "HeartbeatAwaited", message)
-    found = heard.found or ("" if EXPORTER in state.seen.ready else "its pod is not ready")
+    found = health.error or ("" if EXPORTER in state.seen.ready else "its pod is not ready")
     message = f"the exporter of node {state.name} gives no fresh values{': ' + found if found else ''}"
     return Finding(True, "HeartbeatMissing", f"{message}; see {_pods(state, EXPORTER)}")
 

@@ -32,7 +32,7 @@ FEW: Final = 3
 
 def findings(state: NodeState, pooling: Finding, kept: Kept | None) -> dict[str, Finding]:
     """Every condition of the node by its type; `pooling` is what ReadyForPooling is to say, and `kept` goes with it."""
-    made = {kind: not_wanted(state) or judge(state) for kind, judge in CONDITIONS.items()}
+    made = {kind: not_wanted(state) or find(state) for kind, find in CONDITIONS.items()}
     degraded = degraded_workloads(state, pooling, is_held=kept == HELD)
     return made | {kinds.DEGRADED_WORKLOADS: degraded, kinds.READY_FOR_POOLING: pooling}
 

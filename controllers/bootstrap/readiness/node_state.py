@@ -1,4 +1,4 @@
-"""Everything that is said about a node's preparation is made of this. Pure."""
+"""NodeState: the inputs of the checks and condition functions of one node. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import Pci
     from controllers.api.validation import Validation
+    from controllers.bootstrap.health.node import NodeHealth
     from controllers.bootstrap.mig import Suspension
     from controllers.bootstrap.phases import Phase
     from controllers.bootstrap.records import Card
@@ -29,6 +30,7 @@ class NodeState:
     """One node at one moment."""
 
     seen: ObservedNode
+    health: NodeHealth
     managed: bool
     cards: int
     """Those for which it is prepared."""

@@ -1,149 +1,40 @@
-"""From what is seen of a node to its gates, its facts and its conditions. Pure.
+"""Writes of one node: status and conditions of its GPUNodeInventory, gates on the Node, its GPUDevices. Pure.
 
-One clock serves every wait: `bootstrap.lastRun` is when the preparation last changed, so that
-a component is late when nothing has changed for its deadline, also after a restart of ours.
-
-`assess` says what should leave service, a fuse may hold the node, and `plan` writes.
+`assess` says whether the node should leave service, the fuse may hold it, and `plan` writes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import Finding, said
+from controllers.api.conditions import said
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
-from controllers.bootstrap import mig, phases
 from controllers.bootstrap.health import plan as card_health
-from controllers.bootstrap.phases import EXPORTER, PHASES, Progress, progress
-from controllers.bootstrap.readiness import blockers, conditions
-from controllers.bootstrap.readiness.node_state import NodeState, needs
-from controllers.bootstrap.readiness.recorded_stage import recorded_stage
-from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
-from controllers.domain.wording import sentence
+from controllers.bootstrap.phases import EXPORTER, Progress
+from controllers.bootstrap.readiness import conditions, events
+from controllers.bootstrap.readiness.assess import GATES
+from controllers.bootstrap.readiness.blockers import container_check
+from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
+from controllers.runtime.plan import Apply, Draft, Plan, ref
 
 if TYPE_CHECKING:
-    from controllers.api.gpunodeinventory import GPUNodeInventory, Kept
     from controllers.api.kube import Node
-    from controllers.api.meta import Condition
-    from controllers.api.settings import Settings
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.readiness.blockers import Blocker
-    from controllers.bootstrap.readiness.recorded_stage import RecordedStage
+    from controllers.bootstrap.readiness.assess import Assessment
+    from controllers.bootstrap.readiness.node_state import NodeState
     from controllers.bootstrap.views import ObservedNode
 
-GATES = {names.deploy_label(phase.component): phase.component for phase in PHASES}
 RETRY = 15.0
 """Seconds after which what a fuse holds is asked for again: others may have come back."""
-MONITORING = frozenset(phase.component for phase in PHASES if phase.condition == kinds.MONITORING_MISSING)
-"""Components that the exporter's answers vouch for, whatever their pods do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """A node that is known to inventory, and what is thought of it."""
-
-    node: Node
-    inventory: GPUNodeInventory
-    state: NodeState
-    progress: Progress
-    blocker: Blocker | None
-    since: str
-    """When the preparation last changed."""
-    grace_reason: Kept | None
-    """The reason for which a node that was ready stays so, since its blocker may pass."""
-    left: float | None
-    """Seconds after which time alone changes what is thought."""
-
-    @property
-    def node_out(self) -> bool:
-        """Whether the node should leave service."""
-        return self._was_ready and self.stays_out
-
-    @property
-    def stays_out(self) -> bool:
-        """Whether the node is out of service, or should be, for a blocker that nobody intends."""
-        return self.blocker is not None and not self.blocker.intentional and not (self._was_ready and self.grace_reason)
-
-    @property
-    def evident(self) -> bool:
-        """Whether the node's own agent shows the blocker, so that no fuse holds the node."""
-        return self.blocker is not None and self.blocker.evident
-
-    @property
-    def _was_ready(self) -> bool:
-        return kinds.is_true(self.inventory.status.conditions, kinds.READY_FOR_POOLING)
-
-
-def assess(seen: ObservedNode, settings: Settings, now: float, *, enabled: bool = True) -> Assessment | None:
-    """What is thought of a node; None until inventory has spoken. `enabled`: whether the module is."""
-    node, inventory = seen.node, seen.inventory
-    # Until inventory has spoken nothing is known, and an open gate stays open.
-    if node is None or inventory is None or inventory.status.hw is None or inventory.metadata.deletion_timestamp:
-        return None
-    disabled = kinds.find(inventory.status.conditions, kinds.MANAGED_DISABLED)
-    if disabled is None:
-        return None
-    aside = {card.name for card in seen.devices if card.set_aside}.intersection(
-        one.name for one in inventory.status.hw.devices
-    )
-    managed, count = enabled and disabled.status != "True", len(inventory.status.hw.devices) - len(aside)
-    running = phases.enabled(settings.bootstrap)
-    opened = {component for label, component in GATES.items() if node.metadata.labels.get(label) == "true"}
-    vouched = MONITORING if seen.telemetry is not None and seen.telemetry.ready else frozenset()
-    deadline = settings.bootstrap.phase_deadline
-    rests, step = mig.NONE, Progress(frozenset(), None)
-    if managed and count:
-        rests = mig.suspension(seen.devices, inventory.status.bootstrap, deadline, now)
-        step = progress(running, seen.ready | vouched, opened, rests.closed)
-    least = needs(card for card in seen.devices if not card.set_aside)
-    state = NodeState(seen, managed, count, running, step.blocking, False, deadline, least, enabled, rests, len(aside))
-    return _with_deadlines(
-        Assessment(node, inventory, state, step, None, "", None, None), settings, now, opening=bool(step.gates - opened)
-    )
-
-
-def _with_deadlines(found: Assessment, settings: Settings, now: float, *, opening: bool) -> Assessment:
-    """With what the time that has passed makes of it. `opening`: whether a gate is opened now."""
-    state, old = found.state, found.inventory.status
-    before = kinds.find(old.conditions, kinds.READY_FOR_POOLING)
-    blocker = blockers.first_blocker(state)
-    last = recorded_stage(old.bootstrap, before)
-    since = _last_progress(old.bootstrap, last, blocker, now, opening=opening, resting=bool(state.suspended.on))
-    rest = state.suspended.left
-    if blocker is None:
-        return replace(found, since=since, left=rest or None)
-    word: Kept | None = None
-    allowed = 0.0
-    if before is not None and before.status == "True" and blocker.transient:
-        # A component that is new on a ready node has its image to pull, as on a node that is new.
-        new = opening or (last is not None and last.kept == conditions.PREPARING)
-        word = conditions.MIG_WORK if state.suspended.on else conditions.PREPARING if new else conditions.RESTARTING
-        short = word == conditions.RESTARTING
-        allowed = settings.bootstrap.restart_grace if short else settings.bootstrap.phase_deadline
-    grace = seconds(since) + allowed - now if word else 0.0
-    deadline = seconds(since) + settings.bootstrap.phase_deadline - now if state.blocking is not None else 0.0
-    if state.blocking is not None and deadline <= 0:
-        state = replace(state, overdue=True)
-        blocker = blockers.first_blocker(state)
-    return replace(
-        found,
-        state=state,
-        blocker=blocker,
-        since=since,
-        grace_reason=word if grace > 0 else None,
-        left=min((left for left in (grace, deadline, rest) if left > 0), default=None),
-    )
 
 
 def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits, now: float) -> Plan:
-    """What to write so that the node is prepared step by step, and what is known of it is told.
+    """Plan the writes that prepare the node step by step and record what is known of it.
 
     `held`: why a fuse keeps the node in service; empty where none does.
     """
@@ -156,8 +47,9 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
-    draft.add(*card_health.plan(seen, found.state.roles, limits, now))
-    for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held else None):
+    health = found.state.health
+    draft.add(*card_health.plan(seen, health, found.state.roles, limits, now))
+    for left in (found.requeue_after, health.requeue_after, RETRY if held else None):
         if left is not None:
             draft.look_again(left)
     return draft.done()
@@ -190,7 +82,7 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     monitoring = _monitoring_status(state, old.monitoring)
     bootstrap = Bootstrap(
         **_component_flags(state),
-        last_run=known.since,
+        last_run=known.last_progress,
         suspended=state.suspended.on,
         stage=blocker.stage if blocker is not None else "Ready",
         component=blocker.component if blocker is not None else None,
@@ -204,9 +96,9 @@ def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
     status |= {"monitoring": to_json(monitoring), "bootstrap": to_json(bootstrap)}
     about = ref(GPUNODEINVENTORY, inventory)
     draft.add(Apply(about, {"status": {**status, "conditions": [to_json(one) for one in made]}}, "status"))
-    _emit_readiness_event(draft, inventory, pooling, kept)
-    _emit_driver_event(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
-    _emit_elsewhere_event(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
+    events.readiness_changed(draft, inventory, pooling, kept)
+    events.driver_missing(draft, inventory, kinds.find(made, kinds.DRIVER_MISSING))
+    events.managed_elsewhere(draft, inventory, kinds.find(made, kinds.MANAGED_ELSEWHERE))
 
 
 def _component_flags(state: NodeState) -> dict[str, bool | None]:
@@ -215,43 +107,8 @@ def _component_flags(state: NodeState) -> dict[str, bool | None]:
     installed = state.fact("toolkit", "installed")
     by_hand = installed == "true" if installed else None
     toolkit = ready["toolkit"] if state.runs("toolkit") else by_hand
-    validated = ready["validator"] and blockers.container_check(state) is None
+    validated = ready["validator"] and container_check(state) is None
     return {"gfd_ready": ready["gfd"], "toolkit_ready": toolkit, "validated": validated}
-
-
-def _last_progress(
-    last: Bootstrap | None,
-    before: RecordedStage | None,
-    blocker: Blocker | None,
-    now: float,
-    *,
-    opening: bool,
-    resting: bool,
-) -> str:
-    """When the preparation last changed; now, where it does so now.
-
-    From one component to another it changes only when a gate opens: pods that crash in turn put no deadline off.
-    MIG work is a stage of its own: its beginning and its end are changes, and nothing in between is.
-    """
-    if last is None or last.last_run is None or before is None or not _is_past(last.last_run, now):
-        return stamp_exact(now)
-    if resting or last.suspended:
-        return last.last_run if resting and last.suspended else stamp_exact(now)
-    stage, component = (blocker.stage, blocker.component) if blocker is not None else ("Ready", None)
-    if before.in_service:
-        # A ready node that restarts or is held has a blocker, and its clock runs on while it is.
-        same = (before.kept is None) == (blocker is None) and not (opening and blocker is not None)
-    else:
-        same = before.stage == stage and (before.component == component or not opening)
-    return last.last_run if same else stamp_exact(now)
-
-
-def _is_past(text: str, now: float) -> bool:
-    """Whether it is a time that a right clock can have written: deadlines count from it."""
-    try:
-        return not lies_ahead(text, now)
-    except ValueError:
-        return False
 
 
 def _driver_info(state: NodeState) -> DriverInfo | None:
@@ -269,41 +126,10 @@ def _driver_info(state: NodeState) -> DriverInfo | None:
 
 def _monitoring_status(state: NodeState, old: Monitoring | None) -> Monitoring:
     """Whether the exporter answers; the time of an answer is told only with a change, since it always changes."""
-    heard = state.seen.telemetry
-    if not state.runs(EXPORTER) or heard is None:
+    health = state.health
+    if not state.runs(EXPORTER):
         return Monitoring()
-    if old is not None and old.dcgm_ready == heard.ready:
+    if old is not None and old.dcgm_ready == health.ready:
         return old
-    last = stamp(heard.last) if heard.last is not None else old.last_heartbeat if old else None
-    return Monitoring(dcgm_ready=heard.ready, last_heartbeat=last)
-
-
-def _emit_readiness_event(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
-    """An event when the node becomes ready, when it is no more, and when a fuse keeps it so."""
-    before = kinds.find(inventory.status.conditions, kinds.READY_FOR_POOLING)
-    was, about = before is not None and before.status == "True", ref(GPUNODEINVENTORY, inventory)
-    if found.status and not was:
-        draft.add(Note(about, "Normal", names.EVENT_NODE_READY, found.message))
-    elif was and not found.status:
-        text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
-        text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
-        draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
-    elif (
-        kept == conditions.HELD
-        and (last := recorded_stage(inventory.status.bootstrap, before))
-        and last.kept != conditions.HELD
-    ):
-        draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
-
-
-def _emit_driver_event(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
-    """An event when the node's driver goes, or was never there: for people, and named as the alert."""
-    if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
-        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
-
-
-def _emit_elsewhere_event(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
-    """An event when others are found to serve the node's cards, too."""
-    if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
-        text = sentence(f"{now.type} is True ({now.reason}): {now.message}")
-        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))
+    last = stamp(health.last) if health.last is not None else old.last_heartbeat if old else None
+    return Monitoring(dcgm_ready=health.ready, last_heartbeat=last)

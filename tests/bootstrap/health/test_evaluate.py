@@ -12,15 +12,27 @@ from hypothesis import strategies as st
 from controllers.api.conditions import FAULTED, condition
 from controllers.api.gpudevice import DeviceHealth
 from controllers.bootstrap.health.dcgm_parser import CardSample
-from controllers.bootstrap.health.evaluate import REASONS, judge, remember
+from controllers.bootstrap.health.evaluate import REASONS, CardEvaluation, evaluate
+from controllers.bootstrap.health.ingest import ingest
 from controllers.bootstrap.health.limits import Limits
-from controllers.bootstrap.health.status_update import telemetry, worth_writing
+from controllers.bootstrap.health.recall import recall_state, recall_verdict
+from controllers.bootstrap.health.status_update import health_status, health_to_write
 from controllers.bootstrap.records import CardStatus
 
 LIMITS = Limits()
 WELL = CardSample(
     "GPU-1", None, temperature=50, xids=(), ecc_volatile=0, ecc_aggregate=7, remap_failed=False, throttle=0
 )
+
+
+def recall(recorded, now) -> CardEvaluation:
+    return CardEvaluation(recall_state(recorded, now), recall_verdict(recorded))
+
+
+def step(known: CardEvaluation, sample, limits, now, *, validated=True, **options) -> CardEvaluation:
+    """A scrape of the card's node, and the pass of the planner that it wakes."""
+    state = known.state if sample is None else ingest(known.state, sample, limits, now)
+    return evaluate(state, known.verdict, limits, now, validated=validated, **options)
 
 
 class Card:
@@ -33,28 +45,28 @@ class Card:
         self.fault: Any = None
         self.end: Any = None
         self.warnings: list[str] = []
-        self.memory = remember(CardStatus(), self.now)
+        self.known = recall(CardStatus(), self.now)
         self.scrape(replace(WELL, **first))
 
     def scrape(self, sample=WELL, *, times=1, validated=True, **options):
         for _ in range(times):
             self.now += 15
-            made = judge(self.memory, sample, LIMITS, self.now, validated=validated, **options)
-            self.memory = made.memory
-            self.warnings += made.warnings
+            made = step(self.known, sample, LIMITS, self.now, validated=validated, **options)
+            self.warnings += made.state.warnings
+            self.known = replace(made, state=replace(made.state, warnings=()))
             self.write()
         return self
 
     def write(self):
-        found, was = self.memory.finding, self.condition
+        found, was = self.known.verdict.finding, self.condition
         if found is not None:
             self.condition = condition(
                 [was] if was else [], FAULTED, status=found.status, reason=found.reason, message=found.message, now="t"
             )
-        health = worth_writing(self.health, telemetry(self.memory), LIMITS, self.now)
+        health = health_to_write(self.health, health_status(self.known.state), LIMITS, self.now)
         self.writes += (health is not None) + (self.condition != was)
         self.health = health or self.health
-        self.fault, self.end = self.memory.fault, self.memory.end
+        self.fault, self.end = self.known.verdict.fault, self.known.verdict.end
 
     @property
     def status(self):
@@ -63,7 +75,7 @@ class Card:
         return CardStatus(health=self.health, fault=fault, fault_end=self.end, conditions=conditions)
 
     def restart(self):
-        self.memory = remember(self.status, self.now)
+        self.known = recall(self.status, self.now)
         return self
 
     @property
@@ -153,10 +165,10 @@ def test_the_gauge_beginning_anew_makes_the_same_error_news():
 def test_settings_go_before_the_table():
     ignoring, strict = replace(LIMITS, ignored_xids=frozenset({79})), replace(LIMITS, critical_xids=frozenset({13, 79}))
     both = replace(strict, ignored_xids=frozenset({13, 79}))
-    memory = Card().memory
+    known = Card().known
     for limits, xid, status in ((ignoring, 79, False), (strict, 13, True), (both, 79, True)):
-        made = judge(memory, seen(xids=(xid,)), limits, 2000, validated=True)
-        assert made.finding.status is status
+        made = step(known, seen(xids=(xid,)), limits, 2000)
+        assert made.verdict.finding.status is status
 
 
 @pytest.mark.parametrize("field", ["ecc_volatile", "ecc_aggregate"])
@@ -209,10 +221,9 @@ def test_a_person_returns_it_at_once():
     card = Card().scrape(seen(xids=(79,))).scrape(seen(xids=(79,)), return_asked=True, validated=False)
     assert card.state == ("False", "ReturnedByHand")
     assert card.scrape(seen(xids=(79,)), times=10).restart().scrape(seen(xids=(79,))).state[0] == "False"
-    silent = judge(Card().scrape(seen(xids=(79,))).memory, None, LIMITS, 1100, validated=False, return_asked=True)
-    assert silent.returned
-    assert silent.finding.reason == "ReturnedByHand"
-    assert not judge(Card().memory, WELL, LIMITS, 1100, validated=True, return_asked=True).returned
+    silent = step(Card().scrape(seen(xids=(79,))).known, None, LIMITS, 1100, validated=False, return_asked=True)
+    assert silent.verdict.finding.reason == "ReturnedByHand"
+    assert step(Card().known, WELL, LIMITS, 1100, return_asked=True).verdict.end is None
 
 
 def test_rows_that_cannot_be_remapped_keep_it_out_until_a_person_accepts_that():
@@ -274,7 +285,7 @@ def test_silence_neither_returns_a_card_nor_shortens_its_way():
 
 
 def test_silence_during_mig_work_is_expected():
-    assert Card().scrape(None, times=100, suspended=True).scrape(None, times=7).state == ("False", "Healthy")
+    assert Card().scrape(None, times=100, excused=True).scrape(None, times=7).state == ("False", "Healthy")
 
 
 def test_a_restart_changes_no_verdict():
@@ -282,20 +293,20 @@ def test_a_restart_changes_no_verdict():
         before = card.condition
         card.restart().write()
         assert card.condition == before
-    assert judge(remember(CardStatus(), 0), None, LIMITS, 60, validated=True).finding is None
+    assert step(recall(CardStatus(), 0), None, LIMITS, 60).verdict.finding is None
 
 
 def test_a_lost_card_is_another_planners_verdict():
     lost = condition([], FAULTED, status=True, reason="CardLost", message="gone", now="t")
-    assert remember(CardStatus(conditions=(lost,)), 0).fault is None
+    assert recall_verdict(CardStatus(conditions=(lost,))).fault is None
     back = condition([], FAULTED, status=False, reason="CardBack", message="back", now="t")
-    made = judge(remember(CardStatus(conditions=(back,)), 0), WELL, LIMITS, 15, validated=True)
-    assert made.finding.reason == "CardBack"
+    made = step(recall(CardStatus(conditions=(back,)), 0), WELL, LIMITS, 15)
+    assert made.verdict.finding.reason == "CardBack"
 
 
 def test_a_fault_that_an_earlier_version_held_is_a_fault():
     card = Card().scrape(seen(xids=(79,)))
-    message = card.memory.fault.text
+    message = card.known.verdict.fault.text
     card.condition = replace(
         card.condition, status="Unknown", reason="CriticalXidHeld", message=f"{message} Held back: too many at once"
     )
@@ -340,7 +351,7 @@ def test_whatever_comes_it_comes_to_rest(steps, last):
     for sample, validated, asked in steps:
         card.scrape(sample, validated=validated, return_asked=asked)
         assert card.condition.reason in REASONS
-        assert card.memory.fault is None or card.condition.status == "True"
+        assert card.known.verdict.fault is None or card.condition.status == "True"
     card.scrape(last, times=30)
     writes = card.writes
     card.scrape(last, times=10)
@@ -350,14 +361,14 @@ def test_whatever_comes_it_comes_to_rest(steps, last):
 def test_health_is_written_when_a_class_changes():
     old = DeviceHealth(temperature_c=50, ecc_errors_total=0, throttled=False, last_updated="t")
     for heat, expected in ((84, None), (85, 85), (20, None), (95, 95)):
-        new = worth_writing(old, replace(old, temperature_c=heat, last_updated=None), LIMITS, 0)
+        new = health_to_write(old, replace(old, temperature_c=heat, last_updated=None), LIMITS, 0)
         assert (new and new.temperature_c) == expected
     warm = replace(old, temperature_c=86)
     for heat, expected in ((80, None), (79, 79), (94, None), (95, 95)):
-        new = worth_writing(warm, replace(warm, temperature_c=heat), LIMITS, 0)
+        new = health_to_write(warm, replace(warm, temperature_c=heat), LIMITS, 0)
         assert (new and new.temperature_c) == expected
-    new = worth_writing(old, DeviceHealth(last_xid=79), LIMITS, 0)
+    new = health_to_write(old, DeviceHealth(last_xid=79), LIMITS, 0)
     assert (new.temperature_c, new.last_xid, new.throttled) == (50, 79, False)
-    assert worth_writing(old, DeviceHealth(), LIMITS, 0) is None
-    assert worth_writing(None, None, LIMITS, 0) is None
-    assert worth_writing(old, None, LIMITS, 0) is None
+    assert health_to_write(old, DeviceHealth(), LIMITS, 0) is None
+    assert health_to_write(None, None, LIMITS, 0) is None
+    assert health_to_write(old, None, LIMITS, 0) is None

@@ -10,9 +10,8 @@ import pytest
 from controllers.api import names
 from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED, OK
-from controllers.bootstrap.health import evaluate
 from controllers.runtime.plan import Apply, Merge, Note
-from tests.bootstrap.world import DEVICE, LIMITS, NODE, SAMPLES, WELL, Cluster, address, device_name
+from tests.bootstrap.world import DEVICE, LIMITS, NODE, SAMPLES, WELL, Cluster, address, device_name, recall_from
 from tests.kit import conditions
 from tests.kit.objects import condition
 
@@ -109,7 +108,7 @@ def test_a_card_that_an_earlier_version_held_goes_and_comes_back(ready: Cluster,
         conditions.put(card, condition("Faulted", "Unknown", f"{reason}Held", said))
     found = ready.view().devices.get(DEVICE)
     assert found is not None
-    ready.memory[DEVICE] = evaluate.remember(found.status, 0)
+    ready.memory[DEVICE] = recall_from(found.status, 0)
     if reason == "ValidationFailed":
         ready.silence()
     ready.step()
@@ -308,7 +307,7 @@ def test_health_is_written_when_it_crosses_a_threshold_and_not_else(ready: Clust
 
 def _heat(cluster: Cluster, degrees: int) -> None:
     sample = replace(WELL, temperature=degrees)
-    cluster.memory[DEVICE] = evaluate.judge(cluster.memory[DEVICE], sample, LIMITS, cluster.now, validated=True).memory
+    cluster.memory[DEVICE] = cluster.sampled(DEVICE, sample)
 
 
 def test_condition_and_health_are_one_write_and_neither_takes_the_other_away(ready: Cluster) -> None:

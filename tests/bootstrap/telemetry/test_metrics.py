@@ -5,18 +5,19 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controllers.bootstrap.health.dcgm_parser import CardSample
-from controllers.bootstrap.health.evaluate import judge, remember
+from controllers.bootstrap.health.ingest import ingest
 from controllers.bootstrap.health.limits import Limits
+from controllers.bootstrap.health.recall import recall_state
 from controllers.bootstrap.records import CardStatus
-from controllers.bootstrap.telemetry.metrics import CardTelemetry, DeviceHealth
+from controllers.bootstrap.telemetry.metrics import CardMetrics, DeviceHealth
 
 
 def test_what_is_known_is_told_and_nothing_else():
-    memory = remember(CardStatus(), 0)
+    state = recall_state(CardStatus(), 0)
     sample = CardSample("GPU-1", None, temperature=64, xids=(), ecc_volatile=2)
     cards = [
-        CardTelemetry("worker-01", "a", judge(memory, sample, Limits(), 15, validated=True).memory),
-        CardTelemetry("worker-01", "b", memory),
+        CardMetrics("worker-01", "a", ingest(state, sample, Limits(), 15)),
+        CardMetrics("worker-01", "b", state),
     ]
     registry = CollectorRegistry()
     registry.register(DeviceHealth(lambda: cards))

@@ -9,20 +9,21 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
+from controllers.bootstrap.health.node import evaluate_node
 from controllers.bootstrap.telemetry.fetch import Scrape
-from controllers.bootstrap.telemetry.monitor import Ward
+from controllers.bootstrap.telemetry.monitor import HealthMonitor
 from tests.bootstrap.world import DEVICE, NODE, WELL, Cluster, device_name
 
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding
     from controllers.bootstrap.health.dcgm_parser import CardSample
-    from controllers.bootstrap.health.view import Telemetry
+    from controllers.bootstrap.health.node import NodeHealth
 
 PERIOD, MISSING = 15.0, 120.0
 
 
 class Room:
-    """A ward over a cluster, and what it told us."""
+    """A monitor over a cluster, and what it told us."""
 
     def __init__(self, *nodes: str) -> None:
         self.cluster = Cluster()
@@ -37,7 +38,7 @@ class Room:
         """A process of ours starts."""
         self.woken: list[str] = []
         self.told: list[Finding] = []
-        self.ward = Ward(self.world, lambda: self.cluster.settings, self.woken.append, self.told.append)
+        self.monitor = HealthMonitor(self.world, lambda: self.cluster.settings, self.woken.append, self.told.append)
 
     def renew(self) -> None:
         """The caches are told what happened."""
@@ -52,7 +53,7 @@ class Room:
     def scrape(self, node: str = NODE, sample: CardSample | None = WELL, *, error: str = "") -> None:
         """A scrape that ends now."""
         cards = (replace(sample, uuid=_uuid(node)),) if sample else ()
-        self.ward.receive(Scrape(node, self.now, "http" if error else "ok", cards, error))
+        self.monitor.receive(Scrape(node, self.now, "http" if error else "ok", cards, error))
 
     def scrapes(self, *nodes: str, times: int = 1, sample: CardSample | None = WELL) -> None:
         """Scrapes in their period."""
@@ -61,11 +62,15 @@ class Room:
             for node in nodes or self.nodes:
                 self.scrape(node, sample)
 
-    def look(self, node: str = NODE) -> Telemetry:
-        return self.ward.observe(node, self.now)
+    def look(self, node: str = NODE) -> NodeHealth:
+        """A pass of the node's loop, but for its writes."""
+        seen = self.world.node(node, self.monitor.view(node, self.now))
+        health = evaluate_node(seen, self.monitor.limits, self.cluster.settings, self.now)
+        self.monitor.remember(seen, health)
+        return health
 
     def finding(self, node: str = NODE) -> tuple[bool | None, str] | None:
-        found = self.look(node).cards[device_name(node)].memory.finding
+        found = self.look(node).cards[device_name(node)].verdict.finding
         return (found.status, found.reason) if found else None
 
 
@@ -86,7 +91,7 @@ def forget_what_is_recorded(room: Room) -> None:
 def test_three_fresh_scrapes_make_a_node_ready_and_wake_it_once(room: Room) -> None:
     room.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
     forget_what_is_recorded(room)
-    assert room.ward.waits(NODE)
+    assert room.monitor.is_awaited(NODE)
     for _ in range(2):
         room.scrapes()
         assert room.look().ready is None
@@ -94,7 +99,7 @@ def test_three_fresh_scrapes_make_a_node_ready_and_wake_it_once(room: Room) -> N
     room.scrapes()
     assert room.look().ready is True
     assert room.look().last == room.now
-    assert not room.ward.waits(NODE)
+    assert not room.monitor.is_awaited(NODE)
     assert len(room.woken) == woken + 1
     woken = len(room.woken)
     room.scrapes(times=10)
@@ -106,13 +111,13 @@ def test_two_minutes_of_silence_make_it_missing_with_what_was_found(room: Room) 
     room.cluster.now += MISSING - 1
     room.scrape(error="HTTP 503")
     assert room.look().ready is True
-    assert room.look().found == ""  # of a node that is ready nothing is wrong yet
-    assert room.look().left == PERIOD  # not looked at more often than it is scraped
+    assert room.look().error == ""  # of a node that is ready nothing is wrong yet
+    assert room.look().requeue_after == PERIOD  # not looked at more often than it is scraped
     room.cluster.now += 1
     seen = room.look()
 
-    assert (seen.ready, seen.found, seen.left) == (False, "HTTP 503", None)
-    assert room.ward.waits(NODE)
+    assert (seen.ready, seen.error, seen.requeue_after) == (False, "HTTP 503", None)
+    assert room.monitor.is_awaited(NODE)
 
 
 def test_a_restart_of_ours_keeps_what_is_recorded(room: Room) -> None:
@@ -129,8 +134,8 @@ def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(room: 
     room.scrapes()
     room.scrapes(sample=replace(WELL, xids=(79,)))
     assert room.finding() == (True, "CriticalXid")
-    memory = room.look().cards[DEVICE].memory
-    condition = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": memory.fault.text}  # type: ignore[union-attr]
+    verdict = room.look().cards[DEVICE].verdict
+    condition = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": verdict.fault.text}  # type: ignore[union-attr]
     stamp = {"lastTransitionTime": "2027-01-15T08:00:00Z"}
     room.cluster.device(health={"lastXid": 79})
     conditions = room.cluster.objects["GPUDevice", DEVICE]["status"]["conditions"]
@@ -140,8 +145,7 @@ def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(room: 
 
     assert room.finding() == (True, "CriticalXid")
     room.scrapes(sample=replace(WELL, xids=(79,)))  # DCGM shows the old number for ever
-    memory = room.look().cards[DEVICE].memory
-    assert memory.clean == 1
+    assert room.look().cards[DEVICE].state.clean_scrapes == 1
 
 
 def test_a_faulted_card_comes_back_only_when_its_checks_pass(room: Room) -> None:
@@ -168,9 +172,10 @@ def test_switched_off_validators_are_not_waited_for(room: Room) -> None:
     room.cluster.settings = parse_settings(
         {"bootstrap": {"driverValidator": {"enabled": False}, "validator": {"enabled": False}}}
     )
-    room.ward.configure()
+    room.monitor.configure()
     room.scrapes()
     room.scrapes(sample=replace(WELL, xids=(79,)))
+    assert room.finding() == (True, "CriticalXid")
     room.scrapes(times=20)
     assert room.finding() == (False, "Recovered")
 
@@ -180,7 +185,7 @@ def test_changed_settings_are_followed(room: Room) -> None:
     room.scrapes(sample=replace(WELL, temperature=80), times=3)
     assert room.finding() == (False, "Healthy")
     room.cluster.settings = parse_settings({"health": {"temperatureFaultC": 75, "temperatureClearC": 70}})
-    room.ward.configure()
+    room.monitor.configure()
     room.scrapes(sample=replace(WELL, temperature=80), times=3)
     assert room.finding() == (True, "Overheated")
 
@@ -198,7 +203,7 @@ def test_many_nodes_silent_at_once_are_not_believed_and_it_is_told_once() -> Non
         for node in nodes:
             room.look(node)
 
-    assert [room.look(node).blind for node in nodes] == [node in gone for node in nodes]
+    assert [room.look(node).is_outage for node in nodes] == [node in gone for node in nodes]
     assert [room.look(node).ready for node in nodes] == [True] * 10
     assert [found.reason for found in room.told] == ["Blind"]
     assert all(found == (False, "Healthy") for found in map(room.finding, nodes))  # nor is a card given up
@@ -209,7 +214,7 @@ def test_a_whole_fleet_is_not_believed_whatever_the_settings(missing: float) -> 
     nodes = [f"worker-{n}" for n in range(10)]
     room = Room(*nodes)
     room.cluster.settings = parse_settings({"bootstrap": {"monitoring": {"missingAfter": f"{missing:g}s"}}})
-    room.ward.configure()
+    room.monitor.configure()
     for moment in range(30):
         for node in nodes:  # each in its own moment of the period
             room.cluster.now += PERIOD / len(nodes)
@@ -247,7 +252,7 @@ def test_when_the_silence_ends_each_node_is_believed_again() -> None:
     for node in nodes:
         room.look(node)
     assert room.look(nodes[0]).ready is False
-    assert not any(room.look(node).blind for node in nodes)
+    assert not any(room.look(node).is_outage for node in nodes)
 
     room.scrapes(times=3)
     for _ in range(5):
@@ -286,7 +291,7 @@ def test_a_card_that_the_text_does_not_name_is_silent_alone(room: Room) -> None:
     room.scrapes(times=3)
     for _ in range(9):
         room.cluster.now += PERIOD
-        room.ward.receive(Scrape(NODE, room.now, "ok", (replace(WELL, uuid="GPU-of-another"),)))
+        room.monitor.receive(Scrape(NODE, room.now, "ok", (replace(WELL, uuid="GPU-of-another"),)))
     assert room.look().ready is True
     assert room.finding() == (None, "NoTelemetry")
 
@@ -303,10 +308,10 @@ def close(room: Room) -> None:
 def test_a_node_whose_gate_is_closed_is_not_listened_to(room: Room) -> None:
     room.scrapes(times=3)
     close(room)
-    assert not room.ward.listens(NODE)
+    assert not room.monitor.is_monitored(NODE)
     room.cluster.now += 10 * MISSING
     seen = room.look()
-    assert (seen.ready, seen.blind, seen.left) == (None, False, None)
+    assert (seen.ready, seen.is_outage, seen.requeue_after) == (None, False, None)
     assert room.finding() == (False, "Healthy")  # what was known of its cards holds
     woken = list(room.woken)
     room.scrape(sample=replace(WELL, xids=(79,)))  # a scrape that was under way
@@ -317,6 +322,7 @@ def test_a_node_whose_gate_is_closed_is_not_listened_to(room: Room) -> None:
 def test_a_command_is_obeyed_where_nobody_listens(room: Room) -> None:
     room.scrapes()
     room.scrapes(sample=replace(WELL, xids=(79,)))
+    assert room.finding() == (True, "CriticalXid")
     close(room)
     room.cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = "true"
     room.renew()
@@ -326,7 +332,7 @@ def test_a_command_is_obeyed_where_nobody_listens(room: Room) -> None:
 
 def test_a_node_that_comes_back_starts_with_what_is_recorded(room: Room) -> None:
     room.scrapes(times=3)
-    room.ward.forget(NODE)
+    room.monitor.forget_node(NODE)
     room.cluster.now += 10 * MISSING
     seen = room.look()
     assert (seen.ready, seen.last) == (True, None)
@@ -344,10 +350,10 @@ def test_another_card_under_the_same_name_starts_anew(room: Room) -> None:
 
 def test_a_card_that_is_deleted_is_forgotten(room: Room) -> None:
     room.scrapes()
-    assert [one.device for one in room.ward.known()] == [DEVICE]
-    assert [one.node for one in room.ward.known()] == [NODE]
-    room.ward.forget_card(DEVICE)
-    assert list(room.ward.known()) == []
+    assert [one.device for one in room.monitor.known()] == [DEVICE]
+    assert [one.node for one in room.monitor.known()] == [NODE]
+    room.monitor.forget_card(DEVICE)
+    assert list(room.monitor.known()) == []
 
 
 # --- warnings -------------------------------------------------------------------------------------
@@ -359,22 +365,23 @@ def test_a_warning_is_told_until_somebody_was_told(room: Room) -> None:
     room.scrapes(sample=replace(WELL, xids=(63,)))
     assert len(room.woken) == woken + 1
     seen = room.look()
-    assert len(seen.cards[DEVICE].warnings) == 1
-    assert "XID 63" in seen.cards[DEVICE].warnings[0]
-    assert room.look().cards[DEVICE].warnings == seen.cards[DEVICE].warnings  # the event was not sent: again
+    assert len(seen.cards[DEVICE].state.warnings) == 1
+    assert "XID 63" in seen.cards[DEVICE].state.warnings[0]
+    assert room.look().cards[DEVICE].state.warnings == seen.cards[DEVICE].state.warnings  # not sent: again
 
     room.scrapes(sample=replace(WELL, xids=(44,)))  # another one comes while the first is being told
-    room.ward.told(seen)
-    left = room.look().cards[DEVICE].warnings
+    room.monitor.acknowledge(seen)
+    left = room.look().cards[DEVICE].state.warnings
     assert len(left) == 1
     assert "XID 44" in left[0]
-    room.ward.told(room.look())
-    room.ward.told(seen)  # an old view takes nothing away
-    assert room.look().cards[DEVICE].warnings == ()
+    room.monitor.acknowledge(room.look())
+    room.monitor.acknowledge(seen)  # an old view takes nothing away
+    assert room.look().cards[DEVICE].state.warnings == ()
 
 
 def test_health_that_crosses_a_threshold_wakes_the_node(room: Room) -> None:
     room.scrapes()
+    room.look()
     room.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
     room.renew()
     woken = len(room.woken)
