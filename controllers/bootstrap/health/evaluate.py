@@ -69,7 +69,8 @@ def _conclude(state: CardHealthState, verdict: CardVerdict, limits: Limits, *, v
     if pending is not None and (fault is None or pending.kind in EVENTS):
         return CardVerdict(pending.finding, pending)
     if fault is None:
-        return replace(verdict, finding=_finding_of_healthy(state, verdict))
+        finding = _finding_of_healthy(state, verdict)
+        return verdict if finding is verdict.finding else CardVerdict(finding, end=verdict.end)
     if validated and _clean_scrapes(state, fault.kind) >= limits.recovery_scrapes:
         text = f"{limits.recovery_scrapes} clean scrapes and a passed validation after: {fault.text}"
         return CardVerdict(Finding(False, RECOVERED, text), end="CleanScrapes")

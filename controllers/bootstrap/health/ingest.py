@@ -17,6 +17,7 @@ from controllers.bootstrap.health.state import (
     OVERHEATED,
     REMAP_FAILURE,
     CardFault,
+    CardHealthState,
 )
 from controllers.bootstrap.health.xid_catalog import TABLE, Table
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import Fault
     from controllers.bootstrap.health.dcgm_parser import CardSample
     from controllers.bootstrap.health.limits import Limits
-    from controllers.bootstrap.health.state import CardHealthState
 
 
 def ingest(
@@ -34,21 +34,31 @@ def ingest(
     new = _new_xids(state, sample)
     critical = [xid for xid in new if _is_critical(xid, limits, table)]
     events = _events(state, sample, critical, table)
-    after = replace(
-        _throttle(state, sample, limits, table),
+    temperature, hot = _known(sample.temperature, state.temperature), _hot_scrapes(state, sample, limits)
+    accepted = state.remap_accepted and sample.remap_failed is not False
+    has_failed_rows = bool(sample.remap_failed) and not accepted
+    lasting = _lasting(sample, hot, limits, table, has_failed_rows=has_failed_rows)
+    clean, cool = (0, 0) if is_silent(state, limits, at) else (state.clean_scrapes, state.cool_scrapes)
+    is_clean = not events and not has_failed_rows and (temperature is None or temperature < limits.temperature_fault)
+    throttled, contradicting = _throttle(state, sample, limits, table)
+    return CardHealthState(
         last_heard=at,
         unread=True,
+        pending=_pending(state.pending, events, lasting),
+        warnings=(*state.warnings, *_warnings(state, sample, new, limits, table)),
+        clean_scrapes=clean + 1 if is_clean else 0,
+        cool_scrapes=cool + 1 if temperature is None or temperature < limits.temperature_clear else 0,
         last_xids=_last_xids(state, sample),
         last_xid=_last_xid(state, sample, new, critical),
         ecc_volatile=_known(sample.ecc_volatile, state.ecc_volatile),
         ecc_aggregate=_known(sample.ecc_aggregate, state.ecc_aggregate),
-        temperature=_known(sample.temperature, state.temperature),
-        hot_scrapes=_hot_scrapes(state, sample, limits),
+        temperature=temperature,
+        hot_scrapes=hot,
+        throttled=throttled,
+        contradicting_scrapes=contradicting,
         remap_pending=state.remap_pending if sample.remap_pending is None else sample.remap_pending,
-        remap_accepted=state.remap_accepted and sample.remap_failed is not False,
-        warnings=(*state.warnings, *_warnings(state, sample, new, limits, table)),
+        remap_accepted=accepted,
     )
-    return _count(replace(after, pending=_pending(after, events, sample, limits, table)), state, sample, limits, events)
 
 
 def excuse(state: CardHealthState, at: float) -> CardHealthState:
@@ -61,20 +71,6 @@ def is_silent(state: CardHealthState, limits: Limits, now: float) -> bool:
     return now - state.last_heard >= limits.missing_after
 
 
-def _count(
-    after: CardHealthState, before: CardHealthState, sample: CardSample, limits: Limits, events: list[CardFault]
-) -> CardHealthState:
-    """Count scrapes in a row that show nothing; silence begins the count anew."""
-    clean, cool = before.clean_scrapes, before.cool_scrapes
-    if is_silent(before, limits, after.last_heard):
-        clean = cool = 0
-    rows = not sample.remap_failed or bool(after.remap_accepted)
-    heat = after.temperature
-    is_clean = not events and rows and (heat is None or heat < limits.temperature_fault)
-    is_cool = heat is None or heat < limits.temperature_clear
-    return replace(after, clean_scrapes=clean + 1 if is_clean else 0, cool_scrapes=cool + 1 if is_cool else 0)
-
-
 def _events(state: CardHealthState, sample: CardSample, critical: list[int], table: Table) -> list[CardFault]:
     """Faults that happened since the sample before, the gravest first."""
     found = [_xid_fault(xid, table) for xid in critical]
@@ -84,26 +80,27 @@ def _events(state: CardHealthState, sample: CardSample, critical: list[int], tab
     return found
 
 
-def _pending(
-    state: CardHealthState, events: list[CardFault], sample: CardSample, limits: Limits, table: Table
-) -> CardFault | None:
+def _pending(before: CardFault | None, events: list[CardFault], lasting: list[CardFault]) -> CardFault | None:
+    """The fault to conclude from: a new event first, then one that was not taken yet."""
     if events:
         return events[0]
-    if state.pending is not None and state.pending.kind in EVENTS:
-        return state.pending
-    return next(iter(_lasting(state, sample, limits, table)), state.pending)
+    if before is not None and before.kind in EVENTS:
+        return before
+    return lasting[0] if lasting else before
 
 
-def _lasting(state: CardHealthState, sample: CardSample, limits: Limits, table: Table) -> list[CardFault]:
-    """Faults that last as long as samples show them."""
+def _lasting(
+    sample: CardSample, hot_scrapes: int, limits: Limits, table: Table, *, has_failed_rows: bool
+) -> list[CardFault]:
+    """Faults that last as long as samples show them, the gravest first."""
     found = []
-    if sample.remap_failed and not state.remap_accepted:
+    if has_failed_rows:
         found.append(_fault(REMAP_FAILURE, table.remap_failure.name, table.remap_failure.do))
-    if state.hot_scrapes >= limits.temperature_scrapes:
+    if hot_scrapes >= limits.temperature_scrapes:
         found.append(
             _fault(
                 OVERHEATED,
-                f"{sample.temperature} °C, at or over {limits.temperature_fault} °C {state.hot_scrapes} times in a row",
+                f"{sample.temperature} °C, at or over {limits.temperature_fault} °C {hot_scrapes} times in a row",
                 f"check fans, airflow and load; it must be below {limits.temperature_clear} °C",
             )
         )
@@ -159,18 +156,15 @@ def _hot_scrapes(state: CardHealthState, sample: CardSample, limits: Limits) -> 
     return state.hot_scrapes + 1 if sample.temperature >= limits.temperature_fault else 0
 
 
-def _throttle(state: CardHealthState, sample: CardSample, limits: Limits, table: Table) -> CardHealthState:
-    """With `throttled` changed after enough scrapes in a row: it comes and goes under load."""
+def _throttle(state: CardHealthState, sample: CardSample, limits: Limits, table: Table) -> tuple[bool | None, int]:
+    """`throttled`, and how many scrapes in a row contradict it: slowness comes and goes under load."""
     if sample.throttle is None:
-        return state
+        return state.throttled, state.contradicting_scrapes
     slowed = any(sample.throttle & bit for bit in table.throttle.values())
     if slowed == bool(state.throttled):
-        return replace(state, throttled=slowed, contradicting_scrapes=0)
-    needed = limits.throttle_on if slowed else limits.throttle_off
-    if state.contradicting_scrapes + 1 < needed:
-        contradicting = state.contradicting_scrapes + 1
-        return replace(state, throttled=bool(state.throttled), contradicting_scrapes=contradicting)
-    return replace(state, throttled=slowed, contradicting_scrapes=0)
+        return slowed, 0
+    needed, contradicting = limits.throttle_on if slowed else limits.throttle_off, state.contradicting_scrapes + 1
+    return (bool(state.throttled), contradicting) if contradicting < needed else (slowed, 0)
 
 
 def _rose(before: int | None, after: int | None) -> bool:

@@ -100,9 +100,9 @@ class HealthMonitor:
         for card in cards:
             known = self._telemetry(card) or recall(card, scrape.at)
             if (sample := samples.get(card.name)) is not None:
-                known = replace(known, state=ingest(known.state, sample, self.limits, scrape.at))
+                known = CardTelemetry(ingest(known.state, sample, self.limits, scrape.at), known.verdict)
             elif suspended:
-                known = replace(known, state=excuse(known.state, scrape.at))
+                known = CardTelemetry(excuse(known.state, scrape.at), known.verdict)
             self._cards[card.name] = (card.metadata.uid, known)
 
     def _has_news(self, node: str, now: float) -> bool:
@@ -149,7 +149,7 @@ class HealthMonitor:
             sent = made.state.warnings
             if known is not None and sent and known.state.warnings[: len(sent)] == sent:
                 left = replace(known.state, warnings=known.state.warnings[len(sent) :])
-                self._cards[name] = (uid, replace(known, state=left))
+                self._cards[name] = (uid, CardTelemetry(left, known.verdict))
 
     def forget_node(self, node: str) -> None:
         """Drop what is known of a node that is not monitored any more."""
