@@ -1,4 +1,4 @@
-"""How far nodes are, for Prometheus: counted from the caches when somebody asks."""
+"""Prometheus metrics of nodes' readiness, counted from the caches when they are scraped."""
 
 from __future__ import annotations
 

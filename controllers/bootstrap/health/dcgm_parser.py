@@ -1,4 +1,4 @@
-"""DCGM exporter's Prometheus text to one sample for each card. Pure.
+"""Parses DCGM exporter's Prometheus text to one sample for each card. Pure.
 
 Only the fields that health needs are looked for, each by one search for its name, and a label set that was
 read once in a text is not read again: 8 cards in 47 kB cost 0.3 ms. prometheus_client's parser, which makes an
@@ -77,8 +77,8 @@ Labels = tuple[str | None, str | None, str | None, str]
 """UUID, address, device and MIG instance of a series."""
 
 
-class Reader:
-    """Reads a text piece by piece, so that a large one stalls nobody; the pieces may end anywhere."""
+class DcgmParser:
+    """Parses a text piece by piece, so that a large one stalls nobody; the pieces may end anywhere."""
 
     def __init__(self) -> None:
         self._tail = b""
@@ -120,9 +120,9 @@ class Reader:
 
 def parse(text: bytes) -> tuple[CardSample, ...]:
     """The cards of a whole text; none where it is another exporter's or no such text at all."""
-    reader = Reader()
-    reader.feed(text)
-    return reader.cards()
+    parser = DcgmParser()
+    parser.feed(text)
+    return parser.cards()
 
 
 def _identity(labels: bytes) -> Labels | None:

@@ -1,4 +1,4 @@
-"""What the condition Faulted of a GPUDevice should say, from every source of faults. Pure.
+"""The condition Faulted of a GPUDevice, out of every source of faults. Pure.
 
 A card is faulted because it is gone, because its telemetry says so, or because a validator finds fault with it
 alone, in this order. Each is shown of that card, so no fuse keeps it in service (ADR 0026).

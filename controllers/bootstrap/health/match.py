@@ -1,4 +1,4 @@
-"""Which sample is which card's. Pure."""
+"""Matches DCGM samples to GPUDevices: by uuid, else by PCI address. Pure."""
 
 from __future__ import annotations
 

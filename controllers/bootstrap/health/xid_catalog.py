@@ -1,4 +1,4 @@
-"""What error numbers, counters and bits mean: `xid_catalog.toml`, read and checked once at import. Pure."""
+"""What XIDs, error counters and throttle bits mean: `xid_catalog.toml`, read and checked once at import. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Effect = Literal["fault", "warn", "app"]
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a sign of trouble means."""
+    """What an error means."""
 
     name: str
     effect: Effect

@@ -1,4 +1,4 @@
-"""The conditions of a node's preparation: status, reason and sentence of each. Pure."""
+"""The conditions of a GPUNodeInventory: status, reason and message of each. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import conditions as kinds
 from controllers.api.conditions import Finding, is_true
-from controllers.bootstrap.readiness import blockers
-from controllers.bootstrap.readiness.blockers import not_wanted, waiting
-from controllers.bootstrap.readiness.node_state import source
+from controllers.bootstrap.readiness import blockers, checks
+from controllers.bootstrap.readiness.blockers import not_wanted
+from controllers.bootstrap.readiness.checks import component_check
+from controllers.bootstrap.readiness.node_state import report_name
 from controllers.bootstrap.readiness.other_managers import managed_elsewhere
 from controllers.domain.catalogue import is_older
 
@@ -26,7 +27,7 @@ RESTARTING: Final = "Restarting"
 PREPARING: Final = "Preparing"
 HELD: Final = "Held"
 MIG_WORK: Final = "MigWork"
-FEW: Final = 3
+NAMES_MAX: Final = 3
 """Names that a sentence carries."""
 
 
@@ -76,46 +77,54 @@ def ready_for_pooling(state: NodeState, blocker: Blocker | None, kept: Kept | No
 
 def _driver_missing(state: NodeState) -> Finding:
     return (
-        _unknown(state)
-        or blockers.no_driver(state)
-        or blockers.driver_check(state)
-        or _group(state, kinds.DRIVER_MISSING, checked="DriverReady", unchecked="DriverNotChecked")
+        _without_report(state)
+        or checks.no_driver(state)
+        or checks.driver_check(state)
+        or _components_finding(state, kinds.DRIVER_MISSING, checked="DriverReady", unchecked="DriverNotChecked")
     )
 
 
 def _driver_outdated(state: NodeState) -> Finding:
     version = state.fact("driver", "version")
-    return _unknown(state) or blockers.old_driver(state) or _new_enough(state, _DRIVER, version, state.needs.driver)
+    return (
+        _without_report(state)
+        or checks.old_driver(state)
+        or _version_finding(state, _DRIVER, version, state.needs.driver)
+    )
 
 
 def _cuda_outdated(state: NodeState) -> Finding:
-    return _unknown(state) or blockers.old_cuda(state) or _new_enough(state, _CUDA, state.cuda, state.needs.cuda)
+    return (
+        _without_report(state) or checks.old_cuda(state) or _version_finding(state, _CUDA, state.cuda, state.needs.cuda)
+    )
 
 
 def _toolkit_missing(state: NodeState) -> Finding:
-    if (found := _unknown(state) or blockers.no_toolkit(state)) is not None:
+    if (found := _without_report(state) or checks.no_toolkit(state)) is not None:
         return found
-    return _group(state, kinds.TOOLKIT_MISSING, checked="ToolkitReady", unchecked="ToolkitNotChecked")
+    return _components_finding(state, kinds.TOOLKIT_MISSING, checked="ToolkitReady", unchecked="ToolkitNotChecked")
 
 
 def _monitoring_missing(state: NodeState) -> Finding:
-    heard = blockers.heartbeat(state)
+    heard = checks.monitoring_check(state)
     if heard is not None and heard.status is not None:
         return heard
-    pods = _group(state, kinds.MONITORING_MISSING, checked="MonitoringReady", unchecked="MonitoringNotChecked")
+    pods = _components_finding(
+        state, kinds.MONITORING_MISSING, checked="MonitoringReady", unchecked="MonitoringNotChecked"
+    )
     return pods if heard is None or pods.status is not False else heard
 
 
 def _infra_degraded(state: NodeState) -> Finding:
     """What prepares and watches the node does not do its work there."""
-    found = blockers.agent(state) or blockers.container_check(state)
+    found = blockers.agent_check(state) or checks.container_check(state)
     if found is not None:
         return found
     late = [p for p in state.phases if p.condition == kinds.INFRA_DEGRADED and p.component not in state.seen.ready]
     if state.blocking is None and late:
-        return waiting(state, late[0], status=True)
+        return component_check(state, late[0], status=True)
     if state.overdue and state.blocking is not None and state.blocking in late:
-        return waiting(state, state.blocking, status=True)
+        return component_check(state, state.blocking, status=True)
     return Finding(False, "Healthy", f"the agent of node {state.name} and what prepares the node work")
 
 
@@ -136,27 +145,29 @@ def degraded_workloads(state: NodeState, pooling: Finding, *, is_held: bool) -> 
     used = [card for card in state.seen.devices if card.status.in_use]
     faulted = [card.name for card in used if is_true(card.status.conditions, kinds.FAULTED)]
     if used and (pooling.status is not True or is_held):
-        message = f"pods of node {state.name} use {_few([card.name for card in used])} while ReadyForPooling says:"
+        message = (
+            f"pods of node {state.name} use {_first_names([card.name for card in used])} while ReadyForPooling says:"
+        )
         return Finding(True, "NodeNotInService", f"{message} {pooling.message}")
     if faulted:
-        message = f"pods of node {state.name} use {_few(faulted)}, which is faulted: see its condition Faulted"
+        message = f"pods of node {state.name} use {_first_names(faulted)}, which is faulted: see its condition Faulted"
         return Finding(True, "CardFaulted", f"{message}; move the pods when it suits you")
     return Finding(False, "None", f"no pod of node {state.name} uses a card that is out of service")
 
 
-def _few(cards: list[str]) -> str:
-    return ", ".join(cards[:FEW]) + (" and others" if len(cards) > FEW else "")
+def _first_names(cards: list[str]) -> str:
+    return ", ".join(cards[:NAMES_MAX]) + (" and others" if len(cards) > NAMES_MAX else "")
 
 
-def _unknown(state: NodeState) -> Finding | None:
+def _without_report(state: NodeState) -> Finding | None:
     if state.seen.report is not None:
         return None
-    message = f"{source(state.name)} is not there, so nobody tells of node {state.name}'s driver and toolkit"
+    message = f"{report_name(state.name)} is not there, so nobody tells of node {state.name}'s driver and toolkit"
     return Finding(None, "NoReport", message)
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _VersionReasons:
     """What a condition about a version gives as its reason."""
 
     new_enough: Reason
@@ -164,20 +175,20 @@ class _Words:
     unknown: Reason
 
 
-_DRIVER: Final = _Words("DriverNewEnough", "NoDriverMinimum", "DriverVersionUnknown")
-_CUDA: Final = _Words("CudaNewEnough", "NoCudaMinimum", "CudaVersionUnknown")
+_DRIVER: Final = _VersionReasons("DriverNewEnough", "NoDriverMinimum", "DriverVersionUnknown")
+_CUDA: Final = _VersionReasons("CudaNewEnough", "NoCudaMinimum", "CudaVersionUnknown")
 
 
-def _new_enough(state: NodeState, words: _Words, found: str | None, least: str | None) -> Finding:
+def _version_finding(state: NodeState, words: _VersionReasons, found: str | None, least: str | None) -> Finding:
     if least is None:
         return Finding(False, words.no_minimum, f"no least version is known for the cards of node {state.name}")
     if found is None or is_older(found, least) is None:
-        said = f"{source(state.name)} says {found!r}" if found else f"{source(state.name)} names none"
+        said = f"{report_name(state.name)} says {found!r}" if found else f"{report_name(state.name)} names none"
         return Finding(None, words.unknown, f"{said}; the cards of node {state.name} need {least} or newer")
     return Finding(False, words.new_enough, f"node {state.name} has {found}, and its cards need {least} or newer")
 
 
-def _group(state: NodeState, kind: str, *, checked: Reason, unchecked: Reason) -> Finding:
+def _components_finding(state: NodeState, kind: str, *, checked: Reason, unchecked: Reason) -> Finding:
     """A condition that stands for one or more components."""
     members = [phase for phase in state.phases if phase.condition == kind]
     missing = [phase for phase in members if phase.component not in state.seen.ready]
@@ -186,6 +197,6 @@ def _group(state: NodeState, kind: str, *, checked: Reason, unchecked: Reason) -
             return Finding(False, unchecked, f"the settings run no component for it on node {state.name}")
         return Finding(False, checked, f"{' and '.join(p.component for p in members)} on node {state.name}: ready")
     if state.blocking in missing and state.blocking is not None:
-        return waiting(state, state.blocking, status=True if state.overdue else None)
+        return component_check(state, state.blocking, status=True if state.overdue else None)
     before = f"; {state.blocking.component} comes first" if state.blocking else ""
     return Finding(None, "Waiting", f"{missing[0].component} is not ready on node {state.name}{before}")

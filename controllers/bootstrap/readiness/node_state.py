@@ -27,24 +27,28 @@ FACT_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """One node at one moment."""
+    """One node at one moment, as the checks and the conditions read it."""
 
     seen: ObservedNode
     health: NodeHealth
     managed: bool
+    """Whether the module is to prepare it."""
     cards: int
     """Those for which it is prepared."""
     phases: Sequence[Phase]
     """Components that are to run, in order."""
     blocking: Phase | None
+    """The component that is waited for."""
     overdue: bool
+    """Whether it is waited for longer than the deadline."""
     deadline: float
+    """`bootstrap.phaseDeadline` in seconds."""
     needs: Requirement
     """The least versions that its cards and the components ask for."""
     enabled: bool = True
     """Whether the module is."""
     suspended: Suspension = mig.NONE
-    """What MIG work on the cards makes of it."""
+    """How MIG work on the cards suspends its preparation."""
     aside: int = 0
     """Cards for which it is not prepared, beside those that are counted."""
 
@@ -54,7 +58,7 @@ class NodeState:
         return self.seen.name
 
     def fact(self, feature: str, key: str) -> str | None:
-        """What the agent says; None where it says nothing."""
+        """A value of the node agent's report; None where it has none."""
         report = self.seen.report
         attributes = getattr(report.spec.features.attributes, feature) if report else None
         return (attributes.elements.get(key) or "")[:FACT_MAX] or None if attributes else None
@@ -88,8 +92,8 @@ def needs(cards: Iterable[Card]) -> Requirement:
     return strictest(for_card(pci.vendor, pci.device, compute) for pci, compute in known)
 
 
-def source(name: str) -> str:
-    """How a sentence calls the agent's report of a node."""
+def report_name(name: str) -> str:
+    """The NodeFeature of the agent's report of a node, for messages."""
     return f"NodeFeature {names.NAMESPACE}/{names.agent_feature(name)}"
 
 

@@ -1,4 +1,4 @@
-"""Who else looks after a node's cards: what NVIDIA's GPU operator, or another device plugin, shows on the Node. Pure.
+"""The condition ManagedElsewhere: what GPU Operator, or another device plugin, shows on the Node. Pure.
 
 A resource of NVIDIA's plugin in the Node's `allocatable` is proof that one offers its cards to kubelet: only one that
 is there brings a number above 0. The operator's labels are its word on which of its programs belong on the node; it
@@ -24,16 +24,16 @@ RESOURCES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 """How the resources of NVIDIA's device plugin begin: cards, shared cards (`nvidia.com/gpu.shared`), MIG instances."""
 DEPLOY: Final = "nvidia.com/gpu.deploy."
 """Before the operator's label for each of its programs."""
-PARTS: Final = ("driver", "container-toolkit", "device-plugin", "mig-manager")
+OPERANDS: Final = ("driver", "container-toolkit", "device-plugin", "mig-manager")
 """Those of them that would do on the node what the module, or who installed its driver, does."""
 OFF: Final = "nvidia.com/gpu.deploy.operands=false"
 """The label by which a node is taken from the operator: it then takes away all those of its programs."""
 
 
 def managed_elsewhere(state: NodeState) -> Finding:
-    """What the Node shows of others, and what to do about it."""
+    """Whether the Node shows that others serve its cards, and what to do about it."""
     node = state.seen.node
-    offered, parts = (_offered(node), _parts(node)) if node is not None else ((), ())
+    offered, parts = (_offered_resources(node), _labelled_operands(node)) if node is not None else ((), ())
     told = [f"kubelet offers {listed(offered)}, so another device plugin serves its cards"] if offered else []
     if parts:
         labels = listed(f"{DEPLOY}{part}" for part in parts)
@@ -48,7 +48,7 @@ def managed_elsewhere(state: NodeState) -> Finding:
     return Finding(True, reason, f"on node {state.name} {'; '.join(told)}. {do}")
 
 
-def _offered(node: Node) -> tuple[str, ...]:
+def _offered_resources(node: Node) -> tuple[str, ...]:
     """Resources of NVIDIA's plugin that kubelet offers; 0 stays of one that is gone, until the node starts anew."""
     found = ((name, _count(amount)) for name, amount in sorted(node.status.allocatable.items()) if _is_theirs(name))
     return tuple(f"{name} ({count})" for name, count in found if count > 0)
@@ -66,7 +66,7 @@ def _count(amount: str) -> int:
         return 0
 
 
-def _parts(node: Node) -> tuple[str, ...]:
+def _labelled_operands(node: Node) -> tuple[str, ...]:
     """The operator's programs that belong on the node: `true`, or paused for a moment by the operator itself."""
-    values = {part: node.metadata.labels.get(DEPLOY + part, "") for part in PARTS}
+    values = {part: node.metadata.labels.get(DEPLOY + part, "") for part in OPERANDS}
     return tuple(part for part, value in values.items() if value == "true" or value.startswith("paused"))

@@ -17,7 +17,7 @@ from controllers.bootstrap.health import plan as card_health
 from controllers.bootstrap.phases import EXPORTER, Progress
 from controllers.bootstrap.readiness import conditions, events
 from controllers.bootstrap.readiness.assess import GATES
-from controllers.bootstrap.readiness.blockers import container_check
+from controllers.bootstrap.readiness.checks import container_check
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Draft, Plan, ref

@@ -1,4 +1,4 @@
-"""How far a node's preparation was said to be, for what comes next. Pure."""
+"""The stage of preparation that a GPUNodeInventory records beside ReadyForPooling. Pure."""
 
 from __future__ import annotations
 

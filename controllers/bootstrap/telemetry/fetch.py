@@ -1,4 +1,4 @@
-"""One scrape: the text is read as it arrives, so that not even a large one stalls the loop."""
+"""Scrapes one DCGM exporter; the text is parsed as it arrives, so that not even a large one stalls the loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from controllers.bootstrap.health.dcgm_parser import Reader
+from controllers.bootstrap.health.dcgm_parser import DcgmParser
 
 if TYPE_CHECKING:
     from controllers.bootstrap.health.dcgm_parser import CardSample
@@ -61,7 +61,7 @@ async def fetch(node: str, url: str, session: aiohttp.ClientSession) -> Scrape:
 
 async def _cards(url: str, session: aiohttp.ClientSession) -> tuple[CardSample, ...]:
     """The cards of one text; raises what went wrong."""
-    reader, size = Reader(), 0
+    parser, size = DcgmParser(), 0
     async with session.get(url, allow_redirects=False) as response:
         if response.status != 200:  # noqa: PLR2004 - HTTP's OK
             raise _Refused("http", f"{url} answered {response.status}, expected 200")
@@ -69,8 +69,8 @@ async def _cards(url: str, session: aiohttp.ClientSession) -> tuple[CardSample, 
             size += len(piece)
             if size > MAX_BYTES:
                 raise _Refused("too_large", f"{url} sent more than {MAX_BYTES} bytes")
-            reader.feed(piece)
+            parser.feed(piece)
             await asyncio.sleep(0)
-    if not (cards := reader.cards()):
+    if not (cards := parser.cards()):
         raise _Refused("no_cards", f"{url} answers with lines that name no card of DCGM's")
     return cards

@@ -1,8 +1,8 @@
-"""Scrapes many nodes' exporters, each once in a period, over connections that are kept.
+"""Scrapes the DCGM exporters of all nodes, each once in a period, over connections that are kept.
 
 Every node has its own moment in the period, computed from its name, so that a thousand scrapes are spread evenly
-and stay so after a restart. A node that is waited for (`eager`) is scraped at once and then quickly, with growing
-pauses while it fails. A node that hangs costs a connection until the timeout and delays no other.
+and stay so after a restart. A node whose readiness waits for it (`eager`) is scraped at once and then quickly, with
+growing pauses while it fails. A node that hangs costs a connection until the timeout and delays no other.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.bootstrap.health.dcgm_parser import MAX_SERIES, CardSample, Reader, parse
+from controllers.bootstrap.health.dcgm_parser import MAX_SERIES, CardSample, DcgmParser, parse
 from tests.data.text import exported, listed
 
 A100 = "GPU-7099682b-a20d-2bcc-74ab-b9060454d81e"
@@ -165,7 +165,7 @@ def test_a_flood_of_series_is_bounded():
 
 
 def test_a_line_without_end_is_forgotten_and_its_end_not_misread():
-    reader = Reader()
+    reader = DcgmParser()
     for _ in range(40):
         reader.feed(b"x" * 60_000)
     assert len(reader._tail) < 130_000
@@ -178,7 +178,7 @@ def test_a_line_without_end_is_forgotten_and_its_end_not_misread():
 def test_pieces_may_end_anywhere(ends):
     text = b"".join(line(f, v, card=c) for c in ("GPU-1", "GPU-2") for f, v in (("GPU_TEMP", 41), ("XID_ERRORS", 31)))
     text = b"A title\n\n# HELP x y\n" + text
-    reader, at = Reader(), 0
+    reader, at = DcgmParser(), 0
     for size in ends:
         reader.feed(text[at : at + size])
         at += size

@@ -1,4 +1,4 @@
-"""What the exporters tell, kept between scrapes: on real stores, with a clock of the test's."""
+"""HealthMonitor on real stores, with a clock of the test's: scrapes in, views out, nodes enqueued."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PERIOD, MISSING = 15.0, 120.0
 
 
-class Room:
+class Monitored:
     """A monitor over a cluster, and what it told us."""
 
     def __init__(self, *nodes: str) -> None:
@@ -36,9 +36,11 @@ class Room:
 
     def begin(self) -> None:
         """A process of ours starts."""
-        self.woken: list[str] = []
-        self.told: list[Finding] = []
-        self.monitor = HealthMonitor(self.world, lambda: self.cluster.settings, self.woken.append, self.told.append)
+        self.enqueued: list[str] = []
+        self.reported: list[Finding] = []
+        self.monitor = HealthMonitor(
+            self.world, lambda: self.cluster.settings, self.enqueued.append, self.reported.append
+        )
 
     def renew(self) -> None:
         """The caches are told what happened."""
@@ -79,115 +81,115 @@ def _uuid(node: str) -> str:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def fleet() -> Monitored:
+    return Monitored()
 
 
-def forget_what_is_recorded(room: Room) -> None:
-    room.cluster.status()["monitoring"] = {}
-    room.renew()
+def forget_what_is_recorded(fleet: Monitored) -> None:
+    fleet.cluster.status()["monitoring"] = {}
+    fleet.renew()
 
 
-def test_three_fresh_scrapes_make_a_node_ready_and_wake_it_once(room: Room) -> None:
-    room.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
-    forget_what_is_recorded(room)
-    assert room.monitor.is_awaited(NODE)
+def test_three_fresh_scrapes_make_a_node_ready_and_wake_it_once(fleet: Monitored) -> None:
+    fleet.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
+    forget_what_is_recorded(fleet)
+    assert fleet.monitor.is_awaited(NODE)
     for _ in range(2):
-        room.scrapes()
-        assert room.look().ready is None
-    woken = len(room.woken)  # by its first finding
-    room.scrapes()
-    assert room.look().ready is True
-    assert room.look().last == room.now
-    assert not room.monitor.is_awaited(NODE)
-    assert len(room.woken) == woken + 1
-    woken = len(room.woken)
-    room.scrapes(times=10)
-    assert len(room.woken) == woken  # nothing new: nobody is woken
+        fleet.scrapes()
+        assert fleet.look().ready is None
+    woken = len(fleet.enqueued)  # by its first finding
+    fleet.scrapes()
+    assert fleet.look().ready is True
+    assert fleet.look().last == fleet.now
+    assert not fleet.monitor.is_awaited(NODE)
+    assert len(fleet.enqueued) == woken + 1
+    woken = len(fleet.enqueued)
+    fleet.scrapes(times=10)
+    assert len(fleet.enqueued) == woken  # nothing new: nobody is woken
 
 
-def test_two_minutes_of_silence_make_it_missing_with_what_was_found(room: Room) -> None:
-    room.scrapes(times=3)
-    room.cluster.now += MISSING - 1
-    room.scrape(error="HTTP 503")
-    assert room.look().ready is True
-    assert room.look().error == ""  # of a node that is ready nothing is wrong yet
-    assert room.look().requeue_after == PERIOD  # not looked at more often than it is scraped
-    room.cluster.now += 1
-    seen = room.look()
+def test_two_minutes_of_silence_make_it_missing_with_what_was_found(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
+    fleet.cluster.now += MISSING - 1
+    fleet.scrape(error="HTTP 503")
+    assert fleet.look().ready is True
+    assert fleet.look().error == ""  # of a node that is ready nothing is wrong yet
+    assert fleet.look().requeue_after == PERIOD  # not looked at more often than it is scraped
+    fleet.cluster.now += 1
+    seen = fleet.look()
 
     assert (seen.ready, seen.error, seen.requeue_after) == (False, "HTTP 503", None)
-    assert room.monitor.is_awaited(NODE)
+    assert fleet.monitor.is_awaited(NODE)
 
 
-def test_a_restart_of_ours_keeps_what_is_recorded(room: Room) -> None:
-    room.scrapes(times=3)
-    room.begin()
-    assert room.look().ready is True
-    room.cluster.now += MISSING - 1
-    assert room.look().ready is True
-    room.cluster.now += 1
-    assert room.look().ready is False
+def test_a_restart_of_ours_keeps_what_is_recorded(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
+    fleet.begin()
+    assert fleet.look().ready is True
+    fleet.cluster.now += MISSING - 1
+    assert fleet.look().ready is True
+    fleet.cluster.now += 1
+    assert fleet.look().ready is False
 
 
-def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(room: Room) -> None:
-    room.scrapes()
-    room.scrapes(sample=replace(WELL, xids=(79,)))
-    assert room.finding() == (True, "CriticalXid")
-    verdict = room.look().cards[DEVICE].verdict
+def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(fleet: Monitored) -> None:
+    fleet.scrapes()
+    fleet.scrapes(sample=replace(WELL, xids=(79,)))
+    assert fleet.finding() == (True, "CriticalXid")
+    verdict = fleet.look().cards[DEVICE].verdict
     condition = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": verdict.fault.text}  # type: ignore[union-attr]
     stamp = {"lastTransitionTime": "2027-01-15T08:00:00Z"}
-    room.cluster.device(health={"lastXid": 79})
-    conditions = room.cluster.objects["GPUDevice", DEVICE]["status"]["conditions"]
+    fleet.cluster.device(health={"lastXid": 79})
+    conditions = fleet.cluster.objects["GPUDevice", DEVICE]["status"]["conditions"]
     conditions.append(condition | stamp)
-    room.renew()
-    room.begin()
+    fleet.renew()
+    fleet.begin()
 
-    assert room.finding() == (True, "CriticalXid")
-    room.scrapes(sample=replace(WELL, xids=(79,)))  # DCGM shows the old number for ever
-    assert room.look().cards[DEVICE].state.clean_scrapes == 1
+    assert fleet.finding() == (True, "CriticalXid")
+    fleet.scrapes(sample=replace(WELL, xids=(79,)))  # DCGM shows the old number for ever
+    assert fleet.look().cards[DEVICE].state.clean_scrapes == 1
 
 
-def test_a_faulted_card_comes_back_only_when_its_checks_pass(room: Room) -> None:
-    room.scrapes()
-    room.scrapes(sample=replace(WELL, xids=(79,)))
-    room.scrapes(times=25)
-    assert room.finding() == (True, "CriticalXid")  # no validator has spoken
+def test_a_faulted_card_comes_back_only_when_its_checks_pass(fleet: Monitored) -> None:
+    fleet.scrapes()
+    fleet.scrapes(sample=replace(WELL, xids=(79,)))
+    fleet.scrapes(times=25)
+    assert fleet.finding() == (True, "CriticalXid")  # no validator has spoken
     for role in ("driver", "container"):
-        room.cluster.verdict(role, "ok")
-    room.cluster.verdict("container", "ok", cards_failed="0000:17:00.0")
-    room.renew()
-    room.scrapes()
-    assert room.finding() == (True, "CriticalXid")  # one finds fault with the card
-    room.cluster.verdict("container", "ok")
-    room.renew()
-    woken = len(room.woken)
-    room.scrapes()
+        fleet.cluster.verdict(role, "ok")
+    fleet.cluster.verdict("container", "ok", cards_failed="0000:17:00.0")
+    fleet.renew()
+    fleet.scrapes()
+    assert fleet.finding() == (True, "CriticalXid")  # one finds fault with the card
+    fleet.cluster.verdict("container", "ok")
+    fleet.renew()
+    woken = len(fleet.enqueued)
+    fleet.scrapes()
 
-    assert room.finding() == (False, "Recovered")
-    assert len(room.woken) == woken + 1
+    assert fleet.finding() == (False, "Recovered")
+    assert len(fleet.enqueued) == woken + 1
 
 
-def test_switched_off_validators_are_not_waited_for(room: Room) -> None:
-    room.cluster.settings = parse_settings(
+def test_switched_off_validators_are_not_waited_for(fleet: Monitored) -> None:
+    fleet.cluster.settings = parse_settings(
         {"bootstrap": {"driverValidator": {"enabled": False}, "validator": {"enabled": False}}}
     )
-    room.monitor.configure()
-    room.scrapes()
-    room.scrapes(sample=replace(WELL, xids=(79,)))
-    assert room.finding() == (True, "CriticalXid")
-    room.scrapes(times=20)
-    assert room.finding() == (False, "Recovered")
+    fleet.monitor.configure()
+    fleet.scrapes()
+    fleet.scrapes(sample=replace(WELL, xids=(79,)))
+    assert fleet.finding() == (True, "CriticalXid")
+    fleet.scrapes(times=20)
+    assert fleet.finding() == (False, "Recovered")
 
 
-def test_changed_settings_are_followed(room: Room) -> None:
-    room.scrapes()
-    room.scrapes(sample=replace(WELL, temperature=80), times=3)
-    assert room.finding() == (False, "Healthy")
-    room.cluster.settings = parse_settings({"health": {"temperatureFaultC": 75, "temperatureClearC": 70}})
-    room.monitor.configure()
-    room.scrapes(sample=replace(WELL, temperature=80), times=3)
-    assert room.finding() == (True, "Overheated")
+def test_changed_settings_are_followed(fleet: Monitored) -> None:
+    fleet.scrapes()
+    fleet.scrapes(sample=replace(WELL, temperature=80), times=3)
+    assert fleet.finding() == (False, "Healthy")
+    fleet.cluster.settings = parse_settings({"health": {"temperatureFaultC": 75, "temperatureClearC": 70}})
+    fleet.monitor.configure()
+    fleet.scrapes(sample=replace(WELL, temperature=80), times=3)
+    assert fleet.finding() == (True, "Overheated")
 
 
 # --- silence --------------------------------------------------------------------------------------
@@ -195,197 +197,197 @@ def test_changed_settings_are_followed(room: Room) -> None:
 
 def test_many_nodes_silent_at_once_are_not_believed_and_it_is_told_once() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    room = Room(*nodes)
-    room.scrapes(times=3)
+    fleet = Monitored(*nodes)
+    fleet.scrapes(times=3)
     gone = nodes[:3]
     for _ in range(20):
-        room.scrapes(*nodes[3:])
+        fleet.scrapes(*nodes[3:])
         for node in nodes:
-            room.look(node)
+            fleet.look(node)
 
-    assert [room.look(node).is_outage for node in nodes] == [node in gone for node in nodes]
-    assert [room.look(node).ready for node in nodes] == [True] * 10
-    assert [found.reason for found in room.told] == ["Blind"]
-    assert all(found == (False, "Healthy") for found in map(room.finding, nodes))  # nor is a card given up
+    assert [fleet.look(node).is_outage for node in nodes] == [node in gone for node in nodes]
+    assert [fleet.look(node).ready for node in nodes] == [True] * 10
+    assert [found.reason for found in fleet.reported] == ["Blind"]
+    assert all(found == (False, "Healthy") for found in map(fleet.finding, nodes))  # nor is a card given up
 
 
 @pytest.mark.parametrize("missing", [2 * PERIOD, 2.5 * PERIOD, MISSING])
 def test_a_whole_fleet_is_not_believed_whatever_the_settings(missing: float) -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    room = Room(*nodes)
-    room.cluster.settings = parse_settings({"bootstrap": {"monitoring": {"missingAfter": f"{missing:g}s"}}})
-    room.monitor.configure()
+    fleet = Monitored(*nodes)
+    fleet.cluster.settings = parse_settings({"bootstrap": {"monitoring": {"missingAfter": f"{missing:g}s"}}})
+    fleet.monitor.configure()
     for moment in range(30):
         for node in nodes:  # each in its own moment of the period
-            room.cluster.now += PERIOD / len(nodes)
+            fleet.cluster.now += PERIOD / len(nodes)
             if moment < 3:
-                room.scrape(node)
+                fleet.scrape(node)
             for other in nodes:
-                room.look(other)
+                fleet.look(other)
 
-    assert [room.look(node).ready for node in nodes] == [True] * len(nodes)
-    assert [found.reason for found in room.told] == ["Blind"]
+    assert [fleet.look(node).ready for node in nodes] == [True] * len(nodes)
+    assert [found.reason for found in fleet.reported] == ["Blind"]
 
 
 def test_a_few_silent_nodes_are_believed() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    room = Room(*nodes)
-    room.scrapes(times=3)
+    fleet = Monitored(*nodes)
+    fleet.scrapes(times=3)
     for _ in range(10):
-        room.scrapes(*nodes[2:])
+        fleet.scrapes(*nodes[2:])
         for node in nodes:
-            room.look(node)
+            fleet.look(node)
 
-    assert [room.look(node).ready for node in nodes] == [False, False, *[True] * 8]
-    assert room.told == []
+    assert [fleet.look(node).ready for node in nodes] == [False, False, *[True] * 8]
+    assert fleet.reported == []
 
 
 def test_when_the_silence_ends_each_node_is_believed_again() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    room = Room(*nodes)
-    room.scrapes(times=3)
+    fleet = Monitored(*nodes)
+    fleet.scrapes(times=3)
     for _ in range(20):
-        room.scrapes(*nodes[3:])
+        fleet.scrapes(*nodes[3:])
         for node in nodes:
-            room.look(node)
-    room.scrapes(*nodes[1:], times=2)  # two of the three are back: the third is silent alone
+            fleet.look(node)
+    fleet.scrapes(*nodes[1:], times=2)  # two of the three are back: the third is silent alone
     for node in nodes:
-        room.look(node)
-    assert room.look(nodes[0]).ready is False
-    assert not any(room.look(node).is_outage for node in nodes)
+        fleet.look(node)
+    assert fleet.look(nodes[0]).ready is False
+    assert not any(fleet.look(node).is_outage for node in nodes)
 
-    room.scrapes(times=3)
+    fleet.scrapes(times=3)
     for _ in range(5):
-        room.scrapes(*nodes[3:])
+        fleet.scrapes(*nodes[3:])
         for node in nodes:
-            room.look(node)
-    assert [found.reason for found in room.told] == ["Blind", "Blind"]  # a second time is news again
+            fleet.look(node)
+    assert [found.reason for found in fleet.reported] == ["Blind", "Blind"]  # a second time is news again
 
 
-def test_nobody_expects_answers_during_mig_work(room: Room) -> None:
-    room.scrapes(times=3)
-    room.cluster.device(migApply={"version": "1", "phase": "Applying"})
-    room.renew()
+def test_nobody_expects_answers_during_mig_work(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
+    fleet.cluster.device(migApply={"version": "1", "phase": "Applying"})
+    fleet.renew()
     for _ in range(60):
-        room.cluster.now += PERIOD
-        assert room.look().ready is True
-    assert room.finding() == (False, "Healthy")
-    room.cluster.device(migApply={"version": "1", "phase": "Done"})
-    room.renew()
-    room.cluster.now += MISSING
-    assert room.look().ready is False
-    assert room.finding() == (None, "NoTelemetry")
+        fleet.cluster.now += PERIOD
+        assert fleet.look().ready is True
+    assert fleet.finding() == (False, "Healthy")
+    fleet.cluster.device(migApply={"version": "1", "phase": "Done"})
+    fleet.renew()
+    fleet.cluster.now += MISSING
+    assert fleet.look().ready is False
+    assert fleet.finding() == (None, "NoTelemetry")
 
 
-def test_mig_work_that_takes_too_long_excuses_nobody(room: Room) -> None:
-    room.scrapes(times=3)
-    room.cluster.device(migApply={"version": "1", "phase": "Applying"})
-    room.cluster.status().setdefault("bootstrap", {})["suspended"] = False
-    room.renew()
-    room.cluster.now += MISSING
-    assert room.look().ready is False
-    assert room.finding() == (None, "NoTelemetry")
+def test_mig_work_that_takes_too_long_excuses_nobody(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
+    fleet.cluster.device(migApply={"version": "1", "phase": "Applying"})
+    fleet.cluster.status().setdefault("bootstrap", {})["suspended"] = False
+    fleet.renew()
+    fleet.cluster.now += MISSING
+    assert fleet.look().ready is False
+    assert fleet.finding() == (None, "NoTelemetry")
 
 
-def test_a_card_that_the_text_does_not_name_is_silent_alone(room: Room) -> None:
-    room.scrapes(times=3)
+def test_a_card_that_the_text_does_not_name_is_silent_alone(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
     for _ in range(9):
-        room.cluster.now += PERIOD
-        room.monitor.receive(Scrape(NODE, room.now, "ok", (replace(WELL, uuid="GPU-of-another"),)))
-    assert room.look().ready is True
-    assert room.finding() == (None, "NoTelemetry")
+        fleet.cluster.now += PERIOD
+        fleet.monitor.receive(Scrape(NODE, fleet.now, "ok", (replace(WELL, uuid="GPU-of-another"),)))
+    assert fleet.look().ready is True
+    assert fleet.finding() == (None, "NoTelemetry")
 
 
 # --- what is forgotten ----------------------------------------------------------------------------
 
 
-def close(room: Room) -> None:
-    labels = room.cluster.objects["Node", NODE]["metadata"]["labels"]
+def close(fleet: Monitored) -> None:
+    labels = fleet.cluster.objects["Node", NODE]["metadata"]["labels"]
     del labels[names.deploy_label("dcgm-exporter")]
-    room.renew()
+    fleet.renew()
 
 
-def test_a_node_whose_gate_is_closed_is_not_listened_to(room: Room) -> None:
-    room.scrapes(times=3)
-    close(room)
-    assert not room.monitor.is_monitored(NODE)
-    room.cluster.now += 10 * MISSING
-    seen = room.look()
+def test_a_node_whose_gate_is_closed_is_not_listened_to(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
+    close(fleet)
+    assert not fleet.monitor.is_monitored(NODE)
+    fleet.cluster.now += 10 * MISSING
+    seen = fleet.look()
     assert (seen.ready, seen.is_outage, seen.requeue_after) == (None, False, None)
-    assert room.finding() == (False, "Healthy")  # what was known of its cards holds
-    woken = list(room.woken)
-    room.scrape(sample=replace(WELL, xids=(79,)))  # a scrape that was under way
-    assert room.woken == woken
-    assert room.finding() == (False, "Healthy")
+    assert fleet.finding() == (False, "Healthy")  # what was known of its cards holds
+    woken = list(fleet.enqueued)
+    fleet.scrape(sample=replace(WELL, xids=(79,)))  # a scrape that was under way
+    assert fleet.enqueued == woken
+    assert fleet.finding() == (False, "Healthy")
 
 
-def test_a_command_is_obeyed_where_nobody_listens(room: Room) -> None:
-    room.scrapes()
-    room.scrapes(sample=replace(WELL, xids=(79,)))
-    assert room.finding() == (True, "CriticalXid")
-    close(room)
-    room.cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = "true"
-    room.renew()
+def test_a_command_is_obeyed_where_nobody_listens(fleet: Monitored) -> None:
+    fleet.scrapes()
+    fleet.scrapes(sample=replace(WELL, xids=(79,)))
+    assert fleet.finding() == (True, "CriticalXid")
+    close(fleet)
+    fleet.cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = "true"
+    fleet.renew()
 
-    assert room.finding() == (False, "ReturnedByHand")
+    assert fleet.finding() == (False, "ReturnedByHand")
 
 
-def test_a_node_that_comes_back_starts_with_what_is_recorded(room: Room) -> None:
-    room.scrapes(times=3)
-    room.monitor.forget_node(NODE)
-    room.cluster.now += 10 * MISSING
-    seen = room.look()
+def test_a_node_that_comes_back_starts_with_what_is_recorded(fleet: Monitored) -> None:
+    fleet.scrapes(times=3)
+    fleet.monitor.forget_node(NODE)
+    fleet.cluster.now += 10 * MISSING
+    seen = fleet.look()
     assert (seen.ready, seen.last) == (True, None)
 
 
-def test_another_card_under_the_same_name_starts_anew(room: Room) -> None:
-    room.scrapes()
-    room.scrapes(sample=replace(WELL, xids=(79,)))
-    assert room.finding() == (True, "CriticalXid")
-    room.cluster.objects["GPUDevice", DEVICE]["metadata"]["uid"] = "another"
-    room.renew()
+def test_another_card_under_the_same_name_starts_anew(fleet: Monitored) -> None:
+    fleet.scrapes()
+    fleet.scrapes(sample=replace(WELL, xids=(79,)))
+    assert fleet.finding() == (True, "CriticalXid")
+    fleet.cluster.objects["GPUDevice", DEVICE]["metadata"]["uid"] = "another"
+    fleet.renew()
 
-    assert room.finding() is None
+    assert fleet.finding() is None
 
 
-def test_a_card_that_is_deleted_is_forgotten(room: Room) -> None:
-    room.scrapes()
-    assert [one.device for one in room.monitor.known()] == [DEVICE]
-    assert [one.node for one in room.monitor.known()] == [NODE]
-    room.monitor.forget_card(DEVICE)
-    assert list(room.monitor.known()) == []
+def test_a_card_that_is_deleted_is_forgotten(fleet: Monitored) -> None:
+    fleet.scrapes()
+    assert [one.device for one in fleet.monitor.known()] == [DEVICE]
+    assert [one.node for one in fleet.monitor.known()] == [NODE]
+    fleet.monitor.forget_card(DEVICE)
+    assert list(fleet.monitor.known()) == []
 
 
 # --- warnings -------------------------------------------------------------------------------------
 
 
-def test_a_warning_is_told_until_somebody_was_told(room: Room) -> None:
-    room.scrapes()
-    woken = len(room.woken)
-    room.scrapes(sample=replace(WELL, xids=(63,)))
-    assert len(room.woken) == woken + 1
-    seen = room.look()
+def test_a_warning_is_told_until_somebody_was_told(fleet: Monitored) -> None:
+    fleet.scrapes()
+    woken = len(fleet.enqueued)
+    fleet.scrapes(sample=replace(WELL, xids=(63,)))
+    assert len(fleet.enqueued) == woken + 1
+    seen = fleet.look()
     assert len(seen.cards[DEVICE].state.warnings) == 1
     assert "XID 63" in seen.cards[DEVICE].state.warnings[0]
-    assert room.look().cards[DEVICE].state.warnings == seen.cards[DEVICE].state.warnings  # not sent: again
+    assert fleet.look().cards[DEVICE].state.warnings == seen.cards[DEVICE].state.warnings  # not sent: again
 
-    room.scrapes(sample=replace(WELL, xids=(44,)))  # another one comes while the first is being told
-    room.monitor.acknowledge(seen)
-    left = room.look().cards[DEVICE].state.warnings
+    fleet.scrapes(sample=replace(WELL, xids=(44,)))  # another one comes while the first is being told
+    fleet.monitor.acknowledge(seen)
+    left = fleet.look().cards[DEVICE].state.warnings
     assert len(left) == 1
     assert "XID 44" in left[0]
-    room.monitor.acknowledge(room.look())
-    room.monitor.acknowledge(seen)  # an old view takes nothing away
-    assert room.look().cards[DEVICE].state.warnings == ()
+    fleet.monitor.acknowledge(fleet.look())
+    fleet.monitor.acknowledge(seen)  # an old view takes nothing away
+    assert fleet.look().cards[DEVICE].state.warnings == ()
 
 
-def test_health_that_crosses_a_threshold_wakes_the_node(room: Room) -> None:
-    room.scrapes()
-    room.look()
-    room.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
-    room.renew()
-    woken = len(room.woken)
-    room.scrapes(sample=replace(WELL, temperature=84))
-    assert len(room.woken) == woken
-    room.scrapes(sample=replace(WELL, temperature=85))
-    assert len(room.woken) == woken + 1
+def test_health_that_crosses_a_threshold_wakes_the_node(fleet: Monitored) -> None:
+    fleet.scrapes()
+    fleet.look()
+    fleet.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
+    fleet.renew()
+    woken = len(fleet.enqueued)
+    fleet.scrapes(sample=replace(WELL, temperature=84))
+    assert len(fleet.enqueued) == woken
+    fleet.scrapes(sample=replace(WELL, temperature=85))
+    assert len(fleet.enqueued) == woken + 1
