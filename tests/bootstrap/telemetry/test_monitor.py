@@ -81,115 +81,115 @@ def _uuid(node: str) -> str:
 
 
 @pytest.fixture
-def fleet() -> Monitored:
+def monitored() -> Monitored:
     return Monitored()
 
 
-def forget_what_is_recorded(fleet: Monitored) -> None:
-    fleet.cluster.status()["monitoring"] = {}
-    fleet.renew()
+def forget_what_is_recorded(monitored: Monitored) -> None:
+    monitored.cluster.status()["monitoring"] = {}
+    monitored.renew()
 
 
-def test_three_fresh_scrapes_make_a_node_ready_and_wake_it_once(fleet: Monitored) -> None:
-    fleet.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
-    forget_what_is_recorded(fleet)
-    assert fleet.monitor.is_awaited(NODE)
+def test_three_fresh_scrapes_make_a_node_ready_and_wake_it_once(monitored: Monitored) -> None:
+    monitored.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
+    forget_what_is_recorded(monitored)
+    assert monitored.monitor.is_awaited(NODE)
     for _ in range(2):
-        fleet.scrapes()
-        assert fleet.look().ready is None
-    woken = len(fleet.enqueued)  # by its first finding
-    fleet.scrapes()
-    assert fleet.look().ready is True
-    assert fleet.look().last == fleet.now
-    assert not fleet.monitor.is_awaited(NODE)
-    assert len(fleet.enqueued) == woken + 1
-    woken = len(fleet.enqueued)
-    fleet.scrapes(times=10)
-    assert len(fleet.enqueued) == woken  # nothing new: nobody is woken
+        monitored.scrapes()
+        assert monitored.look().ready is None
+    woken = len(monitored.enqueued)  # by its first finding
+    monitored.scrapes()
+    assert monitored.look().ready is True
+    assert monitored.look().last == monitored.now
+    assert not monitored.monitor.is_awaited(NODE)
+    assert len(monitored.enqueued) == woken + 1
+    woken = len(monitored.enqueued)
+    monitored.scrapes(times=10)
+    assert len(monitored.enqueued) == woken  # nothing new: nobody is woken
 
 
-def test_two_minutes_of_silence_make_it_missing_with_what_was_found(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
-    fleet.cluster.now += MISSING - 1
-    fleet.scrape(error="HTTP 503")
-    assert fleet.look().ready is True
-    assert fleet.look().error == ""  # of a node that is ready nothing is wrong yet
-    assert fleet.look().requeue_after == PERIOD  # not looked at more often than it is scraped
-    fleet.cluster.now += 1
-    seen = fleet.look()
+def test_two_minutes_of_silence_make_it_missing_with_what_was_found(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
+    monitored.cluster.now += MISSING - 1
+    monitored.scrape(error="HTTP 503")
+    assert monitored.look().ready is True
+    assert monitored.look().error == ""  # of a node that is ready nothing is wrong yet
+    assert monitored.look().requeue_after == PERIOD  # not looked at more often than it is scraped
+    monitored.cluster.now += 1
+    seen = monitored.look()
 
     assert (seen.ready, seen.error, seen.requeue_after) == (False, "HTTP 503", None)
-    assert fleet.monitor.is_awaited(NODE)
+    assert monitored.monitor.is_awaited(NODE)
 
 
-def test_a_restart_of_ours_keeps_what_is_recorded(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
-    fleet.begin()
-    assert fleet.look().ready is True
-    fleet.cluster.now += MISSING - 1
-    assert fleet.look().ready is True
-    fleet.cluster.now += 1
-    assert fleet.look().ready is False
+def test_a_restart_of_ours_keeps_what_is_recorded(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
+    monitored.begin()
+    assert monitored.look().ready is True
+    monitored.cluster.now += MISSING - 1
+    assert monitored.look().ready is True
+    monitored.cluster.now += 1
+    assert monitored.look().ready is False
 
 
-def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(fleet: Monitored) -> None:
-    fleet.scrapes()
-    fleet.scrapes(sample=replace(WELL, xids=(79,)))
-    assert fleet.finding() == (True, "CriticalXid")
-    verdict = fleet.look().cards[DEVICE].verdict
+def test_a_restart_of_ours_keeps_a_cards_fault_and_does_not_fault_it_anew(monitored: Monitored) -> None:
+    monitored.scrapes()
+    monitored.scrapes(sample=replace(WELL, xids=(79,)))
+    assert monitored.finding() == (True, "CriticalXid")
+    verdict = monitored.look().cards[DEVICE].verdict
     condition = {"type": "Faulted", "status": "True", "reason": "CriticalXid", "message": verdict.fault.text}  # type: ignore[union-attr]
     stamp = {"lastTransitionTime": "2027-01-15T08:00:00Z"}
-    fleet.cluster.device(health={"lastXid": 79})
-    conditions = fleet.cluster.objects["GPUDevice", DEVICE]["status"]["conditions"]
+    monitored.cluster.device(health={"lastXid": 79})
+    conditions = monitored.cluster.objects["GPUDevice", DEVICE]["status"]["conditions"]
     conditions.append(condition | stamp)
-    fleet.renew()
-    fleet.begin()
+    monitored.renew()
+    monitored.begin()
 
-    assert fleet.finding() == (True, "CriticalXid")
-    fleet.scrapes(sample=replace(WELL, xids=(79,)))  # DCGM shows the old number for ever
-    assert fleet.look().cards[DEVICE].state.clean_scrapes == 1
+    assert monitored.finding() == (True, "CriticalXid")
+    monitored.scrapes(sample=replace(WELL, xids=(79,)))  # DCGM shows the old number for ever
+    assert monitored.look().cards[DEVICE].state.clean_scrapes == 1
 
 
-def test_a_faulted_card_comes_back_only_when_its_checks_pass(fleet: Monitored) -> None:
-    fleet.scrapes()
-    fleet.scrapes(sample=replace(WELL, xids=(79,)))
-    fleet.scrapes(times=25)
-    assert fleet.finding() == (True, "CriticalXid")  # no validator has spoken
+def test_a_faulted_card_comes_back_only_when_its_checks_pass(monitored: Monitored) -> None:
+    monitored.scrapes()
+    monitored.scrapes(sample=replace(WELL, xids=(79,)))
+    monitored.scrapes(times=25)
+    assert monitored.finding() == (True, "CriticalXid")  # no validator has spoken
     for role in ("driver", "container"):
-        fleet.cluster.verdict(role, "ok")
-    fleet.cluster.verdict("container", "ok", cards_failed="0000:17:00.0")
-    fleet.renew()
-    fleet.scrapes()
-    assert fleet.finding() == (True, "CriticalXid")  # one finds fault with the card
-    fleet.cluster.verdict("container", "ok")
-    fleet.renew()
-    woken = len(fleet.enqueued)
-    fleet.scrapes()
+        monitored.cluster.verdict(role, "ok")
+    monitored.cluster.verdict("container", "ok", cards_failed="0000:17:00.0")
+    monitored.renew()
+    monitored.scrapes()
+    assert monitored.finding() == (True, "CriticalXid")  # one finds fault with the card
+    monitored.cluster.verdict("container", "ok")
+    monitored.renew()
+    woken = len(monitored.enqueued)
+    monitored.scrapes()
 
-    assert fleet.finding() == (False, "Recovered")
-    assert len(fleet.enqueued) == woken + 1
+    assert monitored.finding() == (False, "Recovered")
+    assert len(monitored.enqueued) == woken + 1
 
 
-def test_switched_off_validators_are_not_waited_for(fleet: Monitored) -> None:
-    fleet.cluster.settings = parse_settings(
+def test_switched_off_validators_are_not_waited_for(monitored: Monitored) -> None:
+    monitored.cluster.settings = parse_settings(
         {"bootstrap": {"driverValidator": {"enabled": False}, "validator": {"enabled": False}}}
     )
-    fleet.monitor.configure()
-    fleet.scrapes()
-    fleet.scrapes(sample=replace(WELL, xids=(79,)))
-    assert fleet.finding() == (True, "CriticalXid")
-    fleet.scrapes(times=20)
-    assert fleet.finding() == (False, "Recovered")
+    monitored.monitor.configure()
+    monitored.scrapes()
+    monitored.scrapes(sample=replace(WELL, xids=(79,)))
+    assert monitored.finding() == (True, "CriticalXid")
+    monitored.scrapes(times=20)
+    assert monitored.finding() == (False, "Recovered")
 
 
-def test_changed_settings_are_followed(fleet: Monitored) -> None:
-    fleet.scrapes()
-    fleet.scrapes(sample=replace(WELL, temperature=80), times=3)
-    assert fleet.finding() == (False, "Healthy")
-    fleet.cluster.settings = parse_settings({"health": {"temperatureFaultC": 75, "temperatureClearC": 70}})
-    fleet.monitor.configure()
-    fleet.scrapes(sample=replace(WELL, temperature=80), times=3)
-    assert fleet.finding() == (True, "Overheated")
+def test_changed_settings_are_followed(monitored: Monitored) -> None:
+    monitored.scrapes()
+    monitored.scrapes(sample=replace(WELL, temperature=80), times=3)
+    assert monitored.finding() == (False, "Healthy")
+    monitored.cluster.settings = parse_settings({"health": {"temperatureFaultC": 75, "temperatureClearC": 70}})
+    monitored.monitor.configure()
+    monitored.scrapes(sample=replace(WELL, temperature=80), times=3)
+    assert monitored.finding() == (True, "Overheated")
 
 
 # --- silence --------------------------------------------------------------------------------------
@@ -197,197 +197,197 @@ def test_changed_settings_are_followed(fleet: Monitored) -> None:
 
 def test_many_nodes_silent_at_once_are_not_believed_and_it_is_told_once() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    fleet = Monitored(*nodes)
-    fleet.scrapes(times=3)
+    monitored = Monitored(*nodes)
+    monitored.scrapes(times=3)
     gone = nodes[:3]
     for _ in range(20):
-        fleet.scrapes(*nodes[3:])
+        monitored.scrapes(*nodes[3:])
         for node in nodes:
-            fleet.look(node)
+            monitored.look(node)
 
-    assert [fleet.look(node).is_outage for node in nodes] == [node in gone for node in nodes]
-    assert [fleet.look(node).ready for node in nodes] == [True] * 10
-    assert [found.reason for found in fleet.reported] == ["Blind"]
-    assert all(found == (False, "Healthy") for found in map(fleet.finding, nodes))  # nor is a card given up
+    assert [monitored.look(node).is_outage for node in nodes] == [node in gone for node in nodes]
+    assert [monitored.look(node).ready for node in nodes] == [True] * 10
+    assert [found.reason for found in monitored.reported] == ["Blind"]
+    assert all(found == (False, "Healthy") for found in map(monitored.finding, nodes))  # nor is a card given up
 
 
 @pytest.mark.parametrize("missing", [2 * PERIOD, 2.5 * PERIOD, MISSING])
 def test_a_whole_fleet_is_not_believed_whatever_the_settings(missing: float) -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    fleet = Monitored(*nodes)
-    fleet.cluster.settings = parse_settings({"bootstrap": {"monitoring": {"missingAfter": f"{missing:g}s"}}})
-    fleet.monitor.configure()
+    monitored = Monitored(*nodes)
+    monitored.cluster.settings = parse_settings({"bootstrap": {"monitoring": {"missingAfter": f"{missing:g}s"}}})
+    monitored.monitor.configure()
     for moment in range(30):
         for node in nodes:  # each in its own moment of the period
-            fleet.cluster.now += PERIOD / len(nodes)
+            monitored.cluster.now += PERIOD / len(nodes)
             if moment < 3:
-                fleet.scrape(node)
+                monitored.scrape(node)
             for other in nodes:
-                fleet.look(other)
+                monitored.look(other)
 
-    assert [fleet.look(node).ready for node in nodes] == [True] * len(nodes)
-    assert [found.reason for found in fleet.reported] == ["Blind"]
+    assert [monitored.look(node).ready for node in nodes] == [True] * len(nodes)
+    assert [found.reason for found in monitored.reported] == ["Blind"]
 
 
 def test_a_few_silent_nodes_are_believed() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    fleet = Monitored(*nodes)
-    fleet.scrapes(times=3)
+    monitored = Monitored(*nodes)
+    monitored.scrapes(times=3)
     for _ in range(10):
-        fleet.scrapes(*nodes[2:])
+        monitored.scrapes(*nodes[2:])
         for node in nodes:
-            fleet.look(node)
+            monitored.look(node)
 
-    assert [fleet.look(node).ready for node in nodes] == [False, False, *[True] * 8]
-    assert fleet.reported == []
+    assert [monitored.look(node).ready for node in nodes] == [False, False, *[True] * 8]
+    assert monitored.reported == []
 
 
 def test_when_the_silence_ends_each_node_is_believed_again() -> None:
     nodes = [f"worker-{n}" for n in range(10)]
-    fleet = Monitored(*nodes)
-    fleet.scrapes(times=3)
+    monitored = Monitored(*nodes)
+    monitored.scrapes(times=3)
     for _ in range(20):
-        fleet.scrapes(*nodes[3:])
+        monitored.scrapes(*nodes[3:])
         for node in nodes:
-            fleet.look(node)
-    fleet.scrapes(*nodes[1:], times=2)  # two of the three are back: the third is silent alone
+            monitored.look(node)
+    monitored.scrapes(*nodes[1:], times=2)  # two of the three are back: the third is silent alone
     for node in nodes:
-        fleet.look(node)
-    assert fleet.look(nodes[0]).ready is False
-    assert not any(fleet.look(node).is_outage for node in nodes)
+        monitored.look(node)
+    assert monitored.look(nodes[0]).ready is False
+    assert not any(monitored.look(node).is_outage for node in nodes)
 
-    fleet.scrapes(times=3)
+    monitored.scrapes(times=3)
     for _ in range(5):
-        fleet.scrapes(*nodes[3:])
+        monitored.scrapes(*nodes[3:])
         for node in nodes:
-            fleet.look(node)
-    assert [found.reason for found in fleet.reported] == ["Blind", "Blind"]  # a second time is news again
+            monitored.look(node)
+    assert [found.reason for found in monitored.reported] == ["Blind", "Blind"]  # a second time is news again
 
 
-def test_nobody_expects_answers_during_mig_work(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
-    fleet.cluster.device(migApply={"version": "1", "phase": "Applying"})
-    fleet.renew()
+def test_nobody_expects_answers_during_mig_work(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
+    monitored.cluster.device(migApply={"version": "1", "phase": "Applying"})
+    monitored.renew()
     for _ in range(60):
-        fleet.cluster.now += PERIOD
-        assert fleet.look().ready is True
-    assert fleet.finding() == (False, "Healthy")
-    fleet.cluster.device(migApply={"version": "1", "phase": "Done"})
-    fleet.renew()
-    fleet.cluster.now += MISSING
-    assert fleet.look().ready is False
-    assert fleet.finding() == (None, "NoTelemetry")
+        monitored.cluster.now += PERIOD
+        assert monitored.look().ready is True
+    assert monitored.finding() == (False, "Healthy")
+    monitored.cluster.device(migApply={"version": "1", "phase": "Done"})
+    monitored.renew()
+    monitored.cluster.now += MISSING
+    assert monitored.look().ready is False
+    assert monitored.finding() == (None, "NoTelemetry")
 
 
-def test_mig_work_that_takes_too_long_excuses_nobody(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
-    fleet.cluster.device(migApply={"version": "1", "phase": "Applying"})
-    fleet.cluster.status().setdefault("bootstrap", {})["suspended"] = False
-    fleet.renew()
-    fleet.cluster.now += MISSING
-    assert fleet.look().ready is False
-    assert fleet.finding() == (None, "NoTelemetry")
+def test_mig_work_that_takes_too_long_excuses_nobody(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
+    monitored.cluster.device(migApply={"version": "1", "phase": "Applying"})
+    monitored.cluster.status().setdefault("bootstrap", {})["suspended"] = False
+    monitored.renew()
+    monitored.cluster.now += MISSING
+    assert monitored.look().ready is False
+    assert monitored.finding() == (None, "NoTelemetry")
 
 
-def test_a_card_that_the_text_does_not_name_is_silent_alone(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
+def test_a_card_that_the_text_does_not_name_is_silent_alone(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
     for _ in range(9):
-        fleet.cluster.now += PERIOD
-        fleet.monitor.receive(Scrape(NODE, fleet.now, "ok", (replace(WELL, uuid="GPU-of-another"),)))
-    assert fleet.look().ready is True
-    assert fleet.finding() == (None, "NoTelemetry")
+        monitored.cluster.now += PERIOD
+        monitored.monitor.receive(Scrape(NODE, monitored.now, "ok", (replace(WELL, uuid="GPU-of-another"),)))
+    assert monitored.look().ready is True
+    assert monitored.finding() == (None, "NoTelemetry")
 
 
 # --- what is forgotten ----------------------------------------------------------------------------
 
 
-def close(fleet: Monitored) -> None:
-    labels = fleet.cluster.objects["Node", NODE]["metadata"]["labels"]
+def close(monitored: Monitored) -> None:
+    labels = monitored.cluster.objects["Node", NODE]["metadata"]["labels"]
     del labels[names.deploy_label("dcgm-exporter")]
-    fleet.renew()
+    monitored.renew()
 
 
-def test_a_node_whose_gate_is_closed_is_not_listened_to(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
-    close(fleet)
-    assert not fleet.monitor.is_monitored(NODE)
-    fleet.cluster.now += 10 * MISSING
-    seen = fleet.look()
+def test_a_node_whose_gate_is_closed_is_not_listened_to(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
+    close(monitored)
+    assert not monitored.monitor.is_monitored(NODE)
+    monitored.cluster.now += 10 * MISSING
+    seen = monitored.look()
     assert (seen.ready, seen.is_outage, seen.requeue_after) == (None, False, None)
-    assert fleet.finding() == (False, "Healthy")  # what was known of its cards holds
-    woken = list(fleet.enqueued)
-    fleet.scrape(sample=replace(WELL, xids=(79,)))  # a scrape that was under way
-    assert fleet.enqueued == woken
-    assert fleet.finding() == (False, "Healthy")
+    assert monitored.finding() == (False, "Healthy")  # what was known of its cards holds
+    woken = list(monitored.enqueued)
+    monitored.scrape(sample=replace(WELL, xids=(79,)))  # a scrape that was under way
+    assert monitored.enqueued == woken
+    assert monitored.finding() == (False, "Healthy")
 
 
-def test_a_command_is_obeyed_where_nobody_listens(fleet: Monitored) -> None:
-    fleet.scrapes()
-    fleet.scrapes(sample=replace(WELL, xids=(79,)))
-    assert fleet.finding() == (True, "CriticalXid")
-    close(fleet)
-    fleet.cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = "true"
-    fleet.renew()
+def test_a_command_is_obeyed_where_nobody_listens(monitored: Monitored) -> None:
+    monitored.scrapes()
+    monitored.scrapes(sample=replace(WELL, xids=(79,)))
+    assert monitored.finding() == (True, "CriticalXid")
+    close(monitored)
+    monitored.cluster.objects["GPUDevice", DEVICE]["metadata"]["annotations"][names.RETURN] = "true"
+    monitored.renew()
 
-    assert fleet.finding() == (False, "ReturnedByHand")
+    assert monitored.finding() == (False, "ReturnedByHand")
 
 
-def test_a_node_that_comes_back_starts_with_what_is_recorded(fleet: Monitored) -> None:
-    fleet.scrapes(times=3)
-    fleet.monitor.forget_node(NODE)
-    fleet.cluster.now += 10 * MISSING
-    seen = fleet.look()
+def test_a_node_that_comes_back_starts_with_what_is_recorded(monitored: Monitored) -> None:
+    monitored.scrapes(times=3)
+    monitored.monitor.forget_node(NODE)
+    monitored.cluster.now += 10 * MISSING
+    seen = monitored.look()
     assert (seen.ready, seen.last) == (True, None)
 
 
-def test_another_card_under_the_same_name_starts_anew(fleet: Monitored) -> None:
-    fleet.scrapes()
-    fleet.scrapes(sample=replace(WELL, xids=(79,)))
-    assert fleet.finding() == (True, "CriticalXid")
-    fleet.cluster.objects["GPUDevice", DEVICE]["metadata"]["uid"] = "another"
-    fleet.renew()
+def test_another_card_under_the_same_name_starts_anew(monitored: Monitored) -> None:
+    monitored.scrapes()
+    monitored.scrapes(sample=replace(WELL, xids=(79,)))
+    assert monitored.finding() == (True, "CriticalXid")
+    monitored.cluster.objects["GPUDevice", DEVICE]["metadata"]["uid"] = "another"
+    monitored.renew()
 
-    assert fleet.finding() is None
+    assert monitored.finding() is None
 
 
-def test_a_card_that_is_deleted_is_forgotten(fleet: Monitored) -> None:
-    fleet.scrapes()
-    assert [one.device for one in fleet.monitor.known()] == [DEVICE]
-    assert [one.node for one in fleet.monitor.known()] == [NODE]
-    fleet.monitor.forget_card(DEVICE)
-    assert list(fleet.monitor.known()) == []
+def test_a_card_that_is_deleted_is_forgotten(monitored: Monitored) -> None:
+    monitored.scrapes()
+    assert [one.device for one in monitored.monitor.known()] == [DEVICE]
+    assert [one.node for one in monitored.monitor.known()] == [NODE]
+    monitored.monitor.forget_card(DEVICE)
+    assert list(monitored.monitor.known()) == []
 
 
 # --- warnings -------------------------------------------------------------------------------------
 
 
-def test_a_warning_is_told_until_somebody_was_told(fleet: Monitored) -> None:
-    fleet.scrapes()
-    woken = len(fleet.enqueued)
-    fleet.scrapes(sample=replace(WELL, xids=(63,)))
-    assert len(fleet.enqueued) == woken + 1
-    seen = fleet.look()
+def test_a_warning_is_told_until_somebody_was_told(monitored: Monitored) -> None:
+    monitored.scrapes()
+    woken = len(monitored.enqueued)
+    monitored.scrapes(sample=replace(WELL, xids=(63,)))
+    assert len(monitored.enqueued) == woken + 1
+    seen = monitored.look()
     assert len(seen.cards[DEVICE].state.warnings) == 1
     assert "XID 63" in seen.cards[DEVICE].state.warnings[0]
-    assert fleet.look().cards[DEVICE].state.warnings == seen.cards[DEVICE].state.warnings  # not sent: again
+    assert monitored.look().cards[DEVICE].state.warnings == seen.cards[DEVICE].state.warnings  # not sent: again
 
-    fleet.scrapes(sample=replace(WELL, xids=(44,)))  # another one comes while the first is being told
-    fleet.monitor.acknowledge(seen)
-    left = fleet.look().cards[DEVICE].state.warnings
+    monitored.scrapes(sample=replace(WELL, xids=(44,)))  # another one comes while the first is being told
+    monitored.monitor.acknowledge(seen)
+    left = monitored.look().cards[DEVICE].state.warnings
     assert len(left) == 1
     assert "XID 44" in left[0]
-    fleet.monitor.acknowledge(fleet.look())
-    fleet.monitor.acknowledge(seen)  # an old view takes nothing away
-    assert fleet.look().cards[DEVICE].state.warnings == ()
+    monitored.monitor.acknowledge(monitored.look())
+    monitored.monitor.acknowledge(seen)  # an old view takes nothing away
+    assert monitored.look().cards[DEVICE].state.warnings == ()
 
 
-def test_health_that_crosses_a_threshold_wakes_the_node(fleet: Monitored) -> None:
-    fleet.scrapes()
-    fleet.look()
-    fleet.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
-    fleet.renew()
-    woken = len(fleet.enqueued)
-    fleet.scrapes(sample=replace(WELL, temperature=84))
-    assert len(fleet.enqueued) == woken
-    fleet.scrapes(sample=replace(WELL, temperature=85))
-    assert len(fleet.enqueued) == woken + 1
+def test_health_that_crosses_a_threshold_wakes_the_node(monitored: Monitored) -> None:
+    monitored.scrapes()
+    monitored.look()
+    monitored.cluster.device(health={"temperatureC": 50, "eccErrorsTotal": 0, "throttled": False})
+    monitored.renew()
+    woken = len(monitored.enqueued)
+    monitored.scrapes(sample=replace(WELL, temperature=84))
+    assert len(monitored.enqueued) == woken
+    monitored.scrapes(sample=replace(WELL, temperature=85))
+    assert len(monitored.enqueued) == woken + 1
