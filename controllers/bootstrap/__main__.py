@@ -16,14 +16,17 @@ from controllers.api.components import EXPORTER
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands, plan
+from controllers.bootstrap import operands
 from controllers.bootstrap.disruption_budget import DisruptionBudget
-from controllers.bootstrap.health.metrics import DeviceHealth
-from controllers.bootstrap.health.scrape import Scraper
+from controllers.bootstrap.loops.nodes import NodeReconciler
 from controllers.bootstrap.metrics import Readiness
-from controllers.bootstrap.observe import World, pool_of
+from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.records import Card, Operand, Pod, Report, RuntimeClass
-from controllers.bootstrap.ward import Ward
+from controllers.bootstrap.telemetry.metrics import DeviceHealth
+from controllers.bootstrap.telemetry.monitor import HealthMonitor
+from controllers.bootstrap.telemetry.scrape import Scraper
+from controllers.bootstrap.views import pool_of
+from controllers.bootstrap.world import World
 from controllers.components import cooldown
 from controllers.components.images import AGENT_IMAGE
 from controllers.components.pods.dcgm_exporter import EXPORTER_PORT
@@ -53,23 +56,16 @@ class Reconciler:
         self._agent_image, self._url = process.args.agent_image, process.args.exporter_url
         self._driver_root = process.args.agent_driver_root
         self._agent_env = api_server(process.args.agent_api_server_host, process.args.agent_api_server_port)
-        self.nodes = Controller("bootstrap", self._node, workers=16)
+        self.nodes = Controller("bootstrap", self._reconcile_node, workers=16)
         self.components = Controller("components", self._components, workers=1)
         self._note = process.recorder.note
-        self.ward = Ward(world, lambda: settings.current, self.nodes.add, self._blind)
-        self._budget = DisruptionBudget(world, lambda: settings.current.health.max_unavailable_percent)
-        self.scraper = Scraper(self._targets, self.ward.receive, eager=self.ward.waits)
+        self.monitor = HealthMonitor(world, lambda: settings.current, self.nodes.add, self._report_outage)
+        fuse = DisruptionBudget(world, lambda: settings.current.health.max_unavailable_percent)
+        self._reconciler = NodeReconciler(world, settings, self.monitor, fuse, self._execute)
+        self.scraper = Scraper(self._targets, self.monitor.receive, eager=self.monitor.is_awaited)
 
-    async def _node(self, name: str) -> float | None:
-        now, settings = time.time(), self._settings.current
-        heard = self.ward.observe(name, now)
-        seen = self._world.node(name, heard)
-        found = plan.assess(seen, settings, now, enabled=self._settings.enabled)
-        held = self._budget.admit(name, found)
-        made = plan.plan(seen, found, held, self.ward.limits, now)
-        await self._execute(made.actions)
-        self.ward.told(heard)
-        return made.requeue_after
+    async def _reconcile_node(self, name: str) -> float | None:
+        return await self._reconciler.reconcile(name)
 
     async def _components(self, _: str) -> float | None:
         made = operands.plan(
@@ -92,11 +88,11 @@ class Reconciler:
         """Where each node's exporter answers; an IPv6 address stands in brackets."""
         found = {}
         for node, address in self._world.exporters():
-            if self.ward.listens(node):
+            if self.monitor.is_monitored(node):
                 found[node] = self._url.format(node=node, host=f"[{address}]" if ":" in address else address)
         return found
 
-    def _blind(self, finding: Finding) -> None:
+    def _report_outage(self, finding: Finding) -> None:
         about = Ref(resources.NAMESPACE, names.NAMESPACE)
         self._note(Note(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
 
@@ -120,14 +116,14 @@ class Reconciler:
 
     def _configured(self) -> None:
         """Follow the settings: they were read after we were made, and they change."""
-        self.ward.configure()
+        self.monitor.configure()
         self.scraper.period = self._settings.current.bootstrap.monitoring.scrape_period
         self.everything()
 
     def everything(self) -> None:
         """Look at every key, as after a start or a change of settings."""
         self.components.add(ALL)
-        self.nodes.add_all({inventory.name for inventory in self._world.inventories} | self._world.gated(plan.GATES))
+        self.nodes.add_all({inventory.name for inventory in self._world.inventories} | self._world.gated(GATES))
 
     def _named_as_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.nodes.add((new or old or Node()).name)
@@ -137,7 +133,7 @@ class Reconciler:
 
     def _device_changed(self, old: Card | None, new: Card | None) -> None:
         if new is None and old is not None:
-            self.ward.forget_card(old.name)
+            self.monitor.forget_card(old.name)
         if new is not None and set(pool_of(new)) - set(pool_of(old) if old is not None else ()):
             self.components.add(ALL)  # the exporter names the pods of pools
         self.nodes.add_all({device.status.node_name for device in (old, new) if device and device.status.node_name})
@@ -168,7 +164,7 @@ async def wire(process: Process) -> None:
     async def work() -> None:
         # Only who leads tells of the cluster: a standby's word would count twice.
         REGISTRY.register(Readiness(world))
-        REGISTRY.register(DeviceHealth(reconciler.ward.known))
+        REGISTRY.register(DeviceHealth(reconciler.monitor.known))
         reconciler.begin()
         async with asyncio.TaskGroup() as group:
             for controller in (reconciler.nodes, reconciler.components):

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.bootstrap.health.metrics import FUSE_HELD
+from controllers.bootstrap.telemetry.metrics import FUSE_HELD
 from controllers.domain.disruption_budget import admit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.bootstrap.observe import World
-    from controllers.bootstrap.plan import Assessment
+    from controllers.bootstrap.readiness.assess import Assessment
+    from controllers.bootstrap.world import World
 
 
 class DisruptionBudget:

@@ -1,4 +1,4 @@
-"""How far nodes are, for Prometheus: counted from the caches when somebody asks."""
+"""Prometheus metrics of nodes' readiness, counted from the caches when they are scraped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.world import World
 
 OURS = frozenset(kind for kind, owner in NODE_OWNERS.items() if owner == names.MANAGER_BOOTSTRAP)
 

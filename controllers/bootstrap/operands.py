@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.settings import BootstrapSettings
-    from controllers.bootstrap.observe import ObservedOperands
+    from controllers.bootstrap.views import ObservedOperands
     from controllers.components.podspec import Json
     from controllers.domain.agents import Variables
 

@@ -1,6 +1,6 @@
-"""Objects as this process reads them: with the fields that it uses and no others. Pure.
+"""Kubernetes objects as this process reads them: with the fields that it uses and no others. Pure.
 
-What is not here is neither kept, for thousands of cards, nor does its change wake anybody.
+What is not here is neither kept, for thousands of cards, nor does its change enqueue a node.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap.health.text import FIELDS
+from controllers.bootstrap.health.dcgm_parser import FIELDS
 from controllers.components import build
 from controllers.components.pods import collectors, dcgm_exporter
 from controllers.runtime.drift import spec_hash

@@ -10,14 +10,15 @@ from prometheus_client import REGISTRY
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED
-from controllers.bootstrap import plan
-from controllers.bootstrap.health.view import Telemetry
+from controllers.bootstrap.health.node import NodeHealth
+from controllers.bootstrap.readiness import plan
+from controllers.bootstrap.readiness.assess import assess
 from controllers.runtime.plan import Note
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
     from controllers.bootstrap.disruption_budget import DisruptionBudget
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.world import World
     from controllers.runtime.plan import Plan
 
 NODES = [f"worker-{number:02}" for number in range(1, 6)]
@@ -264,8 +265,8 @@ def test_a_roll_out_that_outlasts_its_grace_takes_one_node_only(fleet: Cluster) 
 
 def ask(cluster: Cluster, budget: DisruptionBudget, world: World, on: str) -> str:
     """Ask for a node with these caches, which need not know of the last writes."""
-    seen = world.node(on, Telemetry(cluster.answers.get(on), cluster.now))
-    return budget.admit(on, plan.assess(seen, cluster.settings, cluster.now))
+    health = NodeHealth(cluster.answers.get(on), cluster.now)
+    return budget.admit(on, assess(world.node(on), health, cluster.settings, cluster.now))
 
 
 def renew(cluster: Cluster, world: World) -> None:

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
-from controllers.bootstrap import plan
-from controllers.bootstrap.health.view import Telemetry
+from controllers.bootstrap.health.node import NodeHealth
+from controllers.bootstrap.readiness import plan
+from controllers.bootstrap.readiness.assess import assess
 from controllers.domain.disruption_budget import limit
 from tests.bootstrap.world import LIMITS, Cluster
 from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
     from controllers.bootstrap.disruption_budget import DisruptionBudget
-    from controllers.bootstrap.observe import World
+    from controllers.bootstrap.world import World
 
 NODES = [f"worker-{number}" for number in range(6)]
 READY = Cluster()
@@ -63,8 +64,8 @@ class Process:
 
     def plan(self, node: str) -> None:
         cluster, now = self.cluster, self.cluster.now
-        seen = self.world.node(node, Telemetry(cluster.answers[node], now))
-        found = plan.assess(seen, cluster.settings, now)
+        seen = self.world.node(node)
+        found = assess(seen, NodeHealth(cluster.answers[node], now), cluster.settings, now)
         made = plan.plan(seen, found, self.budget.admit(node, found), LIMITS, now)
         with suppress(ConflictError):  # it is planned anew
             cluster.execute(made.actions, names.MANAGER_BOOTSTRAP)

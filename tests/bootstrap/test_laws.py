@@ -17,7 +17,7 @@ from controllers.api.components import HOLDING_GPU_OPEN, VALIDATOR
 from controllers.api.settings import parse_settings
 from controllers.api.validation import FAILED, OK, ROLES, UNKNOWN
 from controllers.bootstrap import phases
-from controllers.bootstrap.judge import CONDITIONS
+from controllers.bootstrap.readiness.conditions import CONDITIONS
 from controllers.domain.clock import seconds
 from controllers.domain.report import is_of_this_boot
 from controllers.runtime.plan import Apply, Merge

@@ -53,7 +53,7 @@ async def test_settings_that_were_read_before_we_lead_are_followed(cluster: Clus
     settings.changed(None, read)
     made.begin()
 
-    assert (made.ward.limits.missing_after, made.ward.limits.temperature_fault) == (9, 90)
+    assert (made.monitor.limits.missing_after, made.monitor.limits.temperature_fault) == (9, 90)
     assert made.scraper.period == 1
 
 

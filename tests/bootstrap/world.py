@@ -9,16 +9,19 @@ from controllers.api import names, resources, validation
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.settings import Settings
-from controllers.bootstrap import operands, plan
+from controllers.bootstrap import operands
 from controllers.bootstrap.disruption_budget import DisruptionBudget
-from controllers.bootstrap.health import judge
+from controllers.bootstrap.health.dcgm_parser import CardSample
+from controllers.bootstrap.health.evaluate import CardEvaluation, evaluate
+from controllers.bootstrap.health.ingest import ingest
 from controllers.bootstrap.health.limits import Limits
-from controllers.bootstrap.health.signs import Memory
-from controllers.bootstrap.health.text import CardSample
-from controllers.bootstrap.health.view import CardNews, Telemetry
-from controllers.bootstrap.observe import World
+from controllers.bootstrap.health.node import NodeHealth
+from controllers.bootstrap.health.recall import recall_state, recall_verdict
 from controllers.bootstrap.phases import PHASES
+from controllers.bootstrap.readiness import plan
+from controllers.bootstrap.readiness.assess import assess
 from controllers.bootstrap.records import Card, CardStatus, Operand, Pod, Report, RuntimeClass
+from controllers.bootstrap.world import World
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, conditions, objects, patches
 from tests.kit.manifests import body
@@ -60,6 +63,11 @@ def device_name(on: str = NODE, number: int = 0) -> str:
     return objects.card(on, address(number)).name
 
 
+def recall_from(recorded: CardStatus, now: float) -> CardEvaluation:
+    """What a restarted controller knows of a card."""
+    return CardEvaluation(recall_state(recorded, now), recall_verdict(recorded))
+
+
 class Cluster(cluster.Cluster):
     """Nodes, and words for what happens to them; `on` names the one that is meant."""
 
@@ -69,12 +77,12 @@ class Cluster(cluster.Cluster):
         self.enabled = True
         """Whether the module is."""
         self.answers: dict[str, bool | None] = {}
-        """What the ward thinks of each node's exporter."""
+        """What the monitor knows of each node's exporter."""
         self.found = ""
         """What its last scrape found."""
         self.blind = False
-        self.memory: dict[str, Memory] = {}
-        """What the ward knows of cards, by their names."""
+        self.memory: dict[str, CardEvaluation] = {}
+        """What the monitor knows of cards, by their names."""
         self.warnings: tuple[str, ...] = ()
 
     def node(self, *, ready: bool = True, boot: str = BOOT, on: str = NODE) -> None:
@@ -144,13 +152,17 @@ class Cluster(cluster.Cluster):
         return str(self.objects["GPUDevice", device_name(on, number)]["status"]["hardware"]["pci"]["device"])
 
     def hear(self, what: str, *, on: str = NODE, number: int = 0, validated: bool = True, times: int = 1) -> None:
-        """What the ward makes of samples of a card (or its silence) and of a command at it."""
+        """What the monitor and the planner make of samples of a card (or its silence) and of a command at it."""
         name = device_name(on, number)
         for _ in range(times):
-            asked = self.annotations(name).get(names.RETURN) == "true"
-            before = self.memory.get(name) or judge.remember(CardStatus(), self.now)
-            made = judge.judge(before, SAMPLES[what], LIMITS, self.now, validated=validated, return_asked=asked)
-            self.memory[name] = made.memory
+            self.memory[name] = self.sampled(name, SAMPLES[what], validated=validated)
+
+    def sampled(self, name: str, sample: CardSample | None, *, validated: bool = True) -> CardEvaluation:
+        """A card's evaluation after one more sample, or after none."""
+        known = self.memory.get(name) or recall_from(CardStatus(), self.now)
+        state = known.state if sample is None else ingest(known.state, sample, LIMITS, self.now)
+        asked = self.annotations(name).get(names.RETURN) == "true"
+        return evaluate(state, known.verdict, LIMITS, self.now, validated=validated, return_asked=asked)
 
     def annotations(self, device: str = DEVICE) -> dict[str, str]:
         found: dict[str, str] = self.objects.get(("GPUDevice", device), {}).get("metadata", {}).get("annotations", {})
@@ -188,12 +200,15 @@ class Cluster(cluster.Cluster):
         """Plan as a process that has just started, or with the budget of one that runs."""
         world = self.view()
         known = [one.name for one in world.cards(on) if one.name in self.memory]
-        cards = {name: CardNews(self.memory[name], self.warnings) for name in known}
-        heard = Telemetry(self.answers.get(on), self.now, blind=self.blind, found=self.found, cards=cards)
-        seen = world.node(on, heard)
-        found = plan.assess(seen, self.settings, self.now, enabled=self.enabled)
+        cards = {name: self._warned(self.memory[name]) for name in known}
+        health = NodeHealth(self.answers.get(on), self.now, is_outage=self.blind, error=self.found, cards=cards)
+        seen = world.node(on)
+        found = assess(seen, health, self.settings, self.now, enabled=self.enabled)
         held = (budget or self.budget(world)).admit(on, found)
         return plan.plan(seen, found, held, LIMITS, self.now)
+
+    def _warned(self, known: CardEvaluation) -> CardEvaluation:
+        return replace(known, state=replace(known.state, warnings=self.warnings))
 
     def budget(self, world: World) -> DisruptionBudget:
         return DisruptionBudget(world, lambda: self.settings.health.max_unavailable_percent)

@@ -11,8 +11,8 @@ from typing import Any
 from prometheus_client import REGISTRY
 from prometheus_client.registry import Collector
 
-from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.metrics import Readiness
+from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.components.pods import collectors
 from controllers.gpupool.collectors import ReservationCollector, StatusCollector
 from controllers.inventory.metrics import Records
@@ -21,7 +21,7 @@ from sim.nodes import statemetrics
 MODULES = (
     "controllers.runtime.metrics",
     "controllers.gpupool.metrics",
-    "controllers.bootstrap.health.scrape",
+    "controllers.bootstrap.telemetry.scrape",
     "webhook.metrics",
     "nodeagent.deviceplugin.metrics",
     "nodeagent.mig.metrics",

@@ -54,7 +54,8 @@ from controllers.api import conditions, names, reasons
 from controllers.api.components import COMPONENTS, HOLDING_GPU_OPEN, OWN_ENV
 from controllers.api.reasons.typed import Reason
 from controllers.api.settings import Settings, parse_settings
-from controllers.bootstrap import phases, plan
+from controllers.bootstrap import phases
+from controllers.bootstrap.readiness.assess import GATES
 from controllers.components import build
 from nodeagent.mig import cluster
 
@@ -84,7 +85,7 @@ for reason in (component.not_ready, component.overdue):
     assert row is not None and "component=gdrcopy-loader" in row.spoken(node="n"), row
 assert conditions.NODE_OWNERS[component.condition] == names.MANAGER_BOOTSTRAP
 
-assert "gpu.deckhouse.io/deploy.gdrcopy-loader" in plan.GATES
+assert "gpu.deckhouse.io/deploy.gdrcopy-loader" in GATES
 before = [one.name for one in COMPONENTS[: COMPONENTS.index(component)]]
 step = phases.progress(phases.enabled(Settings().bootstrap), before, before)
 assert step.blocking == component and "gdrcopy-loader" in step.gates

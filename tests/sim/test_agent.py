@@ -23,7 +23,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.resources import NODEFEATURERULE
-from controllers.bootstrap.health.text import parse
+from controllers.bootstrap.health.dcgm_parser import parse
 from controllers.domain import offer as offers
 from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap

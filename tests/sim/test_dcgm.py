@@ -10,8 +10,8 @@ import pytest
 from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.bootstrap.health import limits
-from controllers.bootstrap.health.table import TABLE
-from controllers.bootstrap.health.text import parse
+from controllers.bootstrap.health.dcgm_parser import parse
+from controllers.bootstrap.health.xid_catalog import TABLE
 from sim.hardware import load
 from sim.hardware.shape import card_uuid
 from sim.nodes import dcgm, fields

@@ -7,7 +7,7 @@ import pytest
 from controllers.api import validation
 from controllers.api.kube import Node, PodCondition
 from controllers.api.meta import ObjectMeta
-from controllers.bootstrap import situation
+from controllers.bootstrap import validations
 from nodeagent.validate import publish
 from sim.hardware import load
 from sim.nodes import discover, faults, names, probes, validators
@@ -86,7 +86,7 @@ def test_an_old_driver_is_told_wherever_a_version_is(role):
 
 def test_roles_and_managers_are_the_real_programs():
     assert all(validators.manager(role) == publish.manager(role) for role in validation.ROLES)
-    assert {component: role for role, component in situation.VALIDATORS.items()} == probes.ROLES
+    assert {component: role for role, component in validations.VALIDATORS.items()} == probes.ROLES
 
 
 # --- the faults' words ---------------------------------------------------------------------

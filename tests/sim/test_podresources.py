@@ -11,7 +11,7 @@ from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
-from controllers.bootstrap.health.text import parse
+from controllers.bootstrap.health.dcgm_parser import parse
 from controllers.components import build
 from sim.hardware import load
 from sim.nodes import dcgm

@@ -1,1 +1,1 @@
-"""Health of cards: DCGM exporter's text is scraped, judged card by card, and told when something changes."""
+"""Whether a card is faulted: samples of DCGM's exporter become the condition Faulted of a GPUDevice. Pure."""

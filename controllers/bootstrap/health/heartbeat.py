@@ -1,4 +1,4 @@
-"""Whether a node's monitoring lives: ready after some fresh scrapes in a row, missing after a time without. Pure.
+"""Whether a node's DCGM exporter answers: ready after some fresh scrapes in a row, missing after a time without. Pure.
 
 A fresh scrape is a text that names at least one card. While MIG work suspends the node the clock stands still,
 and after a restart of ours the recorded verdict holds until it can be known again.
@@ -18,7 +18,7 @@ class Heartbeat:
     """What is known of one node's exporter."""
 
     since: float
-    """When we began to listen, or the suspension was last seen; seconds since the epoch."""
+    """When monitoring began, or the suspension was last seen; seconds since the epoch."""
     ready: bool | None = None
     """True ready, False missing, None not known yet."""
     streak: int = 0
@@ -27,36 +27,36 @@ class Heartbeat:
     """The last fresh scrape."""
 
 
-def remember(ready: bool | None, now: float) -> Heartbeat:
-    """What is recorded of a node (`monitoring.dcgmReady`) when we begin to listen to it."""
+def recall(ready: bool | None, now: float) -> Heartbeat:
+    """What is recorded of a node (`monitoring.dcgmReady`) when monitoring of it begins."""
     return Heartbeat(since=now, ready=ready)
 
 
-def beat(heart: Heartbeat, limits: Limits, at: float, *, fresh: bool) -> Heartbeat:
-    """Take a scrape in."""
+def on_scrape(heart: Heartbeat, limits: Limits, at: float, *, fresh: bool) -> Heartbeat:
+    """Take in a scrape that ended `at` (seconds since the epoch)."""
     if not fresh:
         return replace(heart, streak=0)
     streak = heart.streak + 1
     return replace(heart, streak=streak, last=at, ready=True if streak >= limits.ready_after else heart.ready)
 
 
-def look(heart: Heartbeat, limits: Limits, now: float, *, suspended: bool = False) -> Heartbeat:
-    """Let time pass."""
+def tick(heart: Heartbeat, limits: Limits, now: float, *, suspended: bool = False) -> Heartbeat:
+    """Let time pass until `now` (seconds since the epoch)."""
     if suspended:
         return replace(heart, since=now, streak=0)
-    return replace(heart, ready=False) if left(heart, limits, now) <= 0 else heart
+    return replace(heart, ready=False) if seconds_left(heart, limits, now) <= 0 else heart
 
 
-def left(heart: Heartbeat, limits: Limits, now: float) -> float:
+def seconds_left(heart: Heartbeat, limits: Limits, now: float) -> float:
     """Seconds until the node is missing unless a fresh scrape comes; 0 or less when it is."""
     return max(heart.since, heart.last or heart.since) + limits.missing_after - now
 
 
-def failing(heart: Heartbeat, limits: Limits, period: float, now: float) -> bool:
-    """Whether a node that is not called missing has been silent for two periods: what blindness is told by.
+def is_silent(heart: Heartbeat, limits: Limits, period: float, now: float) -> bool:
+    """Whether a node that is not missing yet has been silent for two periods, by which an outage of ours is known.
 
-    When the first of many nodes is called missing, the last of them has been silent for a period less, since each
-    has its own moment: they must all be told by then, so it may be sooner.
+    At most missing_after − period: nodes are scraped at different moments of a period, and when the first of many is
+    missing, all of them must count as silent.
     """
     enough = min(2 * period, limits.missing_after - period)
     return heart.ready is not False and max(heart.since, heart.last or heart.since) + enough < now

@@ -1,8 +1,12 @@
-"""The thresholds of health, as the judges take them. Pure."""
+"""Thresholds of monitoring and card health, out of the module's settings. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controllers.api.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,17 @@ class Limits:
     """Error numbers that fault a card whatever the table says."""
     ignored_xids: frozenset[int] = frozenset()
     """Error numbers that never do, unless they are among the critical ones."""
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The thresholds out of the settings; the rest are ours."""
+    health, monitoring = settings.health, settings.bootstrap.monitoring
+    return Limits(
+        temperature_fault=health.temperature_fault_c,
+        temperature_clear=health.temperature_clear_c,
+        recovery_scrapes=health.recovery_scrapes,
+        ready_after=monitoring.ready_after,
+        missing_after=monitoring.missing_after,
+        critical_xids=frozenset(health.critical_xids),
+        ignored_xids=frozenset(health.ignored_xids),
+    )

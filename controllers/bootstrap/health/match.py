@@ -1,4 +1,4 @@
-"""Which sample is which card's. Pure."""
+"""Matches DCGM samples to GPUDevices: by uuid, else by PCI address. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controllers.bootstrap.health.text import CardSample
+    from controllers.bootstrap.health.dcgm_parser import CardSample
     from controllers.bootstrap.records import Card
 
 

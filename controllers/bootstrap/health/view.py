@@ -1,4 +1,4 @@
-"""What a node's telemetry says at one moment, for the planners. Pure."""
+"""Frozen view of one node's telemetry, cut from the monitor's memory for the planners. Pure."""
 
 from __future__ import annotations
 
@@ -8,31 +8,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.bootstrap.health.signs import Memory
+    from controllers.bootstrap.health.heartbeat import Heartbeat
+    from controllers.bootstrap.health.state import CardHealthState, CardVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class CardNews:
+class CardTelemetry:
     """One card."""
 
-    memory: Memory
-    warnings: tuple[str, ...] = ()
-    """Errors that do not fault it and that nobody has been told of yet."""
+    state: CardHealthState
+    """What its samples showed."""
+    verdict: CardVerdict
+    """What was concluded last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Telemetry:
-    """One node and its cards."""
+class NodeTelemetry:
+    """One node and its cards; nothing is concluded here."""
 
-    ready: bool | None
-    """True: fresh scrapes come; False: none for too long; None: not known yet."""
-    last: float | None = None
-    """The last fresh scrape; seconds since the epoch."""
-    blind: bool = False
+    heartbeat: Heartbeat | None = None
+    """How the exporter answers; None where it is not monitored."""
+    is_outage: bool = False
     """Whether so many nodes are silent at once that the silence is taken to be ours."""
-    found: str = ""
-    """What the last scrape found, where the node is missing."""
-    left: float | None = None
-    """Seconds after which time alone may change this."""
-    cards: Mapping[str, CardNews] = field(default_factory=dict)
-    """By the names of the GPUDevices."""
+    error: str = ""
+    """What was wrong with the last scrape, for people; empty when all was well."""
+    cards: Mapping[str, CardTelemetry] = field(default_factory=dict)
+    """By the names of the GPUDevices; a card without a sample and a verdict so far is not there."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.meta import ObjectMeta
+from controllers.bootstrap.health.dcgm_parser import CardSample
 from controllers.bootstrap.health.match import match
-from controllers.bootstrap.health.text import CardSample
 from tests.kit.objects import card
 
 

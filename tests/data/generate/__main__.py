@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from controllers.bootstrap.health.text import parse
+from controllers.bootstrap.health.dcgm_parser import parse
 from tests.data.facts import HERE, dumps, read
 from tests.data.generate.index import sources
 from tests.data.generate.layout import text_of

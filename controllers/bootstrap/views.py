@@ -1,0 +1,51 @@
+"""Frozen views of a GPU node and of the cluster's operands, which the planners read. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controllers.api.gpunodeinventory import GPUNodeInventory
+    from controllers.api.kube import ConfigMap, Node
+    from controllers.bootstrap.health.view import NodeTelemetry
+    from controllers.bootstrap.records import Card, Operand, Report, RuntimeClass
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedNode:
+    """One node with its cards, its report and the pods that prepare it."""
+
+    name: str
+    node: Node | None
+    inventory: GPUNodeInventory | None = None
+    report: Report | None = None
+    devices: tuple[Card, ...] = ()
+    ready: frozenset[str] = frozenset()
+    """Components that have a ready pod on the node."""
+    agent_ready: bool = False
+    """Whether the pod of `nodeagent discover` there is ready."""
+    telemetry: NodeTelemetry | None = None
+    """What its exporter told; None before the monitor knows the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedOperands:
+    """The module's objects that this process owns and that no node has for itself, by name."""
+
+    daemonsets: Mapping[str, Operand] = field(default_factory=dict)
+    configmaps: Mapping[str, ConfigMap] = field(default_factory=dict)
+    runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
+    freed: Mapping[str, float] = field(default_factory=dict)
+    """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
+    running: frozenset[str] = frozenset()
+    """RuntimeClasses under which a DaemonSet or a pod of the module runs, the pools' among them."""
+    pools: frozenset[str] = frozenset()
+    """Pools that have cards."""
+
+
+def pool_of(device: Card) -> tuple[str, ...]:
+    """The pool that a card is in."""
+    return (device.status.pool_ref.name,) if device.status.pool_ref else ()
