@@ -33,15 +33,15 @@ from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
 from webhook import metrics
-from webhook.admission import Admission
+from webhook.api_server_probe import Contact
+from webhook.caches.access_reviews import Grants
+from webhook.caches.snapshot import Snapshot, Stores
 from webhook.certificates import Caches, Keeper, Tls
-from webhook.contact import Contact
-from webhook.grants import Grants
-from webhook.objects.answer import Objects
-from webhook.reserve import Reserver
-from webhook.rotation import DAY, Policy
+from webhook.certs.rotation import DAY, Policy
+from webhook.handlers.objects import Objects
+from webhook.handlers.pod_creation import Admission
+from webhook.reservations.reserve import Reserver
 from webhook.server import Server
-from webhook.snapshot import Snapshot, Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,9 +26,10 @@ from controllers.api.record import adapter
 from controllers.api.resources import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK, Resource
 from controllers.runtime import tls
 from controllers.runtime.errors import Conflict, LostLeadership, RuntimeFault
-from webhook import metrics, pki, rotation
-from webhook.pki import Keyring
-from webhook.rotation import Do
+from webhook import metrics
+from webhook.certs import pki, rotation
+from webhook.certs.pki import Keyring
+from webhook.certs.rotation import Do
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from aiohttp import web
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.listener import Listener, Room
 from webhook import metrics
-from webhook.review import BODY_MAX, NotAReview
+from webhook.decision.review import BODY_MAX, NotAReview
 
 if TYPE_CHECKING:
     import ssl
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from controllers.runtime.health import Health
-    from webhook.admission import Admission
-    from webhook.objects.answer import Objects
+    from webhook.handlers.objects import Objects
+    from webhook.handlers.pod_creation import Admission
 
 log = structlog.get_logger()
 MUTATE_PODS: Final = "/mutate-pods"

@@ -19,16 +19,15 @@ from controllers.api.record import adapter
 from controllers.domain.fits import Wants
 from controllers.domain.slots import Card, NodeSlots
 from sim.bench.rows import Result, Row
-from webhook import place
-from webhook.place import Rules
-from webhook.verdict import Ask
+from webhook.decision.placement import Rules, candidates, pick, shelf
+from webhook.decision.verdict import Ask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sim.bench.rows import Sizes
     from sim.programs import Progress
-    from webhook.place import Placement, Shelf, Strategy
+    from webhook.decision.placement import Placement, Shelf, Strategy
 
 POOL: Final = "near"
 NODES: Final = 10
@@ -64,7 +63,7 @@ class _Pool:
         slots = self.shelves[placement.node].slots
         cards = tuple(replace(card, used=used) if card.device.name in taken else card for card in slots.cards)
         node = self.shelves[placement.node].node
-        self.shelves[placement.node] = place.shelf(node, replace(slots, cards=cards), {})
+        self.shelves[placement.node] = shelf(node, replace(slots, cards=cards), {})
 
 
 def measure(_: Path, sizes: Sizes, progress: Progress) -> Result:
@@ -94,8 +93,8 @@ def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
         units = chance.choice(UNITS)
         tally, seed_of_pod = tallies[units], f"r{number}"
         tally.asked += 1
-        best = place.candidates(pool.shelves.values(), Ask(POOL, units), ANYWHERE, rules, seed_of_pod)[:1]
-        made = [place.pick(node.name, entry, units, rules, seed_of_pod) for node, entry in best]
+        best = candidates(pool.shelves.values(), Ask(POOL, units), ANYWHERE, rules, seed_of_pod)[:1]
+        made = [pick(node.name, entry, units, rules, seed_of_pod) for node, entry in best]
         if not made or made[0] is None:
             tally.blocked += 1
             continue
@@ -122,7 +121,7 @@ def _pool() -> _Pool:
             card.name: (number * CARDS + at // 2, number * CARDS + at // NUMA_CARDS) for at, card in enumerate(cards)
         }
         slots = NodeSlots(node.name, tuple(Card(card, 1, 0, 0, issuable=True) for card in cards))
-        shelves[node.name] = place.shelf(node, slots, {})
+        shelves[node.name] = shelf(node, slots, {})
     return _Pool(shelves, seats)
 
 

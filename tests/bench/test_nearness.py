@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.bench import nearness
-from webhook.place import Placement, Share, Strategy
+from webhook.decision.placement import Placement, Share, Strategy
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from kubectl_gpu.say import choice
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
 from tests.kit.objects import published
-from webhook.objects import device as webhook
+from webhook.validating import device as webhook
 
 CARD, OTHER = "n1-0000-00-00-0", "n1-0000-01-00-0"
 H100_ONLY = {"deviceSelector": {"include": {"products": ["No such card"]}}}

@@ -31,9 +31,9 @@ from tests.kit import conditions
 from tests.kit.reports import read_report, report, reported
 from tests.webhook import world
 from tests.webhook.test_decide import view
-from webhook import place, review, validate
-from webhook.decide import decide
-from webhook.verdict import Ask, Denied
+from webhook.decision import placement, pod_request, review
+from webhook.decision.decide import decide
+from webhook.decision.verdict import Ask, Denied
 
 QUARTER_MIB = 256 * 1024
 """What the API server lets the annotations of one object be together."""
@@ -152,7 +152,7 @@ def test_ten_thousand_pools_that_all_mean_a_card_are_listed_in_part() -> None:
 
 
 def test_a_wrong_name_among_ten_thousand_pools_is_one_sentence() -> None:
-    refusal = validate.pool_gives(Ask("typo", 1), None, (f"pool-{n:05d}" for n in range(10_000)))
+    refusal = pod_request.pool_gives(Ask("typo", 1), None, (f"pool-{n:05d}" for n in range(10_000)))
     assert refusal is not None
     assert refusal.word == names.POOL_NOT_FOUND
     assert len(refusal.message) < SENTENCE
@@ -182,7 +182,7 @@ def test_a_pod_of_five_thousand_containers_is_counted() -> None:
 def judged(pod: dict[str, Any]) -> object:
     """What the webhook makes of the request itself, and that it takes no time."""
     began = time.process_time()
-    found = validate.asked(world.request_of(pod).pod.spec)
+    found = pod_request.asked(world.request_of(pod).pod.spec)
     assert time.process_time() - began < 2
     return found
 
@@ -354,7 +354,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     monkeypatch.setattr(waiting, "fits", counted)
     values = tuple(f"v{n}" for n in range(1000))
     terms = (NodeTerm(match_expressions=(Expression(key="k", operator="In", values=values),)),)
-    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), place.KEEP_WORK)
+    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), placement.KEEP_WORK)
     pods = [
         Waiting(f"r{at}", "team", f"p{at}", "", 1, frozenset(), Wants(None, (("n", str(at)),), terms, ()))
         for at in range(100)
@@ -363,7 +363,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     while rooms and looked < len(pods):
         assert rooms.take(pods[looked]) is None
         looked += 1
-    assert compared <= place.KEEP_WORK
+    assert compared <= placement.KEEP_WORK
     # Each has a tenth at most, so that those behind a few that fit nowhere are looked at, too.
     assert 10 <= looked < len(pods)
 

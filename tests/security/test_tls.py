@@ -16,9 +16,9 @@ from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
-from webhook import rotation
 from webhook.certificates import Caches, Tls, secret_data
-from webhook.rotation import DAY, Policy
+from webhook.certs import rotation
+from webhook.certs.rotation import DAY, Policy
 from webhook.server import Server
 
 if TYPE_CHECKING:

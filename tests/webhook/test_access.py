@@ -12,10 +12,11 @@ from controllers.api import names
 from controllers.runtime.errors import Busy, RuntimeFault, Unreachable
 from tests.kit.objects import namespace
 from tests.webhook import world
-from webhook import access, grants
-from webhook.access import NOT_ASKED, Subject, Use
-from webhook.grants import Grants
-from webhook.records import UserInfo
+from webhook.caches import access_reviews
+from webhook.caches.access_reviews import Grants
+from webhook.decision import access
+from webhook.decision.access import NOT_ASKED, Subject, Use
+from webhook.decision.records import UserInfo
 
 JANE = UserInfo(username="jane", groups=("ml", "system:authenticated"))
 RUNNER = "system:serviceaccount:team:runner"
@@ -160,7 +161,9 @@ async def test_what_is_asked() -> None:
     assert authorizer.asked == [{"user": "me", "groups": ["g"], "resourceAttributes": attributes}]
 
 
-@pytest.mark.parametrize(("allowed", "ttl"), [(True, grants.ALLOWED), (False, grants.REFUSED)], ids=["yes", "no"])
+@pytest.mark.parametrize(
+    ("allowed", "ttl"), [(True, access_reviews.ALLOWED), (False, access_reviews.REFUSED)], ids=["yes", "no"]
+)
 async def test_an_answer_counts_for_a_while(allowed: bool, ttl: float) -> None:
     asks, authorizer, clock = made(*(["me"] if allowed else []))
     for now, times in ((0.0, 1), (ttl - 0.1, 1), (ttl, 2)):
@@ -217,7 +220,7 @@ async def test_a_failure_allows_nobody_and_is_said(error: RuntimeFault | None, a
     await asks.use("a", ME)
     assert len(authorizer.asked) == 1
     authorizer.error = authorizer.answer = None
-    clock.now = grants.FAILED
+    clock.now = access_reviews.FAILED
     assert (await asks.use("a", ME)).by == "me"
 
 
@@ -229,7 +232,7 @@ async def test_only_a_plain_yes_allows(word: Any) -> None:
 
 
 async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(access_reviews, "ENTRIES_MAX", 10)
     asks, authorizer, _ = made()
     for number in range(50):
         await asks.use("a", (Subject(f"u{number}", ("g",) * 100),))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from controllers.runtime.errors import ApiError, Forbidden, Unreachable
-from webhook.contact import Contact
+from webhook.api_server_probe import Contact
 
 PATIENCE = 6.0
 

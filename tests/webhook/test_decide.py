@@ -15,16 +15,16 @@ from controllers.domain import fits
 from controllers.domain.taints import tolerations
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
-from webhook import access, validate
-from webhook.decide import View, decide
-from webhook.records import AskingSpec
-from webhook.unseen import Doubt
-from webhook.verdict import Ask, Denied, Granted
+from webhook.decision import access, pod_request
+from webhook.decision.decide import View, decide
+from webhook.decision.records import AskingSpec
+from webhook.decision.verdict import Ask, Denied, Granted
+from webhook.reservations.unseen import Doubt
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
-    from webhook.place import Shelf
-    from webhook.verdict import Verdict
+    from webhook.decision.placement import Shelf
+    from webhook.decision.verdict import Verdict
 
 
 def view(
@@ -46,7 +46,7 @@ def free_node(name: str = "n1", cards: int = 2, **labels: str) -> Shelf:
 
 def judged(raw: dict[str, Any], seen: View) -> Verdict:
     request = world.request_of(raw)
-    ask = validate.asked(request.pod.spec)
+    ask = pod_request.asked(request.pod.spec)
     assert isinstance(ask, Ask)
     return decide(request, ask, seen, request_id="r1")
 
@@ -101,11 +101,11 @@ ASKS: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize(("asking", "expected"), ASKS.values(), ids=ASKS.keys())
 def test_what_a_pod_asks_for(asking: AskingSpec, expected: Ask | None) -> None:
-    assert validate.asked(asking) == expected
+    assert pod_request.asked(asking) == expected
 
 
 def test_two_pools_are_refused() -> None:
-    verdict = validate.asked(spec(containers=[world.container({f"gpu.deckhouse.io/p{n}": "1" for n in range(9)})]))
+    verdict = pod_request.asked(spec(containers=[world.container({f"gpu.deckhouse.io/p{n}": "1" for n in range(9)})]))
     assert isinstance(verdict, Denied)
     assert verdict.message.startswith("MixedPoolRequest: the pod asks for cards of 9 pools (p0: 1, ")
     assert "and 4 more" in verdict.message
@@ -113,14 +113,14 @@ def test_two_pools_are_refused() -> None:
 
 @pytest.mark.parametrize("quantity", ["500m", "many", "1e300000", "NaN", ""])
 def test_what_is_no_whole_number_is_refused(quantity: str) -> None:
-    verdict = validate.asked(spec(containers=[world.container({"gpu.deckhouse.io/a": quantity})]))
+    verdict = pod_request.asked(spec(containers=[world.container({"gpu.deckhouse.io/a": quantity})]))
     assert isinstance(verdict, Denied)
     assert verdict.message.startswith(f"Invalid: {quantity!r} is not a whole number of cards; ask for")
 
 
 def test_a_request_beside_its_limit_is_read_too() -> None:
     resources = {"requests": {"gpu.deckhouse.io/a": "1.5"}, "limits": {"gpu.deckhouse.io/a": "1"}}
-    verdict = validate.asked(spec(containers=[{"name": "m", "resources": resources}]))
+    verdict = pod_request.asked(spec(containers=[{"name": "m", "resources": resources}]))
     assert isinstance(verdict, Denied)
     assert verdict.message.startswith("Invalid: '1.5' is not a whole number of cards; ask for")
 
@@ -130,7 +130,7 @@ def test_a_request_beside_its_limit_is_read_too() -> None:
 )
 def test_nothing_is_reserved_for_a_pod_that_kubernetes_will_refuse(limits: dict[str, str], found: str) -> None:
     resources = {"requests": {"gpu.deckhouse.io/a": "1"}, "limits": limits}
-    verdict = validate.asked(spec(containers=[{"name": "m", "resources": resources}]))
+    verdict = pod_request.asked(spec(containers=[{"name": "m", "resources": resources}]))
     assert isinstance(verdict, Denied)
     assert verdict.message == (
         f"Invalid: container 'm' requests gpu.deckhouse.io/a: 1, and its limit is {found}; Kubernetes wants them to be"

@@ -13,11 +13,12 @@ from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
-from webhook import access, admission, decide, shortage, validate
-from webhook.access import Use
-from webhook.records import UserInfo
-from webhook.unseen import Doubt
-from webhook.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Ask, Denied
+from webhook.decision import access, decide, pod_request, shortage
+from webhook.decision.access import Use
+from webhook.decision.records import UserInfo
+from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Ask, Denied
+from webhook.handlers import pod_creation
+from webhook.reservations.unseen import Doubt
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "admission.md").read_text()
 POOL = "training"
@@ -27,7 +28,7 @@ def decided(pool: Any, units: Any = 1, **limits: str) -> Denied | None:
     containers = [world.container({names.resource_name(name): value for name, value in limits.items()})]
     raw = world.pod(units, pool=POOL, **({"containers": containers} if limits else {}))
     request = world.request_of(raw)
-    ask = validate.asked(request.pod.spec)
+    ask = pod_request.asked(request.pod.spec)
     if not isinstance(ask, Ask):
         return ask
     view = decide.View(pool, ("inference", POOL), namespace("team"), 0, (), Settings())
@@ -55,7 +56,7 @@ def in_maintenance() -> GPUPool:
 
 
 SAID: dict[str, Any] = {
-    names.POOL_NOT_FOUND: lambda: validate.pool_gives(Ask("traning", 1), None, ["inference", POOL]),
+    names.POOL_NOT_FOUND: lambda: pod_request.pool_gives(Ask("traning", 1), None, ["inference", POOL]),
     names.MIXED_POOL_REQUEST: lambda: decided(None, a="1", b="2"),
     INVALID: lambda: decided(None, "500m"),
     names.ACCESS_DENIED: lambda: access.judge(
@@ -69,8 +70,8 @@ SAID: dict[str, Any] = {
     names.POOL_IN_MAINTENANCE: lambda: decided(in_maintenance()),
     names.POOL_MISCONFIGURED: lambda: decided(world.pool(POOL, scheduling={"affinity": {"nodeAffinity": "near"}})),
     names.INSUFFICIENT_CAPACITY: fragmented,
-    UNWRITTEN: lambda: admission.LATE,
-    FAULT: lambda: admission._fault(world.request_of(world.pod())),
+    UNWRITTEN: lambda: pod_creation.LATE,
+    FAULT: lambda: pod_creation._fault(world.request_of(world.pod())),
 }
 
 

@@ -17,10 +17,10 @@ from controllers.api.record import to_json
 from controllers.api.settings import Settings
 from tests.webhook import world
 from tests.webhook.test_reserve import Written, reserver
-from webhook import affinity
-from webhook.admission import Admission
-from webhook.records import AskingAffinity, PodTerms, SpreadConstraint
-from webhook.review import BODY_MAX, NotAReview
+from webhook.decision import affinity
+from webhook.decision.records import AskingAffinity, PodTerms, SpreadConstraint
+from webhook.decision.review import BODY_MAX, NotAReview
+from webhook.handlers.pod_creation import Admission
 
 UID = world.review_of(None)["request"]["uid"]
 POOL_AFFINITY = {
@@ -128,7 +128,7 @@ reviews = st.builds(
 
 
 def test_the_strategy_knows_every_field_that_is_read() -> None:
-    from webhook.records import AskingSpec
+    from webhook.decision.records import AskingSpec
 
     assert is_dataclass(AskingSpec)
     read = {field.name for field in fields(AskingSpec)} - {"scheduling_gates"}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from webhook.gate import Gate
+from webhook.reservations.concurrency import Gate
 
 
 async def test_so_many_are_inside_and_the_others_follow_in_order() -> None:

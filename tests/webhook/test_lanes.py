@@ -15,12 +15,12 @@ from controllers.api.settings import Settings
 from controllers.runtime.errors import Busy, Conflict
 from tests.kit.objects import allocation, reservation
 from tests.webhook import world
-from webhook.admission import Admission
-from webhook.lanes import TRIES
+from webhook.decision.placement import Placement, Share
+from webhook.decision.verdict import Ask, Granted
+from webhook.handlers.pod_creation import Admission
 from webhook.metrics import CONFLICTS
-from webhook.place import Placement, Share
-from webhook.reserve import Reserver
-from webhook.verdict import Ask, Granted
+from webhook.reservations.reserve import Reserver
+from webhook.reservations.write_coalescer import TRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,11 +20,11 @@ from controllers.runtime.errors import NotFound, Unreachable
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from tests.webhook.test_review import NOT_REVIEWS, json_values
-from webhook.access import Use
-from webhook.grants import Grants
-from webhook.objects.answer import Objects
-from webhook.objects.read import KINDS, ObjectReview, parse
-from webhook.review import Foreign, NotAReview, Unreadable
+from webhook.caches.access_reviews import Grants
+from webhook.decision.access import Use
+from webhook.decision.review import Foreign, NotAReview, Unreadable
+from webhook.handlers.objects import Objects
+from webhook.validating.review import KINDS, ObjectReview, parse
 
 UID = world.review_of(None)["request"]["uid"]
 PCI = {"vendor": "10de", "device": "20b0", "class": "0302", "address": "0000:01:00.0"}

@@ -13,12 +13,12 @@ from controllers.api import names
 from controllers.domain.fits import Wants
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
-from webhook import place
-from webhook.place import Rules
-from webhook.verdict import Ask
+from webhook.decision import placement
+from webhook.decision.placement import Rules
+from webhook.decision.verdict import Ask
 
 if TYPE_CHECKING:
-    from webhook.place import Placement, Shelf
+    from webhook.decision.placement import Placement, Shelf
 
 ANYWHERE = Wants(None, {}, None, ())
 ZONE = "topology.kubernetes.io/zone"
@@ -28,8 +28,8 @@ SPREAD, PACK = Rules("Spread", ZONE), Rules("BinPack", ZONE)
 def choose(
     shelves: list[Shelf], units: int, rules: Rules, seed: str = "s", wants: Wants = ANYWHERE
 ) -> Placement | None:
-    for node, shelf in place.candidates(shelves, Ask(world.POOL, units), wants, rules, seed):
-        if (found := place.pick(node.name, shelf, units, rules, seed)) is not None:
+    for node, shelf in placement.candidates(shelves, Ask(world.POOL, units), wants, rules, seed):
+        if (found := placement.pick(node.name, shelf, units, rules, seed)) is not None:
             return found
     return None
 
@@ -92,7 +92,7 @@ def test_what_the_node_does_not_show_yet_is_promised_to_nobody() -> None:
     assert choose([shown(1)], 2, SPREAD) is None
     in_flight = {cards[0].name: {"r1": 1}}
     assert [shown(slots, **in_flight).free for slots in (1, 3)] == [0, 2]
-    assert [entry.free for entry in place.without([shown(3)], [cards[0].name])] == [2]
+    assert [entry.free for entry in placement.without([shown(3)], [cards[0].name])] == [2]
 
 
 def test_a_reservation_whose_card_another_pod_got_keeps_a_slot_of_the_node() -> None:
@@ -100,12 +100,12 @@ def test_a_reservation_whose_card_another_pod_got_keeps_a_slot_of_the_node() -> 
     entry = world.shelf_of(world.node("n"), [displaced, world.device("n", 2)])
     assert entry.free == 0
     assert choose([entry], 1, SPREAD) is None
-    (less,) = place.without([shelf("m", 2), entry], {"m-0", "n-2"})[1:]
+    (less,) = placement.without([shelf("m", 2), entry], {"m-0", "n-2"})[1:]
     assert less.free == 0
 
 
 def test_cards_to_avoid_are_left_out() -> None:
-    (less,) = place.without([shelf("n", 2)], {"n-0"})
+    (less,) = placement.without([shelf("n", 2)], {"n-0"})
     assert [spot.device.name for spot in less.spots] == ["n-1"]
     assert less.free == 1
 

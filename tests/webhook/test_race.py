@@ -25,8 +25,8 @@ from controllers.runtime.executor import Executor
 from tests.kit.waiting import until
 from tests.webhook import world
 from tests.webhook.plane import Api, Plane
-from webhook.admission import Admission
-from webhook.reserve import Reserver
+from webhook.handlers.pod_creation import Admission
+from webhook.reservations.reserve import Reserver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

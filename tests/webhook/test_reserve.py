@@ -14,10 +14,10 @@ from controllers.domain.clock import seconds
 from controllers.runtime.errors import Busy, Conflict, NotFound
 from tests.kit.objects import condition, reservation
 from tests.webhook import world
-from webhook.admission import TRIES, Admission
-from webhook.place import Placement, Share
-from webhook.reserve import Reserver, status_with
-from webhook.verdict import Ask, Granted
+from webhook.decision.placement import Placement, Share
+from webhook.decision.verdict import Ask, Granted
+from webhook.handlers.pod_creation import TRIES, Admission
+from webhook.reservations.reserve import Reserver, status_with
 
 if TYPE_CHECKING:
     from controllers.runtime.plan import Merge

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from controllers.api import names
 from controllers.api.settings import Settings
 from tests.webhook import world
-from webhook import review
-from webhook.admission import Admission
-from webhook.review import Foreign, NotAReview, Request, Unreadable, parse
+from webhook.decision import review
+from webhook.decision.review import Foreign, NotAReview, Request, Unreadable, parse
+from webhook.handlers.pod_creation import Admission
 
 UID = world.review_of(None)["request"]["uid"]
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.webhook.world import NOW
-from webhook import pki, rotation
 from webhook.certificates import keyring_of, secret_data
-from webhook.pki import Keyring
-from webhook.rotation import DAY, Do, Policy, next_step
+from webhook.certs import pki, rotation
+from webhook.certs.pki import Keyring
+from webhook.certs.rotation import DAY, Do, Policy, next_step
 
 POLICY = Policy(certificate=30 * DAY, authority=120 * DAY, settle=10.0)
 

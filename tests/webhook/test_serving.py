@@ -21,15 +21,16 @@ from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE
-from webhook import metrics, pki, rotation
+from webhook import metrics
 from webhook.certificates import Caches, Keeper, Tls, keyring_of, secret_data
-from webhook.rotation import DAY, Policy
+from webhook.certs import pki, rotation
+from webhook.certs.rotation import DAY, Policy
 from webhook.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from webhook.pki import Keyring
+    from webhook.certs.pki import Keyring
 
 POLICY = Policy(certificate=DAY, authority=4 * DAY, settle=10.0)
 GOOD = rotation.make(time.time(), POLICY)

@@ -11,10 +11,10 @@ from controllers.api import bounds, names
 from tests.kit import objects
 from tests.kit.objects import NOW
 from tests.webhook import world
-from webhook import validate
-from webhook.decide import decide
-from webhook.snapshot import Snapshot, Stores
-from webhook.verdict import Ask, Denied, Granted, Verdict
+from webhook.caches.snapshot import Snapshot, Stores
+from webhook.decision import pod_request
+from webhook.decision.decide import decide
+from webhook.decision.verdict import Ask, Denied, Granted, Verdict
 
 THEIRS = {"key": "dedicated", "value": "ta", "effect": "NoSchedule"}
 TOLERATED = {"key": "dedicated", "operator": "Equal", "value": "ta", "effect": "NoSchedule"}
@@ -61,7 +61,7 @@ class Shared:
 
     def judged(self, pool: str, **spec: Any) -> Verdict:
         request = world.request_of(world.pod(pool=pool, **spec))
-        ask = validate.asked(request.pod.spec)
+        ask = pod_request.asked(request.pod.spec)
         assert isinstance(ask, Ask)
         return decide(request, ask, self.snapshot.view(pool, "team", NOW), request_id="r1")
 

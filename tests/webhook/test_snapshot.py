@@ -13,8 +13,8 @@ from controllers.api import names
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
 from webhook import metrics
-from webhook.place import Placement, Share, Shelf
-from webhook.snapshot import Snapshot, Stores
+from webhook.caches.snapshot import Snapshot, Stores
+from webhook.decision.placement import Placement, Share, Shelf
 
 NODES, CARDS = ("n0", "n1"), (0, 1)
 TAINT = {"key": "gpu", "value": "b", "effect": "NoSchedule"}

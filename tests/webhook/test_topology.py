@@ -14,8 +14,8 @@ from controllers.api.gpudevice import GPUDevice
 from tests.kit.objects import address, reservation
 from tests.webhook import world
 from tests.webhook.test_place import PACK, SPREAD, ZONE, choose
-from webhook import place, topology
-from webhook.place import Shelf
+from webhook.decision import placement, topology
+from webhook.decision.placement import Shelf
 
 
 def card(
@@ -31,7 +31,7 @@ def shelf(cards: list[GPUDevice], name: str = "n") -> Shelf:
     return world.shelf_of(world.node(name), cards)
 
 
-def chosen(cards: list[GPUDevice], units: int, rules: place.Rules = SPREAD, seed: str = "s") -> list[int]:
+def chosen(cards: list[GPUDevice], units: int, rules: placement.Rules = SPREAD, seed: str = "s") -> list[int]:
     found = choose([shelf(cards)], units, rules, seed)
     assert found is not None
     return sorted(int(share.device.name.rpartition("-")[2]) for share in found.shares)
@@ -132,7 +132,7 @@ def test_of_nodes_that_are_equal_one_with_near_cards_is_taken() -> None:
             assert choose(list(nodes.values()), 2, rules, seed).node == "linked"
         assert {choose(list(nodes.values()), 1, rules, str(seed)).node for seed in range(60)} == set(nodes)
         # Without the cards that made it near, it is not.
-        less = place.without(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
+        less = placement.without(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
         assert choose(less, 2, rules).node != "linked"
 
 
@@ -177,7 +177,7 @@ def test_sixty_four_cards_cost_little(peers: str) -> None:
     entry = shelf([card(n, numa=n // 8, peers=linked(n)) for n in range(64)])
     began = process_time()
     for units in range(1, 65):
-        assert place.pick("n", entry, units, SPREAD, "s") is not None
+        assert placement.pick("n", entry, units, SPREAD, "s") is not None
     # 64 searches; a second is a hundred times what they take, and nothing beside what trying all sets would.
     assert process_time() - began < 1
 
@@ -188,7 +188,7 @@ def pairs(name: str, *taken: int) -> Shelf:
 
 
 @pytest.mark.parametrize("rules", [SPREAD, PACK])
-def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_room(rules: place.Rules) -> None:
+def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_room(rules: placement.Rules) -> None:
     # Two single cards of two pairs, and a pair: neither the fuller nor the emptier node decides.
     fuller, emptier = pairs("fuller", 0, 2, 3, 4, 5, 6), pairs("emptier", 0, 2, 4, 6)
     whole = pairs("whole", 0, 1, 2, 4, 6) if rules is PACK else pairs("whole", 0, 1, 2, 3, 4, 5)

@@ -6,9 +6,10 @@ import pytest
 
 from tests.kit.objects import NOW, reservation
 from tests.webhook import world
-from webhook import shortage, unseen
-from webhook.snapshot import Snapshot, Stores
-from webhook.unseen import Doubt, UnseenReservations
+from webhook.caches.snapshot import Snapshot, Stores
+from webhook.decision import shortage
+from webhook.reservations import unseen
+from webhook.reservations.unseen import Doubt, UnseenReservations
 
 TTL = 15.0
 

@@ -17,10 +17,10 @@ from controllers.domain.clock import stamp
 from controllers.domain.waiting import Waiting, waiting
 from tests.kit.objects import reservation
 from tests.webhook import world
-from webhook import place, validate
-from webhook.decide import decide
-from webhook.snapshot import Snapshot, Stores
-from webhook.verdict import Ask, Denied, Granted, Verdict
+from webhook.caches.snapshot import Snapshot, Stores
+from webhook.decision import placement, pod_request
+from webhook.decision.decide import decide
+from webhook.decision.verdict import Ask, Denied, Granted, Verdict
 
 
 def pod(name: str, units: int = 1, age: float = 200.0, **spec: Any) -> TenantPod:
@@ -48,7 +48,7 @@ def caches(cards: int) -> tuple[Stores, Snapshot]:
 
 def newcomer(made: Snapshot, now: float = world.NOW, units: int = 1) -> Verdict:
     request = world.request_of(world.pod(units))
-    ask = validate.asked(request.pod.spec)
+    ask = pod_request.asked(request.pod.spec)
     assert isinstance(ask, Ask)
     return decide(request, ask, made.view("a", "team", now), request_id="new")
 
@@ -134,7 +134,7 @@ def test_what_is_kept_is_never_more_than_is_free_nor_than_is_wanted(
     ]
     specs = [{"nodeSelector": {names.LABEL_HOSTNAME: only}} if only else {} for _, only in asked]
     queue = wants(*(pod(f"p{n}", units, **specs[n]) for n, (units, _) in enumerate(asked)))
-    left = place.keep(shelves, queue)
+    left = placement.keep(shelves, queue)
     for before, after in zip(shelves, left, strict=True):
         assert after.free + after.kept == before.free
         assert after.free >= 0

@@ -17,12 +17,12 @@ from controllers.domain.slots import account
 from tests.kit import objects, pods
 from tests.kit.objects import NOW
 from tests.kit.storage import cache
-from webhook import review
-from webhook.place import shelf
-from webhook.snapshot import Snapshot, Stores
+from webhook.caches.snapshot import Snapshot, Stores
+from webhook.decision import review
+from webhook.decision.placement import shelf
 
 if TYPE_CHECKING:
-    from webhook.place import Shelf
+    from webhook.decision.placement import Shelf
 
 POOL = "a"
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.wording import short
-from webhook.verdict import Denied
+from webhook.decision.verdict import Denied
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from controllers.api.gpupool import GPUPool
-    from webhook.place import Shelf
-    from webhook.unseen import Doubt
-    from webhook.verdict import Ask
+    from webhook.decision.placement import Shelf
+    from webhook.decision.verdict import Ask
+    from webhook.reservations.unseen import Doubt
 
 SOMETHING: Final = "something after this webhook, such as a ResourceQuota (exceeded quota), refuses its pods."
 SHARE: Final = 4

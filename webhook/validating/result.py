@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webhook.verdict import Denied
+    from webhook.decision.verdict import Denied
 
 READ_TIMEOUT = 1.0
 """Seconds for one read; the review has `server.DEADLINE`."""

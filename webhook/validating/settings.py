@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.conversions import LATEST, retired
 from controllers.api.settings import parse_settings
-from webhook.objects.judged import PASSED, Judged, warned
-from webhook.verdict import INVALID, Denied
+from webhook.decision.verdict import INVALID, Denied
+from webhook.validating.result import PASSED, Judged, warned
 
 if TYPE_CHECKING:
     from controllers.api.settings import ModuleConfig

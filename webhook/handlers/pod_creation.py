@@ -2,7 +2,7 @@
 
 Concurrency: every review is a task of its own. Between looking at the caches and holding
 the chosen slots nothing is awaited, so reviews in this process never choose the same slot.
-Decisions are made by `webhook.decide`; here is only what needs the API server or a clock.
+Decisions are made by `webhook.decision.decide`; here is only what needs the API server or a clock.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from controllers.api.kube import Namespace
 from controllers.api.record import adapter
 from controllers.api.resources import NAMESPACE
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
-from webhook import access, metrics, mutate, review, validate
-from webhook.decide import decide
-from webhook.gate import Gate
-from webhook.grants import Grants
-from webhook.verdict import FAULT, NOT_READY, UNWRITTEN, Ask, Denied, Granted, Untouched, Verdict
+from webhook import metrics
+from webhook.caches.access_reviews import Grants
+from webhook.decision import access, pod_patch, pod_request, review
+from webhook.decision.decide import decide
+from webhook.decision.verdict import FAULT, NOT_READY, UNWRITTEN, Ask, Denied, Granted, Untouched, Verdict
+from webhook.reservations.concurrency import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.api.settings import Settings
     from controllers.runtime.client import Client
-    from webhook.reserve import Reserver
-    from webhook.review import Request
-    from webhook.snapshot import Snapshot, Stores
+    from webhook.caches.snapshot import Snapshot, Stores
+    from webhook.decision.review import Request
+    from webhook.reservations.reserve import Reserver
 
 log = structlog.get_logger()
 TRIES = 12
@@ -97,9 +98,9 @@ class Admission:
             return review.deny(parsed.uid, _fault(parsed))
 
     async def _judge(self, request: Request, request_id: str, began: _Stopwatch) -> Verdict:
-        ask = validate.asked(request.pod.spec)
+        ask = pod_request.asked(request.pod.spec)
         if ask is None:
-            return Untouched(mutate.unmarked(request.raw))
+            return Untouched(pod_patch.unmarked(request.raw))
         if isinstance(ask, Denied):
             return ask
         if not self._stores.synced:
@@ -149,7 +150,7 @@ class Admission:
     async def _use(self, request: Request, ask: Ask, began: _Stopwatch) -> access.Use:
         """What RBAC says, where the pool's lists do not allow the pod; learns of the namespace's labels first."""
         pool, account, user = self._stores.pools.get(ask.pool), request.pod.spec.service_account_name, request.user
-        if pool is None or request.namespace == names.NAMESPACE or validate.pool_gives(ask, pool, ()) is not None:
+        if pool is None or request.namespace == names.NAMESPACE or pod_request.pool_gives(ask, pool, ()) is not None:
             return access.NOT_ASKED
         with began.stopped():
             await self._know_namespace(pool, request.namespace)

@@ -9,7 +9,7 @@ from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import effective, whole
 from controllers.domain.wording import listed, short
-from webhook.verdict import INVALID, Ask, Denied
+from webhook.decision.verdict import INVALID, Ask, Denied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

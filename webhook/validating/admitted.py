@@ -14,15 +14,15 @@ from pydantic import ValidationError
 from controllers.api import names
 from controllers.api.record import adapter
 from controllers.domain.wording import listed
-from webhook import access
-from webhook.objects.judged import PASSED, Judged
-from webhook.records import UserInfo
-from webhook.verdict import Denied
+from webhook.decision import access
+from webhook.decision.records import UserInfo
+from webhook.decision.verdict import Denied
+from webhook.validating.result import PASSED, Judged
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Namespace, Pod
-    from webhook.objects.read import AdmittedPod
+    from webhook.validating.review import AdmittedPod
 
 
 def requested_by(pod: Pod) -> UserInfo | None:

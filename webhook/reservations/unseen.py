@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import seconds
-from webhook.shortage import PAUSE
+from webhook.decision.shortage import PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -36,8 +36,8 @@ from controllers.domain.eligibility import (
 from controllers.domain.slots import BLOCKING
 from controllers.domain.unmatched import why_not
 from controllers.domain.wording import counted_pods, listed
-from webhook.objects.judged import PASSED, Judged, warned
-from webhook.verdict import Denied
+from webhook.decision.verdict import Denied
+from webhook.validating.result import PASSED, Judged, warned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webhook import access, validate
-from webhook.objects.judged import PASSED, Judged, warned
-from webhook.verdict import Ask, Denied
+from webhook.decision import access, pod_request
+from webhook.decision.verdict import Ask, Denied
+from webhook.validating.result import PASSED, Judged, warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Namespace, PodSpec
-    from webhook.access import Use
-    from webhook.records import AskingSpec
+    from webhook.decision.access import Use
+    from webhook.decision.records import AskingSpec
 
 
 def asked_pool(spec: PodSpec) -> str | None:
     """The pool that the pods ask for; None where they ask for none, or wrongly."""
-    ask = validate.asked(spec)
+    ask = pod_request.asked(spec)
     return ask.pool if isinstance(ask, Ask) else None
 
 
@@ -41,13 +41,13 @@ def judge(
 
     `labels`: the namespace, None where it is not known; `pool`: the one asked for; `use`: what RBAC says of it.
     """
-    ask = validate.asked(spec)
+    ask = pod_request.asked(spec)
     if ask is None:
         return PASSED
     refusal: Denied | None
     if isinstance(ask, Denied):
         refusal = ask
-    elif (refusal := validate.pool_gives(ask, pool, known_pools)) is None and pool is not None and not use.failure:
+    elif (refusal := pod_request.pool_gives(ask, pool, known_pools)) is None and pool is not None and not use.failure:
         refusal = _access(pool, spec, namespace, labels, use)
     return warned(f"pods of this {kind} will be refused: {refusal.message}") if refusal is not None else PASSED
 

@@ -23,11 +23,11 @@ from controllers.domain.request import pools_of
 from controllers.domain.slots import account
 from controllers.domain.waiting import passed_over
 from webhook import metrics
-from webhook.decide import View
-from webhook.place import shelf
-from webhook.tolerated import Tolerated
-from webhook.unseen import UnseenReservations
-from webhook.waiting import WaitingPods
+from webhook.caches.pending_pods import WaitingPods
+from webhook.caches.tolerations import Tolerated
+from webhook.decision.decide import View
+from webhook.decision.placement import shelf
+from webhook.reservations.unseen import UnseenReservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
     from controllers.runtime.store import Store
-    from webhook.place import Placement, Shelf
+    from webhook.decision.placement import Placement, Shelf
 
 
 @dataclass(frozen=True, slots=True)

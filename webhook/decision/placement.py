@@ -1,7 +1,7 @@
 """Chooses a node and cards for a pod. Pure: a seed, the request's id, takes the place of chance.
 
 Nodes whose free cards are near enough to each other for the pod come before those where it would be
-split (`webhook.topology`): how full a node is decides among nodes that are as good in that. Then Spread
+split (`webhook.decision.topology`): how full a node is decides among nodes that are as good in that. Then Spread
 takes the emptiest node, BinPack that with the least room that suffices, and on the node the nearest cards
 are taken. Before all that Spread takes the emptiest topology domain. Equals are ordered by the seed, so
 that several replicas, which see the same free cards, do not all run for the first one.
@@ -17,8 +17,8 @@ from zlib import crc32
 from controllers.api import names
 from controllers.domain import waiting as queue
 from controllers.domain.fits import Wants, fits
-from webhook import topology
-from webhook.topology import Room
+from webhook.decision import topology
+from webhook.decision.topology import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
     from controllers.domain.waiting import Waiting
-    from webhook.topology import Seat
-    from webhook.verdict import Ask
+    from webhook.decision.topology import Seat
+    from webhook.decision.verdict import Ask
 
 Strategy = Literal["Spread", "BinPack"]
 KEEP_WORK = 100_000

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controllers.api import names
 
 if TYPE_CHECKING:
-    from webhook.place import Placement
+    from webhook.decision.placement import Placement
 
 FORBIDDEN, UNPROCESSABLE, UNAVAILABLE = 403, 422, 503
 INVALID: Final = "Invalid"

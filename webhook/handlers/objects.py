@@ -30,12 +30,13 @@ from controllers.domain.position import positions
 from controllers.domain.slots import reported
 from controllers.domain.usage import card_users
 from controllers.runtime.errors import NotFound, RuntimeFault
-from webhook import access, metrics, review
-from webhook.objects import device, pool, settings, workload
-from webhook.objects.admitted import AdmittedPods
-from webhook.objects.judged import PASSED, READ_TIMEOUT, Judged, warned
-from webhook.objects.read import AdmittedPod, Binding, CronJob, ObjectReview, Workload, parse
-from webhook.verdict import FAULT, NOT_READY, Denied
+from webhook import metrics
+from webhook.decision import access, review
+from webhook.decision.verdict import FAULT, NOT_READY, Denied
+from webhook.handlers.admitted_pods import AdmittedPods
+from webhook.validating import device, pool, settings, workload
+from webhook.validating.result import PASSED, READ_TIMEOUT, Judged, warned
+from webhook.validating.review import AdmittedPod, Binding, CronJob, ObjectReview, Workload, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.domain.mig import NodeLayout
     from controllers.runtime.client import Client
-    from webhook.grants import Grants
-    from webhook.snapshot import Stores
+    from webhook.caches.access_reviews import Grants
+    from webhook.caches.snapshot import Stores
 
 log = structlog.get_logger()
 AT_ONCE = 4

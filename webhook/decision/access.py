@@ -3,7 +3,8 @@
 All lists empty means every namespace, and RBAC is not asked. Groups count only for what a person creates: a pod
 that a controller makes carries the controller's identity, and neither its groups nor its rights say whose pod it is:
 one with the rights of an administrator would open every pool to whoever has it make pods. RBAC is asked about the
-pod's ServiceAccount and about a person who creates the pod; the answers are brought here (`webhook.grants`).
+pod's ServiceAccount and about a person who creates the pod; the answers are brought here
+(`webhook.caches.access_reviews`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.domain.selectors import matches
 from controllers.domain.wording import listed, short
-from webhook.records import UserInfo
-from webhook.verdict import Denied
+from webhook.decision.records import UserInfo
+from webhook.decision.verdict import Denied
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import Access, GPUPool

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
-    from webhook.pki import Keyring
+    from webhook.certs.pki import Keyring
 
 DAY = 86400.0
 

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from controllers.api import bounds
 from controllers.api.record import adapter
-from webhook.records import AskingPod, ReviewRequest, UserInfo
-from webhook.verdict import INVALID, Denied
+from webhook.decision.records import AskingPod, ReviewRequest, UserInfo
+from webhook.decision.verdict import INVALID, Denied
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

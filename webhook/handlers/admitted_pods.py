@@ -17,19 +17,19 @@ from controllers.api.tenant import TenantPod
 from controllers.domain.lifecycle import live
 from controllers.domain.request import pools_of
 from controllers.runtime.errors import NotFound, RuntimeFault
-from webhook.objects import pods
-from webhook.objects.judged import PASSED, READ_TIMEOUT, Judged
-from webhook.objects.read import AdmittedPod
-from webhook.objects.workload import asked_pool
-from webhook.verdict import NOT_READY, Denied
+from webhook.decision.verdict import NOT_READY, Denied
+from webhook.validating import admitted
+from webhook.validating.result import PASSED, READ_TIMEOUT, Judged
+from webhook.validating.review import AdmittedPod
+from webhook.validating.workload import asked_pool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from controllers.runtime.client import Client
-    from webhook.grants import Grants
-    from webhook.objects.read import Binding
-    from webhook.snapshot import Stores
+    from webhook.caches.access_reviews import Grants
+    from webhook.caches.snapshot import Stores
+    from webhook.validating.review import Binding
 
 _NAME: Final = re.compile("[a-z0-9.-]{1,253}")
 """What may stand in a path; stricter rules are the API server's."""
@@ -66,9 +66,9 @@ class AdmittedPods:
             return PASSED  # there are no cards that it could get
         labels, account = self._stores.namespaces.get(namespace), pod.spec.service_account_name
         use = await self._grants.beyond_lists(
-            pool, namespace=namespace, labels=labels, account=account, user=pods.requested_by(pod)
+            pool, namespace=namespace, labels=labels, account=account, user=admitted.requested_by(pod)
         )
-        return pods.judge_release(pod, pool, namespace=namespace, labels=labels, use=use)
+        return admitted.judge_release(pod, pool, namespace=namespace, labels=labels, use=use)
 
     async def _bound(self, namespace: str, binding: Binding) -> Judged:
         if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(binding.name)):
@@ -89,4 +89,4 @@ class AdmittedPods:
             for card in self._stores.devices.by("request", request)
             if any(promise.request_id == request and live(promise, now) for promise in card.status.reservations)
         )
-        return pods.judge_binding(pod, binding.target.name, promised)
+        return admitted.judge_binding(pod, binding.target.name, promised)

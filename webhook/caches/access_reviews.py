@@ -22,7 +22,7 @@ from controllers.api import names
 from controllers.api.resources import GPUPOOL, Resource
 from controllers.runtime.errors import ApiError, RuntimeFault
 from webhook import metrics
-from webhook.access import NOT_ASKED, VERB, Subject, Use, by_lists, subjects
+from webhook.decision.access import NOT_ASKED, VERB, Subject, Use, by_lists, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Namespace
     from controllers.runtime.client import Client
-    from webhook.records import UserInfo
+    from webhook.decision.records import UserInfo
 
 log = structlog.get_logger()
 REVIEW: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)

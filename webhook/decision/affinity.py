@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import names
 from controllers.api.record import adapter
-from webhook import form
-from webhook.records import PoolAffinity
+from webhook.decision import affinity_validation
+from webhook.decision.records import PoolAffinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _pool_affinity = adapter(PoolAffinity)
 
 def read(raw: Mapping[str, Any]) -> PoolAffinity:
     """A pool's `spec.scheduling.affinity`, which the CRD does not check; raises ValueError with a sentence."""
-    if (mistake := form.mistake(raw)) is not None:
+    if (mistake := affinity_validation.mistake(raw)) is not None:
         msg = f"spec.scheduling.affinity cannot be read: {mistake}"
         raise ValueError(msg)
     found: PoolAffinity = _pool_affinity.validate_python(raw)

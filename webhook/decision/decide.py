@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import bounds, names
 from controllers.domain.fits import Wants
-from webhook import access, affinity, mutate, place, shortage, validate
-from webhook.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
+from webhook.decision import access, affinity, pod_patch, pod_request, shortage
+from webhook.decision.placement import Rules, candidates, keep, pick, without
+from webhook.decision.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
     from controllers.domain.waiting import Waiting
-    from webhook.place import Placement, Shelf
-    from webhook.records import AskingSpec
-    from webhook.review import Request
-    from webhook.unseen import Doubt
+    from webhook.decision.placement import Placement, Shelf
+    from webhook.decision.records import AskingSpec
+    from webhook.decision.review import Request
+    from webhook.reservations.unseen import Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def decide(
 ) -> Verdict:
     """Judge a pod that asks for cards. `use`: what RBAC says. `avoid`: cards that turned out to be gone."""
     spec, pool = request.pod.spec, view.pool
-    refusal = validate.placement(spec) or validate.pool_gives(ask, pool, view.known_pools)
+    refusal = pod_request.placement(spec) or pod_request.pool_gives(ask, pool, view.known_pools)
     if refusal is not None or pool is None:
         return refusal or Untouched()
     refusal = access.judge(
@@ -82,16 +83,16 @@ def decide(
     pool_terms = _pool_terms(pool, spec, added_affinity)
     if isinstance(pool_terms, Denied):
         return pool_terms
-    rules = place.Rules(
+    rules = Rules(
         (scheduling.strategy if scheduling else None) or defaults.default_strategy,
         (scheduling.topology_key if scheduling else None) or defaults.topology_key,
     )
-    shelves = place.without(view.shelves, avoid) if avoid else view.shelves
-    shelves = place.keep(shelves, view.waiting) if view.waiting else shelves
+    shelves = without(view.shelves, avoid) if avoid else view.shelves
+    shelves = keep(shelves, view.waiting) if view.waiting else shelves
     placement = _place(ask, shelves, Wants.of(spec, view.tolerated, pool_terms), rules, request_id)
     if placement is None:
         return shortage.lacking(ask, pool, shelves, spec.node_name)
-    patch = mutate.admitted(
+    patch = pod_patch.admitted(
         request.raw,
         pool=pool.name,
         node=placement.node,
@@ -136,9 +137,9 @@ def _pool_terms(
 
 
 def _place(
-    ask: Ask, shelves: tuple[Shelf, ...] | list[Shelf], wants: Wants, rules: place.Rules, seed: str
+    ask: Ask, shelves: tuple[Shelf, ...] | list[Shelf], wants: Wants, rules: Rules, seed: str
 ) -> Placement | None:
-    for node, shelf in place.candidates(shelves, ask, wants, rules, seed):
-        if (placement := place.pick(node.name, shelf, ask.units, rules, seed)) is not None:
+    for node, shelf in candidates(shelves, ask, wants, rules, seed):
+        if (placement := pick(node.name, shelf, ask.units, rules, seed)) is not None:
             return placement
     return None

@@ -13,13 +13,13 @@ import orjson
 
 from controllers.api import names
 from controllers.api.record import to_json
-from webhook import affinity, visible
+from webhook.decision import affinity, visible_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controllers.api.gpupool import Toleration
-    from webhook.records import UserInfo
+    from webhook.decision.records import UserInfo
 
 Patch = tuple[dict[str, Any], ...]
 MARKS = (
@@ -62,7 +62,7 @@ def admitted(
         marks["annotations"][names.REQUESTED_BY] = orjson.dumps(to_json(person)).decode()
     set_here = {(field, key) for field, entries in marks.items() for key in entries}
     laid = overlay(raw, {"metadata": marks, "spec": wanted})
-    return (*_without(raw, set(MARKS) - set_here), *laid, *visible.operations(spec))
+    return (*_without(raw, set(MARKS) - set_here), *laid, *visible_devices.operations(spec))
 
 
 def unmarked(raw: Mapping[str, Any]) -> Patch:

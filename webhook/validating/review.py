@@ -20,9 +20,9 @@ from controllers.api.meta import KubeObject, ObjectMeta, keeping
 from controllers.api.record import adapter, record
 from controllers.api.resources import GPUDEVICE, GPUPOOL, MODULECONFIG, POD
 from controllers.api.settings import ModuleConfig
-from webhook.records import AskingSpec, ReviewRequest
-from webhook.review import Foreign, Unreadable, envelope, unreadable
-from webhook.verdict import INVALID, Denied
+from webhook.decision.records import AskingSpec, ReviewRequest
+from webhook.decision.review import Foreign, Unreadable, envelope, unreadable
+from webhook.decision.verdict import INVALID, Denied
 
 DELETE: Final = "DELETE"
 

@@ -20,9 +20,9 @@ from controllers.domain.fits import REPELLING
 from controllers.domain.position import positions
 from controllers.domain.unmatched import Mismatch, of_node, why_not
 from controllers.domain.wording import counted_pods, listed
-from webhook import affinity
-from webhook.objects.judged import Judged, warned
-from webhook.verdict import Denied
+from webhook.decision import affinity
+from webhook.decision.verdict import Denied
+from webhook.validating.result import Judged, warned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Each card is one merge patch of `state` and `reservations` on the version that the decision
 saw, so of several replicas that choose a card one wins; what reviews of this process
-choose of one card at once is one write (`lanes`). When one write fails, those that
+choose of one card at once is one write (`write_coalescer`). When one write fails, those that
 succeeded, or may have, are taken back, by quorum reads; where even that does not work, or the
 process dies in between, the reservations end by themselves (`unseenTTL`).
 """
@@ -24,7 +24,7 @@ from controllers.domain.lifecycle import Facts, live, project
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from controllers.runtime.plan import Merge, ref
 from webhook import metrics
-from webhook.lanes import Lanes
+from webhook.reservations.write_coalescer import Lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from webhook.place import Share
-    from webhook.review import Request
-    from webhook.verdict import Granted
+    from webhook.decision.placement import Share
+    from webhook.decision.review import Request
+    from webhook.decision.verdict import Granted
 
 log = structlog.get_logger()
 TAKE_BACK_TRIES = 5
