@@ -33,13 +33,13 @@ from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
 from webhook import metrics
-from webhook.api_server_probe import Contact
-from webhook.caches.access_reviews import Grants
+from webhook.api_server_probe import ApiServerProbe
+from webhook.caches.access_reviews import AccessReviewCache
 from webhook.caches.snapshot import Snapshot, Stores
 from webhook.certificates import Caches, Keeper, Tls
 from webhook.certs.rotation import DAY, Policy
-from webhook.handlers.objects import Objects
-from webhook.handlers.pod_creation import Admission
+from webhook.handlers.objects import ObjectReviewHandler
+from webhook.handlers.pod_creation import PodCreationHandler
 from webhook.reservations.reserve import Reserver
 from webhook.server import Server
 
@@ -109,19 +109,19 @@ async def wire(process: Process) -> None:
     tls = Tls(caches)
     snapshot = Snapshot(stores, lambda: settings.current)
     reserver = Reserver(
-        process.client, process.executor, stores.devices, served=snapshot.is_bound, has_room=snapshot.has_room
+        process.client, process.executor, stores.devices, is_bound=snapshot.is_bound, still_fits=snapshot.still_fits
     )
-    grants = Grants(process.client)
-    admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current, grants=grants)
-    objects = Objects(process.client, stores, grants, lambda: settings.current)
+    grants = AccessReviewCache(process.client)
+    admission = PodCreationHandler(process.client, stores, snapshot, reserver, lambda: settings.current, grants=grants)
+    objects = ObjectReviewHandler(process.client, stores, grants, lambda: settings.current)
     server = Server(admission, objects, process.health, host=process.args.host, port=process.args.port)
     keeper = Keeper(process.client, caches, policy, _candidate(process))
     patience = process.args.contact_seconds
-    contact = Contact(
+    probe = ApiServerProbe(
         process.lease_client,
-        lambda alive: server.send_away(away=not alive),
+        lambda reachable: server.close_connections(away=not reachable),
         period=patience / 3,
-        patience=patience,
+        timeout=patience,
     )
 
     async def serve() -> None:
@@ -139,10 +139,10 @@ async def wire(process: Process) -> None:
 
     process.background(keeper.run)
     process.background(serve)
-    process.background(contact.run)
+    process.background(probe.run)
     process.health.check("serving", lambda: server.serving)
     process.health.check("caBundle in place", tls.trusted)
-    process.health.check("API server answers", lambda: contact.alive)
+    process.health.check("API server answers", lambda: probe.reachable)
     try:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
     finally:

@@ -26,23 +26,23 @@ log = structlog.get_logger()
 SERVER_ERROR = 500
 
 
-class Contact:
+class ApiServerProbe:
     """Asks, and remembers when the last answer came; times in seconds."""
 
     def __init__(
         self,
         client: Client,
-        tell: Callable[[bool], None],
+        on_change: Callable[[bool], None],
         *,
         period: float,
-        patience: float,
+        timeout: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; until the first answer there is no contact. `tell` is called at every change."""
-        self._client, self._tell = client, tell
-        self._period, self._patience, self._clock = period, patience, clock
+        self._client, self._on_change = client, on_change
+        self._period, self._timeout, self._clock = period, timeout, clock
         self._answered = float("-inf")
-        self.alive = False
+        self.reachable = False
         """Whether the last answer is young enough; changes when `tell` is called, and not by itself."""
 
     async def run(self) -> None:
@@ -50,16 +50,16 @@ class Contact:
         while True:
             # Counted from before the question, as for a process that was stopped in between.
             asked = self._clock()
-            if await self._answers():
+            if await self._is_answered():
                 self._answered = asked
-            alive = self._clock() - self._answered <= self._patience
-            if alive is not self.alive:
-                self.alive = alive
-                log.warning("the API server answers" if alive else "the API server does not answer")
-                self._tell(alive)
+            reachable = self._clock() - self._answered <= self._timeout
+            if reachable is not self.reachable:
+                self.reachable = reachable
+                log.warning("the API server answers" if reachable else "the API server does not answer")
+                self._on_change(reachable)
             await asyncio.sleep(self._period)
 
-    async def _answers(self) -> bool:
+    async def _is_answered(self) -> bool:
         path = LEASE.path(names.NAMESPACE, names.WEBHOOK)
         try:
             await self._client.request("GET", path, timeout=self._period)

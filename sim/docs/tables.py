@@ -114,7 +114,7 @@ def sizes() -> str:
         ("bytes of an AdmissionReview", review.BODY_MAX, "`webhook/decision/review.py`"),
         (
             "reviews of a replica that choose and write at once",
-            concurrency.AT_ONCE,
+            concurrency.IN_FLIGHT_MAX,
             "`webhook/reservations/concurrency.py`",
         ),
     ]

@@ -177,7 +177,7 @@ async def test_a_body_that_cannot_be_unpacked_gets_a_sentence(
 
 @pytest.mark.parametrize(("packed", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 async def test_a_body_that_is_packed_is_read(port: Port, packed: str, pack: Callable[[bytes], bytes]) -> None:
-    port.server.send_away(away=True)  # it answers, and ends the connection
+    port.server.close_connections(away=True)  # it answers, and ends the connection
     first, rest = await sent(port, packed, pack(BODY))
     assert b" 200 " in first
     assert rest.endswith(BODY)

@@ -19,10 +19,10 @@ from tests.kit.objects import NOW
 from tests.kit.storage import cache
 from webhook.caches.snapshot import Snapshot, Stores
 from webhook.decision import review
-from webhook.decision.placement import shelf
+from webhook.decision.placement import node_capacity
 
 if TYPE_CHECKING:
-    from webhook.decision.placement import Shelf
+    from webhook.decision.placement import NodeCapacity
 
 POOL = "a"
 
@@ -95,13 +95,15 @@ def request_of(obj: Any, **changes: Any) -> review.Request:
     return parsed
 
 
-def shelf_of(the_node: Node | None, cards: list[GPUDevice], pods: list[Pod] | None = None, **held: Any) -> Shelf:
+def capacity_of(
+    the_node: Node | None, cards: list[GPUDevice], pods: list[Pod] | None = None, **held: Any
+) -> NodeCapacity:
     """A node's shelf."""
     name = the_node.name if the_node else "gone"
     # Cards have as many slots as they offer.
     shared = AllocationSpec(mode="TimeSlice", time_slice=TimeSlice(max_slices_per_device=64))
     slots = account(POOL, node=the_node, node_name=name, devices=cards, pods=pods or [], allocation=shared, now=NOW)
-    return shelf(the_node, slots, held)
+    return node_capacity(the_node, slots, held)
 
 
 def stores() -> Stores:

@@ -22,7 +22,7 @@ from controllers.api import names
 from controllers.api.resources import GPUPOOL, Resource
 from controllers.runtime.errors import ApiError, RuntimeFault
 from webhook import metrics
-from webhook.decision.access import NOT_ASKED, VERB, Subject, Use, by_lists, subjects
+from webhook.decision.access import NOT_REVIEWED, VERB, AccessReview, Subject, allowed_by_lists, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 REVIEW: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
-ALLOWED, REFUSED, FAILED = 30.0, 5.0, 1.0
+ALLOWED_TTL, REFUSED_TTL, FAILED_TTL = 30.0, 5.0, 1.0
 """Seconds for which an answer counts."""
 TIMEOUT = 1.0
 """Seconds for one question; the review that waits for it has `server.DEADLINE`."""
@@ -49,57 +49,57 @@ class _Answer:
     failure: str = ""
 
 
-class Grants:
+class AccessReviewCache:
     """What RBAC says, remembered for seconds."""
 
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare; nothing is asked yet."""
         self._client, self._clock = client, clock
         self._answers: dict[bytes, _Answer] = {}
-        self._flying: dict[bytes, asyncio.Task[_Answer]] = {}
+        self._in_flight: dict[bytes, asyncio.Task[_Answer]] = {}
 
     def __len__(self) -> int:
         """Answers that are kept."""
         return len(self._answers)
 
-    async def use(self, pool: str, subjects: Sequence[Subject]) -> Use:
+    async def review(self, pool: str, subjects: Sequence[Subject]) -> AccessReview:
         """Whether one of them may use a pool; raises nothing but a cancellation."""
-        known = {subject: self._known(_key(pool, subject)) for subject in subjects}
+        known = {subject: self._cached(_key(pool, subject)) for subject in subjects}
         if (by := next((s.user for s, answer in known.items() if answer is not None and answer.allowed), "")) == "":
             unknown = [subject for subject, answer in known.items() if answer is None]
-            answers = await asyncio.gather(*(self._learn(pool, subject) for subject in unknown))
+            answers = await asyncio.gather(*(self._review_once(pool, subject) for subject in unknown))
             known |= dict(zip(unknown, answers, strict=True))
             by = next((s.user for s, answer in known.items() if answer is not None and answer.allowed), "")
         failure = next((answer.failure for answer in known.values() if answer is not None and answer.failure), "")
-        return Use(by, tuple(subject.user for subject in subjects), failure)
+        return AccessReview(by, tuple(subject.user for subject in subjects), failure)
 
-    async def beyond_lists(
+    async def review_unlisted(
         self, pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None = None
-    ) -> Use:
+    ) -> AccessReview:
         """What RBAC says of a pod's use of a pool whose lists do not allow it; not asked where they do."""
-        if by_lists(pool, namespace=namespace, labels=labels, account=account, user=user):
-            return NOT_ASKED
-        return await self.use(pool.name, subjects(namespace, account, user))
+        if allowed_by_lists(pool, namespace=namespace, labels=labels, account=account, user=user):
+            return NOT_REVIEWED
+        return await self.review(pool.name, subjects(namespace, account, user))
 
-    def _known(self, key: bytes) -> _Answer | None:
+    def _cached(self, key: bytes) -> _Answer | None:
         answer = self._answers.get(key)
         if answer is None or answer.until <= self._clock():
             return None
         metrics.ACCESS_REVIEWS.labels("hit").inc()
         return answer
 
-    async def _learn(self, pool: str, subject: Subject) -> _Answer:
+    async def _review_once(self, pool: str, subject: Subject) -> _Answer:
         """Ask, or wait for somebody who asks the same."""
         key = _key(pool, subject)
-        if (task := self._flying.get(key)) is None:
+        if (task := self._in_flight.get(key)) is None:
             # A task of its own: a review that runs out of time must not take others' answer with it.
-            task = self._flying[key] = asyncio.create_task(self._ask(key, pool, subject))
-            task.add_done_callback(lambda _: self._flying.pop(key, None))
+            task = self._in_flight[key] = asyncio.create_task(self._review(key, pool, subject))
+            task.add_done_callback(lambda _: self._in_flight.pop(key, None))
         else:
             metrics.ACCESS_REVIEWS.labels("joined").inc()
         return await asyncio.shield(task)
 
-    async def _ask(self, key: bytes, pool: str, subject: Subject) -> _Answer:
+    async def _review(self, key: bytes, pool: str, subject: Subject) -> _Answer:
         began = self._clock()
         try:
             body = await self._client.request("POST", REVIEW.path(), body=_review(pool, subject), timeout=TIMEOUT)
@@ -107,10 +107,10 @@ class Grants:
         except (RuntimeFault, ValueError, LookupError, AttributeError, TypeError) as error:
             metrics.ACCESS_REVIEWS.labels("failure").inc()
             log.warning("cannot ask who may use a pool", pool=pool, user=subject.user, error=str(error))
-            answer = _Answer(allowed=False, until=self._clock() + FAILED, failure=_why(error))
+            answer = _Answer(allowed=False, until=self._clock() + FAILED_TTL, failure=_why(error))
         else:
             metrics.ACCESS_REVIEWS.labels("miss").inc()
-            answer = _Answer(allowed, self._clock() + (ALLOWED if allowed else REFUSED))
+            answer = _Answer(allowed, self._clock() + (ALLOWED_TTL if allowed else REFUSED_TTL))
         metrics.ACCESS_REVIEW_SECONDS.observe(self._clock() - began)
         self._answers.pop(key, None)  # it goes to the end
         self._answers[key] = answer

@@ -24,7 +24,7 @@ LOOKED_AT = 100
 """Pods of one pool that a review looks at, the oldest: their demand is hardly ever more than what is free."""
 
 
-class WaitingPods:
+class PendingPods:
     """Who waits for a pool's cards without a reservation."""
 
     def __init__(self, pods: Store[TenantPod], devices: Store[GPUDevice], unseen_ttl: Callable[[], float]) -> None:

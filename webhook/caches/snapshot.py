@@ -23,10 +23,10 @@ from controllers.domain.request import pools_of
 from controllers.domain.slots import account
 from controllers.domain.waiting import passed_over
 from webhook import metrics
-from webhook.caches.pending_pods import WaitingPods
-from webhook.caches.tolerations import Tolerated
+from webhook.caches.pending_pods import PendingPods
+from webhook.caches.tolerations import PoolTolerations
 from webhook.decision.decide import View
-from webhook.decision.placement import shelf
+from webhook.decision.placement import node_capacity
 from webhook.reservations.unseen import UnseenReservations
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
     from controllers.runtime.store import Store
-    from webhook.decision.placement import Placement, Shelf
+    from webhook.decision.placement import NodeCapacity, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Snapshot:
     def __init__(self, stores: Stores, settings: Callable[[], Settings]) -> None:
         """Follow the stores."""
         self._stores, self._settings = stores, settings
-        self._shelves: dict[str, dict[str, Shelf]] = defaultdict(dict)
+        self._capacities: dict[str, dict[str, NodeCapacity]] = defaultdict(dict)
         self._until: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
-        self._held: dict[str, dict[str, int]] = defaultdict(dict)
+        self._in_flight: dict[str, dict[str, int]] = defaultdict(dict)
         stores.devices.index("spot", _spot_of_device)
         stores.devices.index("node", lambda device: [device.status.node_name] if device.status.node_name else [])
         stores.devices.index("pool", lambda d: [d.home] if d.home else [])
@@ -74,9 +74,9 @@ class Snapshot:
         stores.pods.index("spot", _spot_of_pod)
         stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
         self._unseen = UnseenReservations(stores.devices, stores.pods)
-        self._waiting = WaitingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
-        self._tolerated = Tolerated(stores.pools, stores.devices, stores.nodes)
-        self._laid: dict[str, tuple[Toleration, ...]] = {}
+        self._pending = PendingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
+        self._tolerations = PoolTolerations(stores.pools, stores.devices, stores.nodes)
+        self._applied_tolerations: dict[str, tuple[Toleration, ...]] = {}
         stores.devices.subscribe(self._device_changed)
         stores.pods.subscribe(self._pod_changed)
         stores.nodes.subscribe(self._node_changed)
@@ -90,31 +90,31 @@ class Snapshot:
             known_pools=() if found else tuple(item.name for item in self._stores.pools),
             namespace=self._stores.namespaces.get(namespace),
             unseen=self._unseen.count(namespace, now),
-            doubt=self._unseen.doubt(namespace, pool, now),
-            shelves=self._current(found, now) if found else (),
+            unseen_history=self._unseen.history(namespace, pool, now),
+            capacities=self._up_to_date(found, now) if found else (),
             settings=self._settings(),
-            tolerated=self._tolerated.of(found) if found else (),
-            waiting=self._waiting.of(pool, now, passed_over(found, now) if found else ()),
+            tolerated=self._tolerations.of(found) if found else (),
+            waiting=self._pending.of(pool, now, passed_over(found, now) if found else ()),
         )
 
-    def hold(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:
+    def track_in_flight(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:
         """Take slots off the shelf until `release`; they are for a pod of that namespace."""
-        self._unseen.flies(namespace, request_id, pool, sum(share.slots for share in placement.shares))
+        self._unseen.write_started(namespace, request_id, pool, sum(share.slots for share in placement.shares))
         for share in placement.shares:
-            self._held[share.device.name][request_id] = share.slots
-            self._mark(share.device)
+            self._in_flight[share.device.name][request_id] = share.slots
+            self._mark_dirty(share.device)
 
-    def release(self, request_id: str, placement: Placement, namespace: str) -> None:
+    def untrack_in_flight(self, request_id: str, placement: Placement, namespace: str) -> None:
         """Put held slots back; what was reserved meanwhile shows in the card itself."""
-        self._unseen.landed(namespace, request_id)
+        self._unseen.write_finished(namespace, request_id)
         for share in placement.shares:
             name = share.device.name
-            self._held[name].pop(request_id, None)
-            if not self._held[name]:
-                del self._held[name]
-            self._mark(share.device)
+            self._in_flight[name].pop(request_id, None)
+            if not self._in_flight[name]:
+                del self._in_flight[name]
+            self._mark_dirty(share.device)
 
-    def has_room(self, device: GPUDevice, promise: Reservation, taken: int, now: float) -> bool:
+    def still_fits(self, device: GPUDevice, reservation: Reservation, taken: int, now: float) -> bool:
         """Whether a promise that was chosen a moment ago still fits on the card as the caches know it now.
 
         `taken`: slots of the card that are promised in the same write. What others of this process hold does not
@@ -124,8 +124,8 @@ class Snapshot:
         pool = self._stores.pools.get(pool_ref.name) if pool_ref is not None else None
         if pool is None:
             return False
-        self._current(pool, now)
-        entry = self._shelves[pool.name].get(node)
+        self._up_to_date(pool, now)
+        entry = self._capacities[pool.name].get(node)
         if (
             entry is None
             or (card := next((c for c in entry.slots.cards if c.device.name == device.name), None)) is None
@@ -133,31 +133,35 @@ class Snapshot:
             return False
         # Of a request for several cards, those that are not written yet need their room too.
         missing = sum(
-            self._held.get(c.device.name, {}).get(promise.request_id, 0)
+            self._in_flight.get(c.device.name, {}).get(reservation.request_id, 0)
             for c in entry.slots.cards
-            if all(shown.request_id != promise.request_id for shown in c.device.status.reservations)
+            if all(shown.request_id != reservation.request_id for shown in c.device.status.reservations)
         )
         fresh = card.device.metadata.resource_version == device.metadata.resource_version
-        return fresh and card.free >= taken + promise.slots and entry.slots.free >= taken + max(missing, promise.slots)
+        return (
+            fresh
+            and card.free >= taken + reservation.slots
+            and entry.slots.free >= taken + max(missing, reservation.slots)
+        )
 
     # --- shelves ------------------------------------------------------------------------------
 
-    def _current(self, pool: GPUPool, now: float) -> tuple[Shelf, ...]:
-        shelves, until, dirty = self._shelves[pool.name], self._until[pool.name], self._dirty[pool.name]
-        if self._laid.get(pool.name) != (tolerated := self._tolerated.of(pool)):
-            self._laid[pool.name] = tolerated
-            dirty.update(shelves)
+    def _up_to_date(self, pool: GPUPool, now: float) -> tuple[NodeCapacity, ...]:
+        capacities, until, dirty = self._capacities[pool.name], self._until[pool.name], self._dirty[pool.name]
+        if self._applied_tolerations.get(pool.name) != (tolerated := self._tolerations.of(pool)):
+            self._applied_tolerations[pool.name] = tolerated
+            dirty.update(capacities)
         dirty.update(node for node, expires in until.items() if expires <= now)
         for node in dirty:
             self._rebuild(pool, node, now)
         dirty.clear()
-        return tuple(shelves.values())
+        return tuple(capacities.values())
 
     def _rebuild(self, pool: GPUPool, node_name: str, now: float) -> None:
         stores = self._stores
         devices = stores.devices.by("spot", f"{pool.name}/{node_name}")
         if not devices:
-            self._shelves[pool.name].pop(node_name, None)
+            self._capacities[pool.name].pop(node_name, None)
             self._until[pool.name].pop(node_name, None)
             return
         node = stores.nodes.get(node_name)
@@ -169,9 +173,9 @@ class Snapshot:
             pods=self._pods_of(pool.name, node_name, devices),
             allocation=applied(pool),
             now=now,
-            tolerated=self._laid[pool.name],
+            tolerated=self._applied_tolerations[pool.name],
         )
-        self._shelves[pool.name][node_name] = shelf(node, slots, self._held)
+        self._capacities[pool.name][node_name] = node_capacity(node, slots, self._in_flight)
         self._until[pool.name][node_name] = min(
             (seconds(r.expires_at) for device in devices for r in device.status.reservations if live(r, now)),
             default=inf,
@@ -191,43 +195,43 @@ class Snapshot:
         """Whether the pod of a request is bound: what was reserved for it has served its purpose."""
         return any(pod.node is not None for pod in self._stores.pods.by("request", request_id))
 
-    def _mark(self, device: GPUDevice | None) -> None:
+    def _mark_dirty(self, device: GPUDevice | None) -> None:
         if device is not None and device.status.pool_ref is not None and device.status.node_name is not None:
-            self._mark_spot(device.status.pool_ref.name, device.status.node_name)
+            self._mark_node_dirty(device.status.pool_ref.name, device.status.node_name)
 
-    def _mark_spot(self, pool: str, node: str) -> None:
+    def _mark_node_dirty(self, pool: str, node: str) -> None:
         """Nothing is kept for a pool that is not there; when one comes, the nodes of all its cards are marked."""
         if self._stores.pools.get(pool) is not None:
             self._dirty[pool].add(node)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
-        self._mark(old)
-        self._mark(new)
+        self._mark_dirty(old)
+        self._mark_dirty(new)
 
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         for pod in (old, new):
             if pod is not None and pod.node is not None:
                 for pool in pools_of(pod):
-                    self._mark_spot(pool, pod.node)
+                    self._mark_node_dirty(pool, pod.node)
                 for device in self._stores.devices.by("request", pod.metadata.annotations.get(names.REQUEST_ID, "")):
-                    self._mark(device)
+                    self._mark_dirty(device)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         if node is not None:
             for device in self._stores.devices.by("node", node.name):
-                self._mark(device)
+                self._mark_dirty(device)
 
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
         pool = new or old
         if pool is None or (old is not None and new is not None and applied(old) == applied(new)):
             return
         if new is None:
-            for kept in (self._shelves, self._until, self._dirty, self._laid):
+            for kept in (self._capacities, self._until, self._dirty, self._applied_tolerations):
                 kept.pop(pool.name, None)
             metrics.forget(pool.name)
         for device in self._stores.devices.by("pool", pool.name):
-            self._mark(device)
+            self._mark_dirty(device)
 
 
 def _spot_of_device(device: GPUDevice) -> list[str]:

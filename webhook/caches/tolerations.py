@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
 
 
-class Tolerated:
+class PoolTolerations:
     """The tolerations that pools give."""
 
     def __init__(self, pools: Store[GPUPool], devices: Store[GPUDevice], nodes: Store[Node]) -> None:

@@ -39,27 +39,27 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class AccessReview:
     """What RBAC says about the verb `use` on a pool."""
 
-    by: str = ""
+    allowed_user: str = ""
     """Who may; empty where none of those asked about may."""
-    asked: tuple[str, ...] = ()
+    reviewed: tuple[str, ...] = ()
     """About whom was asked."""
     failure: str = ""
     """Why it could not be asked, about some or all."""
 
 
-NOT_ASKED: Final = Use()
+NOT_REVIEWED: Final = AccessReview()
 
 
-def needs_namespace(pool: GPUPool, namespace: str) -> bool:
+def depends_on_namespace_labels(pool: GPUPool, namespace: str) -> bool:
     """Whether the labels of the namespace may decide."""
     access = pool.spec.access
     return access is not None and access.namespace_selector is not None and namespace not in access.namespaces
 
 
-def by_lists(
+def allowed_by_lists(
     pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None = None
 ) -> bool:
     """Whether the pool's lists allow it, or are all empty.
@@ -77,14 +77,14 @@ def by_lists(
     return is_person(user) and user is not None and not set(user.groups).isdisjoint(access.dex_groups)
 
 
-def judge(
+def check(
     pool: GPUPool,
     *,
     namespace: str,
     labels: Namespace | None,
     account: str,
     user: UserInfo | None = None,
-    use: Use = NOT_ASKED,
+    use: AccessReview = NOT_REVIEWED,
 ) -> Denied | None:
     """Why pods of that namespace and ServiceAccount may not use the pool; None where they may."""
     if namespace == names.NAMESPACE:
@@ -94,7 +94,11 @@ def judge(
             f"namespace {namespace} belongs to the module itself; pods that use cards go to another namespace.",
         )
     access = pool.spec.access
-    if access is None or use.by or by_lists(pool, namespace=namespace, labels=labels, account=account, user=user):
+    if (
+        access is None
+        or use.allowed_user
+        or allowed_by_lists(pool, namespace=namespace, labels=labels, account=account, user=user)
+    ):
         return None
     return Denied(
         names.ACCESS_DENIED,
@@ -112,16 +116,16 @@ def subjects(namespace: str, account: str, user: UserInfo | None = None) -> tupl
     return (own, Subject(user.username, user.groups)) if user is not None and is_person(user) else (own,)
 
 
-def vouching(
-    pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None, use: Use
+def authorizing_person(
+    pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None, use: AccessReview
 ) -> UserInfo | None:
     """Whom the access of an allowed pod rests on, with the groups that count; None where it rests on the pod alone."""
     access = pool.spec.access
-    if access is None or user is None or by_lists(pool, namespace=namespace, labels=labels, account=account):
+    if access is None or user is None or allowed_by_lists(pool, namespace=namespace, labels=labels, account=account):
         return None
     if is_person(user) and (member := set(user.groups).intersection(access.dex_groups)):
         return UserInfo(username=user.username, groups=tuple(sorted(member)))
-    if use.by != user.username:
+    if use.allowed_user != user.username:
         return None
     everybody = tuple(group for group in user.groups if group.startswith(SYSTEM))
     return UserInfo(username=user.username, groups=tuple(dict.fromkeys((*everybody, *user.groups)))[:GROUPS_KEPT])
@@ -156,9 +160,9 @@ def _allowed(access: Access, user: UserInfo | None) -> str:
     return "; ".join(parts)
 
 
-def _asked(use: Use, pool: str) -> str:
+def _asked(use: AccessReview, pool: str) -> str:
     """What RBAC had to say; nothing where it was not asked."""
     what = f"the verb {VERB} on gpupools/{pool}"
     if use.failure:
         return f" RBAC could not be asked about {what} ({short(use.failure)}), which counts as no."
-    return f" Nor does RBAC grant {what} to {' or '.join(map(short, use.asked))}." if use.asked else ""
+    return f" Nor does RBAC grant {what} to {' or '.join(map(short, use.reviewed))}." if use.reviewed else ""

@@ -28,7 +28,7 @@ _pool_affinity = adapter(PoolAffinity)
 
 def read(raw: Mapping[str, Any]) -> PoolAffinity:
     """A pool's `spec.scheduling.affinity`, which the CRD does not check; raises ValueError with a sentence."""
-    if (mistake := affinity_validation.mistake(raw)) is not None:
+    if (mistake := affinity_validation.first_error(raw)) is not None:
         msg = f"spec.scheduling.affinity cannot be read: {mistake}"
         raise ValueError(msg)
     found: PoolAffinity = _pool_affinity.validate_python(raw)

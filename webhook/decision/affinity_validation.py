@@ -33,23 +33,23 @@ EXPECTED: Final = {
 """What is said of a mistake where pydantic's words are not a reader's."""
 
 
-def mistake(raw: Mapping[str, Any]) -> str | None:
+def first_error(raw: Mapping[str, Any]) -> str | None:
     """The first mistake in an affinity, with its place; None where there is none."""
     try:
         _Affinity.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        return f"{_place(first['loc'])}: {_said(first['type'], first['msg'], first['input'])}"
+        return f"{_path(first['loc'])}: {_explain(first['type'], first['msg'], first['input'])}"
     return None
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _path(loc: tuple[int | str, ...]) -> str:
     """`nodeAffinity.terms[0].key`, as the API server writes it."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]")
     return "".join(parts).lstrip(".") or "it"
 
 
-def _said(kind: str, told: str, found: object) -> str:
+def _explain(kind: str, told: str, found: object) -> str:
     if kind in EXPECTED:
         return EXPECTED[kind]
     if kind == "value_error":

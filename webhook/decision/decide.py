@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import bounds, names
 from controllers.domain.fits import Wants
 from webhook.decision import access, affinity, pod_patch, pod_request, shortage
-from webhook.decision.placement import Rules, candidates, keep, pick, without
-from webhook.decision.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
+from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards, reserve_for_pending, without_cards
+from webhook.decision.verdict import INVALID, AllowedWithoutCards, Denied, Placed, PoolRequest, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
     from controllers.domain.waiting import Waiting
-    from webhook.decision.placement import Placement, Shelf
-    from webhook.decision.records import AskingSpec
+    from webhook.decision.placement import NodeCapacity, Placement
+    from webhook.decision.records import AdmissionPodSpec
     from webhook.decision.review import Request
-    from webhook.reservations.unseen import Doubt
+    from webhook.reservations.unseen import UnseenHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class View:
     namespace: Namespace | None
     unseen: int
     """Reservations of the namespace whose pods should have appeared by now."""
-    shelves: tuple[Shelf, ...]
+    capacities: tuple[NodeCapacity, ...]
     settings: Settings
     tolerated: tuple[Toleration, ...] = ()
     """What the pool's pods tolerate beside what they bring."""
-    doubt: Doubt | None = None
+    unseen_history: UnseenHistory | None = None
     """What counts against the namespace, where a reservation of it ended unseen lately."""
     waiting: tuple[Waiting, ...] = ()
     """Pods that have been admitted, lost their reservations, and come before newcomers."""
@@ -51,19 +51,19 @@ class View:
 
 def decide(
     request: Request,
-    ask: Ask,
+    ask: PoolRequest,
     view: View,
     *,
     request_id: str,
-    use: access.Use = access.NOT_ASKED,
+    use: access.AccessReview = access.NOT_REVIEWED,
     avoid: frozenset[str] = frozenset(),
 ) -> Verdict:
     """Judge a pod that asks for cards. `use`: what RBAC says. `avoid`: cards that turned out to be gone."""
     spec, pool = request.pod.spec, view.pool
-    refusal = pod_request.placement(spec) or pod_request.pool_gives(ask, pool, view.known_pools)
+    refusal = pod_request.check_placement_bounds(spec) or pod_request.check_pool_is_open(ask, pool, view.known_pools)
     if refusal is not None or pool is None:
-        return refusal or Untouched()
-    refusal = access.judge(
+        return refusal or AllowedWithoutCards()
+    refusal = access.check(
         pool,
         namespace=request.namespace,
         labels=view.namespace,
@@ -73,8 +73,8 @@ def decide(
     )
     refusal = (
         refusal
-        or shortage.over_cap(request.namespace, view.unseen, view.settings.admission.max_unseen)
-        or shortage.over_share(ask, request.namespace, view.shelves, view.doubt)
+        or shortage.check_unseen_limit(request.namespace, view.unseen, view.settings.admission.max_unseen)
+        or shortage.check_unseen_share(ask, request.namespace, view.capacities, view.unseen_history)
     )
     if refusal is not None:
         return refusal
@@ -83,15 +83,15 @@ def decide(
     pool_terms = _pool_terms(pool, spec, added_affinity)
     if isinstance(pool_terms, Denied):
         return pool_terms
-    rules = Rules(
+    rules = PlacementPolicy(
         (scheduling.strategy if scheduling else None) or defaults.default_strategy,
         (scheduling.topology_key if scheduling else None) or defaults.topology_key,
     )
-    shelves = without(view.shelves, avoid) if avoid else view.shelves
-    shelves = keep(shelves, view.waiting) if view.waiting else shelves
-    placement = _place(ask, shelves, Wants.of(spec, view.tolerated, pool_terms), rules, request_id)
+    capacities = without_cards(view.capacities, avoid) if avoid else view.capacities
+    capacities = reserve_for_pending(capacities, view.waiting) if view.waiting else capacities
+    placement = _place_cards(ask, capacities, Wants.of(spec, view.tolerated, pool_terms), rules, request_id)
     if placement is None:
-        return shortage.lacking(ask, pool, shelves, spec.node_name)
+        return shortage.insufficient_capacity(ask, pool, capacities, spec.node_name)
     patch = pod_patch.admitted(
         request.raw,
         pool=pool.name,
@@ -102,7 +102,7 @@ def decide(
         runtime_class=view.settings.admission.runtime_class_name,
         spread_over=rules.topology_key if rules.strategy == "Spread" else None,
         added_affinity=added_affinity,
-        person=access.vouching(
+        person=access.authorizing_person(
             pool,
             namespace=request.namespace,
             labels=view.namespace,
@@ -111,11 +111,11 @@ def decide(
             use=use,
         ),
     )
-    return Granted(ask, request_id, placement, patch)
+    return Placed(ask, request_id, placement, patch)
 
 
 def _pool_terms(
-    pool: GPUPool, spec: AskingSpec, added: Mapping[str, Any] | None
+    pool: GPUPool, spec: AdmissionPodSpec, added: Mapping[str, Any] | None
 ) -> tuple[NodeTerm, ...] | Denied | None:
     """The nodes that the pool's own affinity leaves; None where it leaves all."""
     if not added:
@@ -136,10 +136,14 @@ def _pool_terms(
     return terms
 
 
-def _place(
-    ask: Ask, shelves: tuple[Shelf, ...] | list[Shelf], wants: Wants, rules: Rules, seed: str
+def _place_cards(
+    ask: PoolRequest,
+    capacities: tuple[NodeCapacity, ...] | list[NodeCapacity],
+    wants: Wants,
+    rules: PlacementPolicy,
+    seed: str,
 ) -> Placement | None:
-    for node, shelf in candidates(shelves, ask, wants, rules, seed):
-        if (placement := pick(node.name, shelf, ask.units, rules, seed)) is not None:
+    for node, node_capacity in candidate_nodes(capacities, ask, wants, rules, seed):
+        if (placement := pick_cards(node.name, node_capacity, ask.units, rules, seed)) is not None:
             return placement
     return None

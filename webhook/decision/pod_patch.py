@@ -65,7 +65,7 @@ def admitted(
     return (*_without(raw, set(MARKS) - set_here), *laid, *visible_devices.operations(spec))
 
 
-def unmarked(raw: Mapping[str, Any]) -> Patch:
+def remove_marks(raw: Mapping[str, Any]) -> Patch:
     """The patch for a pod that reserves nothing: it must not carry the marks of one that does."""
     return _without(raw, MARKS)
 

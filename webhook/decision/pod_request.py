@@ -9,7 +9,7 @@ from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import effective, whole
 from controllers.domain.wording import listed, short
-from webhook.decision.verdict import INVALID, Ask, Denied
+from webhook.decision.verdict import INVALID, Denied, PoolRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantSpec
 
 
-def asked(spec: PodSpec) -> Ask | Denied | None:
+def parse_pool_request(spec: PodSpec) -> PoolRequest | Denied | None:
     """What the pod asks for; None where it reserves nothing (no pool, or quantity 0)."""
     try:
         needs = effective(spec)
@@ -39,7 +39,7 @@ def asked(spec: PodSpec) -> Ask | Denied | None:
             " Ask for one pool in all its containers, or split the pod.",
         )
     ((pool, units),) = needs.items()
-    return Ask(pool, units)
+    return PoolRequest(pool, units)
 
 
 def _unlimited(spec: PodSpec) -> Denied | None:
@@ -60,7 +60,7 @@ def _unlimited(spec: PodSpec) -> Denied | None:
     return None
 
 
-def placement(spec: TenantSpec) -> Denied | None:
+def check_placement_bounds(spec: TenantSpec) -> Denied | None:
     """Why what the pod says about its nodes is more than each node of the pool is held against."""
     if (found := bounds.excess(spec, bounds.ASKED)) is None:
         return None
@@ -69,7 +69,7 @@ def placement(spec: TenantSpec) -> Denied | None:
     )
 
 
-def pool_gives(ask: Ask, pool: GPUPool | None, known: Iterable[str]) -> Denied | None:
+def check_pool_is_open(ask: PoolRequest, pool: GPUPool | None, known: Iterable[str]) -> Denied | None:
     """Why the pool gives nothing to anybody now; None where it does."""
     if pool is None:
         pools = listed(sorted(known)) or "none yet"

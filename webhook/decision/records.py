@@ -55,7 +55,7 @@ class PreferredNodes:
 
 
 @record
-class AskingNodeAffinity(NodeAffinity):
+class AdmissionNodeAffinity(NodeAffinity):
     """Which nodes the pod must have, and would rather have."""
 
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodes, ...] | None = None
@@ -70,16 +70,16 @@ class PodTerms:
 
 
 @record
-class AskingAffinity(Affinity):
+class AdmissionAffinity(Affinity):
     """A pod's affinity."""
 
-    node_affinity: AskingNodeAffinity | None = None
+    node_affinity: AdmissionNodeAffinity | None = None
     pod_affinity: PodTerms | None = None
     pod_anti_affinity: PodTerms | None = None
 
 
 @record
-class PoolAffinity(AskingAffinity):
+class PoolAffinity(AdmissionAffinity):
     """The affinity that a pool adds."""
 
 
@@ -91,18 +91,18 @@ class SpreadConstraint:
 
 
 @record
-class AskingSpec(TenantSpec):
+class AdmissionPodSpec(TenantSpec):
     """A pod's spec, with what decides where it can go."""
 
     containers: Annotated[tuple[Container, ...], BeforeValidator(lambda value: () if value is None else value)] = ()
-    affinity: AskingAffinity | None = None
+    affinity: AdmissionAffinity | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     runtime_class_name: str | None = None
     service_account_name: str = ""
 
 
 @record
-class AskingPod(TenantPod):
+class AdmissionPod(TenantPod):
     """A pod that is being created."""
 
-    spec: AskingSpec = Field(default_factory=AskingSpec)
+    spec: AdmissionPodSpec = Field(default_factory=AdmissionPodSpec)

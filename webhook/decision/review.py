@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from controllers.api import bounds
 from controllers.api.record import adapter
-from webhook.decision.records import AskingPod, ReviewRequest, UserInfo
+from webhook.decision.records import AdmissionPod, ReviewRequest, UserInfo
 from webhook.decision.verdict import INVALID, Denied
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -25,7 +25,7 @@ BODY_MAX: Final = 8 << 20
 UID_MAX: Final = 1024
 _PLACEMENT: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 _ABOUT_NODES: Final = f"{', '.join(_PLACEMENT[:-1])} and {_PLACEMENT[-1]}"
-_request, _pod = adapter(ReviewRequest), adapter(AskingPod)
+_request, _pod = adapter(ReviewRequest), adapter(AdmissionPod)
 
 
 class NotAReview(ValueError):
@@ -41,7 +41,7 @@ class Request:
     dry_run: bool
     user: UserInfo
     raw: dict[str, Any]
-    pod: AskingPod
+    pod: AdmissionPod
 
     @property
     def pod_name(self) -> str:
@@ -59,14 +59,14 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class OutOfScope:
     """A review of something that this webhook does not judge."""
 
     uid: str
     what: str
 
 
-def parse(body: bytes) -> Request | Unreadable | Foreign:
+def parse(body: bytes) -> Request | Unreadable | OutOfScope:
     """Read a review; raises NotAReview."""
     uid, content = envelope(body)
     try:
@@ -75,7 +75,7 @@ def parse(body: bytes) -> Request | Unreadable | Foreign:
         return unreadable(uid, "the request", error)
     resource = "/".join(filter(None, (request.resource.group, request.resource.resource, request.sub_resource)))
     if request.operation != "CREATE" or resource != "pods":
-        return Foreign(uid, f"{request.operation or 'no operation'} of {resource or 'nothing'}"[:200])
+        return OutOfScope(uid, f"{request.operation or 'no operation'} of {resource or 'nothing'}"[:200])
     if not isinstance(request.object, dict):
         found = f"request.object is {type(request.object).__name__}, expected the pod that is created"
         return Unreadable(uid, Denied(INVALID, f"{found}; send an AdmissionReview as the API server does"))
@@ -147,7 +147,12 @@ def allow(
 
 def deny(uid: str, why: Denied, *, audit: dict[str, str] | None = None) -> bytes:
     """The answer that refuses the object with a sentence for its creator."""
-    status: dict[str, Any] = {"status": "Failure", "code": why.code, "reason": why.reason, "message": why.message}
+    status: dict[str, Any] = {
+        "status": "Failure",
+        "code": why.http_status,
+        "reason": why.status_reason,
+        "message": why.message,
+    }
     if why.retry_after is not None:
         status["details"] = {"retryAfterSeconds": why.retry_after}
     return _answer({"uid": uid, "allowed": False, "status": status}, audit)

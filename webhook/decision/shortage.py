@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from controllers.api.gpupool import GPUPool
-    from webhook.decision.placement import Shelf
-    from webhook.decision.verdict import Ask
-    from webhook.reservations.unseen import Doubt
+    from webhook.decision.placement import NodeCapacity
+    from webhook.decision.verdict import PoolRequest
+    from webhook.reservations.unseen import UnseenHistory
 
 SOMETHING: Final = "something after this webhook, such as a ResourceQuota (exceeded quota), refuses its pods."
 SHARE: Final = 4
@@ -23,7 +23,7 @@ PAUSE: Final = 60.0
 """Seconds for which a large request that ended unseen counts against others as large; four times `unseenTTL`."""
 
 
-def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
+def check_unseen_limit(namespace: str, unseen: int, cap: int) -> Denied | None:
     """Refuse a namespace that has too many reservations whose pods should have appeared by now."""
     if unseen < cap:
         return None
@@ -34,48 +34,56 @@ def over_cap(namespace: str, unseen: int, cap: int) -> Denied | None:
     )
 
 
-def over_share(ask: Ask, namespace: str, shelves: Collection[Shelf], doubt: Doubt | None) -> Denied | None:
+def check_unseen_share(
+    ask: PoolRequest, namespace: str, capacities: Collection[NodeCapacity], history: UnseenHistory | None
+) -> Denied | None:
     """Refuse a namespace with a record more than a share of the pool for pods that have not appeared.
 
     One that is larger than the share by itself comes through alone, unless one so large was lost a moment ago.
     """
-    share = max(1, sum(shelf.total for shelf in shelves) // SHARE)
-    if doubt is None or doubt.slots + ask.units <= share or (doubt.slots == 0 and doubt.largest <= share):
+    share = max(1, sum(node.total for node in capacities) // SHARE)
+    if history is None or history.slots + ask.units <= share or (history.slots == 0 and history.largest <= share):
         return None
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"namespace {namespace} had a reservation {doubt.age:.0f} s ago whose pod never appeared, and now has"
-        f" {doubt.slots} of GPUPool {ask.pool} for such pods; {share} may be so at once: {SOMETHING} Mend that; what"
+        f"namespace {namespace} had a reservation {history.age:.0f} s ago whose pod never appeared, and now has"
+        f" {history.slots} of GPUPool {ask.pool} for such pods; {share} may be so at once: {SOMETHING} Mend that; what"
         f" asks for more than {share} comes through alone, {PAUSE:g} s after the last that was lost so.",
     )
 
 
-def lacking(ask: Ask, pool: GPUPool, shelves: Collection[Shelf], node_name: str | None = None) -> Denied:
+def insufficient_capacity(
+    ask: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None = None
+) -> Denied:
     """Refuse a pod for which there is no room. `node_name`: the node that the pod itself names."""
-    total = sum(shelf.total for shelf in shelves)
-    used = sum(card.used for shelf in shelves for card in shelf.slots.cards) + sum(s.slots.overflow for s in shelves)
-    reserved = sum(card.reserved for shelf in shelves for card in shelf.slots.cards) + sum(s.held for s in shelves)
-    free = sum(shelf.free for shelf in shelves)
-    unavailable = sum(card.unavailable for shelf in shelves for card in shelf.slots.cards)
-    unavailable += sum(shelf.slots.hidden for shelf in shelves)
+    total = sum(node.total for node in capacities)
+    used = sum(card.used for node in capacities for card in node.slots.cards) + sum(
+        s.slots.overflow for s in capacities
+    )
+    reserved = sum(card.reserved for node in capacities for card in node.slots.cards) + sum(
+        s.in_flight for s in capacities
+    )
+    free = sum(node.free for node in capacities)
+    unavailable = sum(card.unavailable for node in capacities for card in node.slots.cards)
+    unavailable += sum(node.slots.hidden for node in capacities)
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"GPUPool {pool.name} cannot give {ask.units} now: {_why(ask, pool, shelves, node_name)}"
+        f"GPUPool {pool.name} cannot give {ask.units} now: {_why(ask, pool, capacities, node_name)}"
         f" (total {total}, used {used}, reserved {reserved}, unavailable {unavailable}, free {free})."
         " A controller such as ReplicaSet or Job tries again by itself, and so do Argo and Tekton (exceeded quota);"
         " a pod created by hand has to be created again when cards are free.",
     )
 
 
-def _why(ask: Ask, pool: GPUPool, shelves: Collection[Shelf], node_name: str | None) -> str:
-    free, most = sum(shelf.free for shelf in shelves), max((shelf.free for shelf in shelves), default=0)
-    kept = sum(shelf.kept for shelf in shelves)
-    if not any(shelf.total for shelf in shelves):
+def _why(ask: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None) -> str:
+    free, most = sum(node.free for node in capacities), max((node.free for node in capacities), default=0)
+    kept = sum(node.reserved_for_pending for node in capacities)
+    if not any(node.total for node in capacities):
         return "no card has been assigned to it yet"
-    if kept and max(shelf.free + shelf.kept for shelf in shelves) >= ask.units > most:
+    if kept and max(node.free + node.reserved_for_pending for node in capacities) >= ask.units > most:
         return f"{kept} free ones are kept for pods that were admitted earlier and are still waiting to be scheduled"
     if most >= ask.units:
-        there = sum(shelf.free for shelf in shelves if shelf.slots.node == node_name)
+        there = sum(node.free for node in capacities if node.slots.node == node_name)
         if node_name and there < ask.units:
             return f"the pod names node {short(node_name)} (spec.nodeName), which has {there} free"
         pools = " or the pool's affinity" if pool.spec.scheduling and pool.spec.scheduling.affinity else ""

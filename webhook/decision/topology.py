@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class CardLocation:
     """Where a card sits; equal values are near to each other."""
 
     link: str
@@ -30,18 +30,18 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CardOption:
     """A card with free slots, and how good it is by the pool's strategy: smaller is better."""
 
     card: str
     free: int
     order: tuple[int, int]
-    seat: Seat
+    location: CardLocation
 
 
-def seats(cards: Iterable[GPUDevice]) -> Mapping[str, Seat]:
+def locations(cards: Iterable[GPUDevice]) -> Mapping[str, CardLocation]:
     """Where the cards of one node sit, by name."""
-    return _seats(tuple(_facts(card.name, card.status.hardware) for card in cards))
+    return _locations(tuple(_facts(card.name, card.status.hardware) for card in cards))
 
 
 def _facts(name: str, hardware: Hardware | None) -> tuple[str, str, int, tuple[str, ...]]:
@@ -53,9 +53,9 @@ def _facts(name: str, hardware: Hardware | None) -> tuple[str, str, int, tuple[s
 
 
 @lru_cache(maxsize=4096)  # a node's cards are counted anew with each reservation, and stay where they are
-def _seats(facts: tuple[tuple[str, str, int, tuple[str, ...]], ...]) -> Mapping[str, Seat]:
+def _locations(facts: tuple[tuple[str, str, int, tuple[str, ...]], ...]) -> Mapping[str, CardLocation]:
     group = _groups({address: peers for _, address, _, peers in facts if address})
-    return {name: Seat(group.get(address, name), numa) for name, address, numa, _ in facts}
+    return {name: CardLocation(group.get(address, name), numa) for name, address, numa, _ in facts}
 
 
 def _groups(peers: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -72,17 +72,17 @@ def _groups(peers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return found
 
 
-def near(rooms: Iterable[tuple[Seat, int]]) -> tuple[int, int]:
+def locality(rooms: Iterable[tuple[CardLocation, int]]) -> tuple[int, int]:
     """The most free slots that are in one NVLink group, and on one NUMA node."""
     linked: dict[str, int] = defaultdict(int)
     local: dict[int, int] = defaultdict(int)
-    for seat, free in rooms:
-        linked[seat.link] += free
-        local[seat.numa] += free
+    for location, free in rooms:
+        linked[location.link] += free
+        local[location.numa] += free
     return max(linked.values(), default=0), max(local.values(), default=0)
 
 
-def nearest(rooms: Sequence[Room], node: Iterable[tuple[Seat, int]], units: int) -> list[Room]:
+def nearest(rooms: Sequence[CardOption], node: Iterable[tuple[CardLocation, int]], units: int) -> list[CardOption]:
     """Rooms for so many slots, in the order in which they are to be filled; all that there are where that is too few.
 
     `node`: the slots of all cards of the node, free or not, which tell a full group from one in use.
@@ -101,47 +101,49 @@ def nearest(rooms: Sequence[Room], node: Iterable[tuple[Seat, int]], units: int)
 class _Fit:
     """How much room there is in each group, and how large it is."""
 
-    def __init__(self, rooms: Iterable[Room], node: Iterable[tuple[Seat, int]]) -> None:
+    def __init__(self, rooms: Iterable[CardOption], node: Iterable[tuple[CardLocation, int]]) -> None:
         self._free: dict[str | int, int] = defaultdict(int)
         self._total: dict[str | int, int] = defaultdict(int)
         for room in rooms:
-            for group in (room.seat.link, room.seat.numa):
+            for group in (room.location.link, room.location.numa):
                 self._free[group] += room.free
-        for seat, slots in node:
-            for group in (seat.link, seat.numa):
+        for location, slots in node:
+            for group in (location.link, location.numa):
                 self._total[group] += slots
 
-    def rank(self, room: Room, *bys: Callable[[Room], str | int]) -> tuple[int, ...]:
+    def rank(self, room: CardOption, *bys: Callable[[CardOption], str | int]) -> tuple[int, ...]:
         """Smaller is a better fit: little room, and of two with as much the one that is more in use."""
         groups = [by(room) for by in bys]
         return tuple(value for group in groups for value in (self._free[group], -self._total[group]))
 
 
-def _link(room: Room) -> str | int:
-    return room.seat.link
+def _link(room: CardOption) -> str | int:
+    return room.location.link
 
 
-def _numa(room: Room) -> str | int:
-    return room.seat.numa
+def _numa(room: CardOption) -> str | int:
+    return room.location.numa
 
 
-def _free(rooms: Iterable[Room]) -> int:
+def _free(rooms: Iterable[CardOption]) -> int:
     return sum(room.free for room in rooms)
 
 
-def _parts(rooms: Iterable[Room], by: Callable[[Room], str | int]) -> list[list[Room]]:
+def _parts(rooms: Iterable[CardOption], by: Callable[[CardOption], str | int]) -> list[list[CardOption]]:
     """The rooms by group, the best of each first."""
-    parts: dict[str | int, list[Room]] = defaultdict(list)
+    parts: dict[str | int, list[CardOption]] = defaultdict(list)
     for room in sorted(rooms, key=lambda room: room.order):
         parts[by(room)].append(room)
     return list(parts.values())
 
 
-def _fill(rooms: Sequence[Room], units: int, bys: tuple[Callable[[Room], str | int], ...]) -> list[Room]:
+def _fill(
+    rooms: Sequence[CardOption], units: int, bys: tuple[Callable[[CardOption], str | int], ...]
+) -> list[CardOption]:
     """Take whole groups, the largest first, and what is left from the smallest group that suffices for it."""
     if not bys:
         return sorted(rooms, key=lambda room: room.order)
-    taken: list[Room] = []
+    taken: list[CardOption] = []
     left = _parts(rooms, bys[0])
     while left and units > 0:
         enough = [group for group in left if _free(group) >= units]

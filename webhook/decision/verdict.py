@@ -43,7 +43,7 @@ _MEANING: Final[dict[str, tuple[int, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PoolRequest:
     """What a pod asks for."""
 
     pool: str
@@ -54,46 +54,46 @@ class Ask:
 class Denied:
     """The pod is refused."""
 
-    word: str
-    sentence: str
+    error_code: str
+    detail: str
 
     @property
     def message(self) -> str:
         """What the creator reads."""
-        text = f"{self.word}: {self.sentence}"
+        text = f"{self.error_code}: {self.detail}"
         return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
 
     @property
-    def code(self) -> int:
+    def http_status(self) -> int:
         """The HTTP status of the refusal."""
-        return _MEANING[self.word][0]
+        return _MEANING[self.error_code][0]
 
     @property
-    def reason(self) -> str:
+    def status_reason(self) -> str:
         """Kubernetes' machine-readable reason."""
-        return _MEANING[self.word][1]
+        return _MEANING[self.error_code][1]
 
     @property
     def retry_after(self) -> int | None:
         """Seconds after which the same request may pass without anybody doing anything."""
-        return 1 if self.code == UNAVAILABLE else None
+        return 1 if self.http_status == UNAVAILABLE else None
 
 
 @dataclass(frozen=True, slots=True)
-class Untouched:
+class AllowedWithoutCards:
     """The pod reserves nothing and goes on; `patch` takes away marks that are not its to set."""
 
     patch: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class Placed:
     """The pod gets these cards, once they are reserved."""
 
-    ask: Ask
+    ask: PoolRequest
     request_id: str
     placement: Placement
     patch: tuple[dict[str, Any], ...]
 
 
-Verdict = Denied | Untouched | Granted
+Verdict = Denied | AllowedWithoutCards | Placed

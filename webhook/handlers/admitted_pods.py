@@ -19,7 +19,7 @@ from controllers.domain.request import pools_of
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook.decision.verdict import NOT_READY, Denied
 from webhook.validating import admitted
-from webhook.validating.result import PASSED, READ_TIMEOUT, Judged
+from webhook.validating.result import ALLOWED, READ_TIMEOUT, ReviewResult
 from webhook.validating.review import AdmittedPod
 from webhook.validating.workload import asked_pool
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from controllers.runtime.client import Client
-    from webhook.caches.access_reviews import Grants
+    from webhook.caches.access_reviews import AccessReviewCache
     from webhook.caches.snapshot import Stores
     from webhook.validating.review import Binding
 
@@ -35,58 +35,58 @@ _NAME: Final = re.compile("[a-z0-9.-]{1,253}")
 """What may stand in a path; stricter rules are the API server's."""
 
 
-class AdmittedPods:
+class AdmittedPodValidator:
     """Answers what becomes of a pod after its creation."""
 
     def __init__(
-        self, client: Client, stores: Stores, grants: Grants, read_pool: Callable[[str], Awaitable[None]]
+        self, client: Client, stores: Stores, grants: AccessReviewCache, read_pool: Callable[[str], Awaitable[None]]
     ) -> None:
         """Prepare; `read_pool` brings the cache up to date about a pool."""
         self._client, self._stores, self._grants, self._read_pool = client, stores, grants, read_pool
 
-    async def judge(self, namespace: str, new: AdmittedPod | Binding) -> Judged:
+    async def validate(self, namespace: str, new: AdmittedPod | Binding) -> ReviewResult:
         """Whether the pod may go on."""
         if isinstance(new, AdmittedPod):
             return await self._released(namespace, new)
         return await self._bound(namespace, new)
 
-    async def _released(self, namespace: str, pod: AdmittedPod) -> Judged:
+    async def _released(self, namespace: str, pod: AdmittedPod) -> ReviewResult:
         named = asked_pool(pod.spec)
         if named is None:
-            return PASSED
-        judged = await self._may_use(named, namespace, pod)
-        if judged.denied is None:
-            return judged
+            return ALLOWED
+        result = await self._may_use(named, namespace, pod)
+        if result.denied is None:
+            return result
         await self._read_pool(named)
         return await self._may_use(named, namespace, pod)
 
-    async def _may_use(self, named: str, namespace: str, pod: AdmittedPod) -> Judged:
+    async def _may_use(self, named: str, namespace: str, pod: AdmittedPod) -> ReviewResult:
         pool = self._stores.pools.get(named)
         if pool is None:
-            return PASSED  # there are no cards that it could get
+            return ALLOWED  # there are no cards that it could get
         labels, account = self._stores.namespaces.get(namespace), pod.spec.service_account_name
-        use = await self._grants.beyond_lists(
+        use = await self._grants.review_unlisted(
             pool, namespace=namespace, labels=labels, account=account, user=admitted.requested_by(pod)
         )
-        return admitted.judge_release(pod, pool, namespace=namespace, labels=labels, use=use)
+        return admitted.validate_release(pod, pool, namespace=namespace, labels=labels, use=use)
 
-    async def _bound(self, namespace: str, binding: Binding) -> Judged:
+    async def _bound(self, namespace: str, binding: Binding) -> ReviewResult:
         if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(binding.name)):
-            return PASSED  # no pod is called so
+            return ALLOWED  # no pod is called so
         try:
             body = await self._client.request("GET", POD.path(namespace, binding.name), timeout=READ_TIMEOUT)
             pod: TenantPod = adapter(TenantPod).validate_json(body)
         except NotFound:
-            return PASSED  # the API server says so itself
+            return ALLOWED  # the API server says so itself
         except (RuntimeFault, ValueError) as error:
             why = f"pod {namespace}/{binding.name} could not be read ({error}), and it may ask for cards. Try again."
-            return Judged(Denied(NOT_READY, why))
+            return ReviewResult(Denied(NOT_READY, why))
         if namespace == names.NAMESPACE or not pools_of(pod):
-            return PASSED
+            return ALLOWED
         request, now = pod.metadata.annotations.get(names.REQUEST_ID, ""), time.time()
         promised = frozenset(
             card.status.node_name or ""
             for card in self._stores.devices.by("request", request)
             if any(promise.request_id == request and live(promise, now) for promise in card.status.reservations)
         )
-        return admitted.judge_binding(pod, binding.target.name, promised)
+        return admitted.validate_binding(pod, binding.target.name, promised)

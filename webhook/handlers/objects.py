@@ -33,9 +33,9 @@ from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import metrics
 from webhook.decision import access, review
 from webhook.decision.verdict import FAULT, NOT_READY, Denied
-from webhook.handlers.admitted_pods import AdmittedPods
+from webhook.handlers.admitted_pods import AdmittedPodValidator
 from webhook.validating import device, pool, settings, workload
-from webhook.validating.result import PASSED, READ_TIMEOUT, Judged, warned
+from webhook.validating.result import ALLOWED, READ_TIMEOUT, ReviewResult, warned
 from webhook.validating.review import AdmittedPod, Binding, CronJob, ObjectReview, Workload, parse
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.domain.mig import NodeLayout
     from controllers.runtime.client import Client
-    from webhook.caches.access_reviews import Grants
+    from webhook.caches.access_reviews import AccessReviewCache
     from webhook.caches.snapshot import Stores
 
 log = structlog.get_logger()
@@ -55,7 +55,7 @@ LATE: Final = Denied(NOT_READY, "the webhook did not come to a decision in time;
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class NodeFacts:
     """What was read about a card's node; nothing where nobody assigns the card."""
 
     ready: bool | None = None
@@ -63,46 +63,50 @@ class Around:
     knows_layout: bool = False
 
 
-class Objects:
+class ObjectReviewHandler:
     """Answers reviews of objects other than pods."""
 
-    def __init__(self, client: Client, stores: Stores, grants: Grants, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self, client: Client, stores: Stores, grants: AccessReviewCache, settings: Callable[[], Settings]
+    ) -> None:
         """Prepare; `stores` have the indexes that the snapshot keeps."""
         self._client, self._stores, self._grants, self._settings = client, stores, grants, settings
-        self._admitted = AdmittedPods(client, stores, grants, self._read_pool)
+        self._admitted = AdmittedPodValidator(client, stores, grants, self._read_pool)
 
     async def answer(self, body: bytes, deadline: float) -> bytes:
         """The answer to a review, within `deadline` seconds; raises NotAReview."""
         started = time.perf_counter()
         parsed = parse(body)
         if isinstance(parsed, review.Unreadable):
-            return _told(parsed.uid, "unreadable", Judged(parsed.why))
-        if isinstance(parsed, review.Foreign):
+            return _told(parsed.uid, "unreadable", ReviewResult(parsed.why))
+        if isinstance(parsed, review.OutOfScope):
             return _told(parsed.uid, "foreign", warned(f"gpu-admission-webhook does not judge {parsed.what}"))
         try:
             async with asyncio.timeout(deadline):
-                judged = await self._judge(parsed)
+                result = await self._validate(parsed)
         except TimeoutError:
-            judged = Judged(LATE)
+            result = ReviewResult(LATE)
         except Exception:
             log.exception("a review failed", uid=parsed.uid[:64], kind=parsed.kind, name=parsed.name)
-            judged = Judged(Denied(FAULT, f"the webhook failed on this object; its log tells why ({parsed.uid[:64]})"))
-        if judged.denied is not None and not parsed.may_refuse:
+            result = ReviewResult(
+                Denied(FAULT, f"the webhook failed on this object; its log tells why ({parsed.uid[:64]})")
+            )
+        if result.denied is not None and not parsed.may_refuse:
             # Only told, so nobody is hurt by what went wrong here.
-            judged = PASSED
+            result = ALLOWED
         metrics.VALIDATION_SECONDS.labels(parsed.kind).observe(time.perf_counter() - started)
-        return _told(parsed.uid, parsed.kind, judged, parsed)
+        return _told(parsed.uid, parsed.kind, result, parsed)
 
-    async def _judge(self, seen: ObjectReview) -> Judged:
+    async def _validate(self, seen: ObjectReview) -> ReviewResult:
         if isinstance(seen.new, ModuleConfig):
-            return settings.judge(seen.new)
+            return settings.validate(seen.new)
         if not self._stores.synced:
-            return Judged(EARLY)
+            return ReviewResult(EARLY)
         if isinstance(seen.new, AdmittedPod | Binding):
-            return await self._admitted.judge(seen.namespace, seen.new)
-        return await self._judge_by_caches(seen)
+            return await self._admitted.validate(seen.namespace, seen.new)
+        return await self._validate_by_caches(seen)
 
-    async def _judge_by_caches(self, seen: ObjectReview) -> Judged:
+    async def _validate_by_caches(self, seen: ObjectReview) -> ReviewResult:
         match seen.old, seen.new:
             case GPUDevice() as old, GPUDevice() as new:
                 return await self._device(old, new)
@@ -112,24 +116,24 @@ class Objects:
                 return await self._pool(old, new)
             case _, (Workload() | CronJob()) as new:
                 return await self._workload(seen, new)
-        return PASSED
+        return ALLOWED
 
     # --- cards --------------------------------------------------------------------------------
 
-    async def _device(self, old: GPUDevice, new: GPUDevice) -> Judged:
+    async def _device(self, old: GPUDevice, new: GPUDevice) -> ReviewResult:
         named = assigned_pool(new)
-        around = Around()
+        facts = NodeFacts()
         if named is not None and named != assigned_pool(old):
             ready, layout = await asyncio.gather(self._is_ready(new.status.node_name), self._layout(new))
-            around = Around(ready, *layout)
-        judged = device.judge(old, new, self._card(new, around))
-        if judged.denied is None or named is None:
-            return judged
+            facts = NodeFacts(ready, *layout)
+        result = device.validate(old, new, self._card(new, facts))
+        if result.denied is None or named is None:
+            return result
         # The cache may not have heard of a pool, or of a change of it, from a moment ago.
         await self._read_pool(named)
-        return device.judge(old, new, self._card(new, around))
+        return device.validate(old, new, self._card(new, facts))
 
-    def _card(self, card: GPUDevice, around: Around) -> device.CardView:
+    def _card(self, card: GPUDevice, facts: NodeFacts) -> device.CardView:
         stores, node = self._stores, card.status.node_name or ""
         there = stores.devices.by("node", node)
         found = stores.nodes.get(node)
@@ -140,9 +144,9 @@ class Objects:
             pools={pool.name: pool for pool in stores.pools},
             labels=found.metadata.labels if found is not None else {},
             position=next((at for at, other in places if other.name == card.name), 0),
-            ready=around.ready,
-            layout=around.layout,
-            knows_layout=around.knows_layout,
+            ready=facts.ready,
+            layout=facts.layout,
+            knows_layout=facts.knows_layout,
             holders=self._holders(node, home.name if home is not None else None, [card]),
             neighbours=Counter(homes),
             settings=self._settings(),
@@ -198,17 +202,17 @@ class Objects:
 
     # --- pools --------------------------------------------------------------------------------
 
-    async def _pool(self, old: GPUPool | None, new: GPUPool) -> Judged:
+    async def _pool(self, old: GPUPool | None, new: GPUPool) -> ReviewResult:
         search = pool.Search(new)
         for turn, node in enumerate(self._stores.devices.index_values("node")):
             found = self._stores.nodes.get(node)
             search.look(found.metadata.labels if found is not None else {}, self._stores.devices.by("node", node))
             if turn % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return pool.judge(old, new, search, await self._users(new.name))
+        return pool.validate(old, new, search, await self._users(new.name))
 
-    async def _deletion(self, old: GPUPool) -> Judged:
-        return pool.judge_deletion(old, len(self._stores.devices.by("pool", old.name)), await self._users(old.name))
+    async def _deletion(self, old: GPUPool) -> ReviewResult:
+        return pool.validate_deletion(old, len(self._stores.devices.by("pool", old.name)), await self._users(old.name))
 
     async def _users(self, name: str) -> tuple[str, ...]:
         """Pods that have cards of a pool or are promised some."""
@@ -224,18 +228,18 @@ class Objects:
 
     # --- workloads ----------------------------------------------------------------------------
 
-    async def _workload(self, seen: ObjectReview, new: Workload | CronJob) -> Judged:
+    async def _workload(self, seen: ObjectReview, new: Workload | CronJob) -> ReviewResult:
         spec, stores = new.pods, self._stores
         named = workload.asked_pool(spec)
         if named is not None and stores.pools.get(named) is None:
             await self._read_pool(named)
         found = stores.pools.get(named) if named is not None else None
-        labels, use = stores.namespaces.get(seen.namespace), access.NOT_ASKED
+        labels, use = stores.namespaces.get(seen.namespace), access.NOT_REVIEWED
         if found is not None:
-            use = await self._grants.beyond_lists(
+            use = await self._grants.review_unlisted(
                 found, namespace=seen.namespace, labels=labels, account=spec.service_account_name
             )
-        return workload.judge(
+        return workload.validate(
             seen.kind,
             spec,
             namespace=seen.namespace,
@@ -246,18 +250,18 @@ class Objects:
         )
 
 
-def _told(uid: str, kind: str, judged: Judged, seen: ObjectReview | None = None) -> bytes:
+def _told(uid: str, kind: str, result: ReviewResult, seen: ObjectReview | None = None) -> bytes:
     """Count, log and encode."""
     about = {"uid": uid[:64], "kind": kind} | ({"name": seen.name, "namespace": seen.namespace} if seen else {})
-    if judged.denied is not None:
-        denied = judged.denied
-        metrics.VALIDATIONS.labels(kind, "denied", denied.word).inc()
-        log.info("denied", reason=denied.word, message=denied.message, **about)
-        return review.deny(uid, denied, audit={"reason": denied.word})
-    if judged.warnings:
+    if result.denied is not None:
+        denied = result.denied
+        metrics.VALIDATIONS.labels(kind, "denied", denied.error_code).inc()
+        log.info("denied", reason=denied.error_code, message=denied.message, **about)
+        return review.deny(uid, denied, audit={"reason": denied.error_code})
+    if result.warnings:
         metrics.VALIDATIONS.labels(kind, "warned", "").inc()
-        log.info("allowed with a warning", warnings=judged.warnings, **about)
-        audit = {"reason": "Warned", "warnings": "; ".join(judged.warnings)}
-        return review.allow(uid, warnings=judged.warnings, audit=audit)
+        log.info("allowed with a warning", warnings=result.warnings, **about)
+        audit = {"reason": "Warned", "warnings": "; ".join(result.warnings)}
+        return review.allow(uid, warnings=result.warnings, audit=audit)
     metrics.VALIDATIONS.labels(kind, "allowed", "").inc()
     return review.allow(uid, audit={"reason": "Allowed"})

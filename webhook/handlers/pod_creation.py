@@ -22,11 +22,20 @@ from controllers.api.record import adapter
 from controllers.api.resources import NAMESPACE
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from webhook import metrics
-from webhook.caches.access_reviews import Grants
+from webhook.caches.access_reviews import AccessReviewCache
 from webhook.decision import access, pod_patch, pod_request, review
 from webhook.decision.decide import decide
-from webhook.decision.verdict import FAULT, NOT_READY, UNWRITTEN, Ask, Denied, Granted, Untouched, Verdict
-from webhook.reservations.concurrency import Gate
+from webhook.decision.verdict import (
+    FAULT,
+    NOT_READY,
+    UNWRITTEN,
+    AllowedWithoutCards,
+    Denied,
+    Placed,
+    PoolRequest,
+    Verdict,
+)
+from webhook.reservations.concurrency import ConcurrencyLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +55,7 @@ LATE = Denied(
 )
 
 
-class Admission:
+class PodCreationHandler:
     """Answers reviews of pods."""
 
     def __init__(
@@ -57,7 +66,7 @@ class Admission:
         reserver: Reserver,
         settings: Callable[[], Settings],
         *,
-        grants: Grants | None = None,
+        grants: AccessReviewCache | None = None,
     ) -> None:
         """Prepare; reviews that come before the caches are filled are refused for the time being.
 
@@ -65,8 +74,8 @@ class Admission:
         """
         self._client, self._stores, self._snapshot = client, stores, snapshot
         self._reserver, self._settings = reserver, settings
-        self._grants = grants or Grants(client)
-        self._gate = Gate()
+        self._grants = grants or AccessReviewCache(client)
+        self._limiter = ConcurrencyLimiter()
 
     async def answer(self, body: bytes, deadline: float) -> bytes:
         """The answer to a review, within `deadline` seconds; raises NotAReview."""
@@ -77,7 +86,7 @@ class Admission:
         match parsed:
             case review.Unreadable(uid=uid, why=why):
                 return _told(uid, why, request_id)
-            case review.Foreign(uid=uid, what=what):
+            case review.OutOfScope(uid=uid, what=what):
                 metrics.REVIEWS.labels("untouched", "Foreign").inc()
                 log.info("not ours", uid=uid[:64], what=what, request_id=request_id)
                 warning = f"gpu-admission-webhook judges the creation of pods, not {what}"
@@ -98,32 +107,32 @@ class Admission:
             return review.deny(parsed.uid, _fault(parsed))
 
     async def _judge(self, request: Request, request_id: str, began: _Stopwatch) -> Verdict:
-        ask = pod_request.asked(request.pod.spec)
+        ask = pod_request.parse_pool_request(request.pod.spec)
         if ask is None:
-            return Untouched(pod_patch.unmarked(request.raw))
+            return AllowedWithoutCards(pod_patch.remove_marks(request.raw))
         if isinstance(ask, Denied):
             return ask
         if not self._stores.synced:
             return Denied(NOT_READY, "the webhook has just started and does not know the cards yet. Try again.")
         if request.dry_run:
             return await self._place(request, ask, request_id, began)
-        await self._use(request, ask, began)  # so that nobody has a turn and waits for RBAC's answer
+        await self._review_access(request, ask, began)  # so that nobody has a turn and waits for RBAC's answer
         arrived = time.perf_counter()
-        async with self._gate.turn():
+        async with self._limiter.acquire():
             began.skip(time.perf_counter() - arrived)
             return await self._place(request, ask, request_id, began)
 
-    async def _place(self, request: Request, ask: Ask, request_id: str, began: _Stopwatch) -> Verdict:
+    async def _place(self, request: Request, ask: PoolRequest, request_id: str, began: _Stopwatch) -> Verdict:
         """Decide and reserve, until nobody comes in between."""
         gone = frozenset[str]()
         for attempt in range(TRIES):
             # Each time: the pool may be another one since. Nothing is awaited between the view and what is held.
-            use = await self._use(request, ask, began)
+            use = await self._review_access(request, ask, began)
             view = self._snapshot.view(ask.pool, request.namespace, time.time())
             verdict = decide(request, ask, view, request_id=request_id, use=use, avoid=gone)
             if attempt == 0:
                 metrics.DECISION_SECONDS.observe(began.seconds())
-            if not isinstance(verdict, Granted) or request.dry_run:
+            if not isinstance(verdict, Placed) or request.dry_run:
                 return verdict
             try:
                 if await self._reserve(request, verdict):
@@ -134,34 +143,38 @@ class Admission:
                 return Denied(UNWRITTEN, f"the reservation could not be written ({error}); nothing is held. Try again.")
         return LATE
 
-    async def _reserve(self, request: Request, granted: Granted) -> bool:
+    async def _reserve(self, request: Request, granted: Placed) -> bool:
         """Write the reservations; False on a conflict."""
         before = time.perf_counter()
-        self._snapshot.hold(granted.request_id, granted.placement, request.namespace, granted.ask.pool)
+        self._snapshot.track_in_flight(granted.request_id, granted.placement, request.namespace, granted.ask.pool)
         try:
             await self._reserver.reserve(request, granted, self._settings().admission.unseen_ttl)
         except Conflict:
             return False  # counted where the write was refused
         finally:
-            self._snapshot.release(granted.request_id, granted.placement, request.namespace)
+            self._snapshot.untrack_in_flight(granted.request_id, granted.placement, request.namespace)
         metrics.WRITE_SECONDS.observe(time.perf_counter() - before)
         return True
 
-    async def _use(self, request: Request, ask: Ask, began: _Stopwatch) -> access.Use:
+    async def _review_access(self, request: Request, ask: PoolRequest, began: _Stopwatch) -> access.AccessReview:
         """What RBAC says, where the pool's lists do not allow the pod; learns of the namespace's labels first."""
         pool, account, user = self._stores.pools.get(ask.pool), request.pod.spec.service_account_name, request.user
-        if pool is None or request.namespace == names.NAMESPACE or pod_request.pool_gives(ask, pool, ()) is not None:
-            return access.NOT_ASKED
+        if (
+            pool is None
+            or request.namespace == names.NAMESPACE
+            or pod_request.check_pool_is_open(ask, pool, ()) is not None
+        ):
+            return access.NOT_REVIEWED
         with began.stopped():
             await self._know_namespace(pool, request.namespace)
             labels = self._stores.namespaces.get(request.namespace)
-            return await self._grants.beyond_lists(
+            return await self._grants.review_unlisted(
                 pool, namespace=request.namespace, labels=labels, account=account, user=user
             )
 
     async def _know_namespace(self, pool: GPUPool, namespace: str) -> None:
         """Read a namespace whose labels decide and which was made a moment ago."""
-        if access.needs_namespace(pool, namespace) and self._stores.namespaces.get(namespace) is None:
+        if access.depends_on_namespace_labels(pool, namespace) and self._stores.namespaces.get(namespace) is None:
             try:
                 body = await self._client.get(NAMESPACE, namespace)
                 self._stores.namespaces.offer(adapter(Namespace).validate_json(body))
@@ -202,14 +215,14 @@ def _told(uid: str, verdict: Verdict, request_id: str, request: Request | None =
     audit = {"request-id": request_id}
     match verdict:
         case Denied():
-            metrics.REVIEWS.labels("denied", verdict.word).inc()
-            log.info("denied", reason=verdict.word, message=verdict.message, **about)
-            return review.deny(uid, verdict, audit={"reason": verdict.word, **audit})
-        case Untouched(patch=patch):
+            metrics.REVIEWS.labels("denied", verdict.error_code).inc()
+            log.info("denied", reason=verdict.error_code, message=verdict.message, **about)
+            return review.deny(uid, verdict, audit={"reason": verdict.error_code, **audit})
+        case AllowedWithoutCards(patch=patch):
             metrics.REVIEWS.labels("untouched", "NothingAsked").inc()
             log.info("untouched", unmarked=bool(patch), **about)
             return review.allow(uid, patch, audit={"reason": "NothingAsked", **audit})
-        case Granted(placement=placement, patch=patch):
+        case Placed(placement=placement, patch=patch):
             metrics.REVIEWS.labels("granted", "").inc()
             log.info("granted", node=placement.node, devices=placement.devices, **about)
             found = {"node": placement.node, "devices": placement.devices}

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-AT_ONCE: Final = 8
+IN_FLIGHT_MAX: Final = 8
 """At 15 ms for a write that is 500 pods a second and replica. More at once only helps an API server that is slow, and
 there everybody's writes would end too late together."""
-PATIENCE: Final = 2.0
+WAIT_MAX: Final = 2.0
 """Seconds; what is left of a review's time then is needed for its write."""
 
 
-class Gate:
+class ConcurrencyLimiter:
     """Lets reviews through; used from one event loop."""
 
-    def __init__(self, at_once: int = AT_ONCE, patience: float = PATIENCE) -> None:
+    def __init__(self, in_flight_max: int = IN_FLIGHT_MAX, wait_max: float = WAIT_MAX) -> None:
         """Open, with nobody inside."""
-        self._free, self._patience = asyncio.Semaphore(at_once), patience
+        self._free, self._wait_max = asyncio.Semaphore(in_flight_max), wait_max
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def acquire(self) -> AsyncIterator[None]:
         """Wait for a turn, and have it until the end of the block; raises TimeoutError where it does not come."""
-        async with asyncio.timeout(self._patience):
+        async with asyncio.timeout(self._wait_max):
             await self._free.acquire()
         try:
             yield

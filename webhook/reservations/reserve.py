@@ -24,7 +24,7 @@ from controllers.domain.lifecycle import Facts, live, project
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from controllers.runtime.plan import Merge, ref
 from webhook import metrics
-from webhook.reservations.write_coalescer import Lanes
+from webhook.reservations.write_coalescer import WriteCoalescer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
     from webhook.decision.placement import Share
     from webhook.decision.review import Request
-    from webhook.decision.verdict import Granted
+    from webhook.decision.verdict import Placed
 
 log = structlog.get_logger()
 TAKE_BACK_TRIES = 5
@@ -51,10 +51,10 @@ def status_with(device: GPUDevice, reservations: Iterable[Reservation], now: flo
     return {"state": project(facts), "reservations": [to_json(reservation) for reservation in kept]}
 
 
-def reservation(request: Request, granted: Granted, share: Share, now: float, ttl: float) -> Reservation:
+def new_reservation(request: Request, placed: Placed, share: Share, now: float, ttl: float) -> Reservation:
     """The promise of a card's slots to a pod that nobody has seen yet."""
     return Reservation(
-        request_id=granted.request_id,
+        request_id=placed.request_id,
         namespace=request.namespace,
         pod=request.pod_name,
         slots=share.slots,
@@ -72,8 +72,8 @@ class Reserver:
         executor: Executor,
         devices: Store[GPUDevice],
         *,
-        served: Callable[[str], bool],
-        has_room: Callable[[GPUDevice, Reservation, int, float], bool],
+        is_bound: Callable[[str], bool],
+        still_fits: Callable[[GPUDevice, Reservation, int, float], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Prepare; writes go into the store of devices at once.
@@ -82,41 +82,41 @@ class Reserver:
         slots that are promised in the same write, at a time.
         """
         self._client, self._executor, self._devices = client, executor, devices
-        self._served, self._has_room, self._clock = served, has_room, clock
-        self._cleaning: set[asyncio.Task[None]] = set()
-        self._lanes = Lanes(self._write, devices.get, self._refresh, self._fits)
+        self._is_bound, self._still_fits, self._clock = is_bound, still_fits, clock
+        self._taking_back: set[asyncio.Task[None]] = set()
+        self._writes = WriteCoalescer(self._write, devices.get, self._refresh, self._still_fits_now)
 
-    async def reserve(self, request: Request, granted: Granted, ttl: float) -> None:
+    async def reserve(self, request: Request, placed: Placed, ttl: float) -> None:
         """Write all; raises the first error, after which none of them is left."""
-        shares, now = granted.placement.shares, self._clock()
+        shares, now = placed.placement.shares, self._clock()
         # The cards before anything is awaited: an event that comes in between would put another's
         # reservation into the cache, and with its version the precondition would no longer protect it.
         # The cache's object, not the decision's: the same in all that we read, but perhaps of a newer version.
         cards = [self._devices.get(share.device.name) or share.device for share in shares]
-        promises = [reservation(request, granted, share, now, ttl) for share in shares]
-        writes = [self._lanes.put(card, promise) for card, promise in zip(cards, promises, strict=True)]
+        reservations = [new_reservation(request, placed, share, now, ttl) for share in shares]
+        writes = [self._writes.submit(card, reservation) for card, reservation in zip(cards, reservations, strict=True)]
         try:
             results = await asyncio.gather(*writes, return_exceptions=True)
         except asyncio.CancelledError:
             # Out of time, with writes on their way: nobody knows which of them arrive.
-            self.clean(granted, [share.device.name for share in shares])
+            self.take_back_later(placed, [share.device.name for share in shares])
             raise
         errors = [(share.device.name, result) for share, result in zip(shares, results, strict=True) if result]
         if not errors:
-            metrics.RESERVATIONS.labels(granted.ask.pool).inc(len(shares))
+            metrics.RESERVATIONS.labels(placed.ask.pool).inc(len(shares))
             return
         refused = {name for name, error in errors if isinstance(error, (Conflict, NotFound))}
         if doubtful := [share.device.name for share in shares if share.device.name not in refused]:
-            await asyncio.shield(self.clean(granted, doubtful))
+            await asyncio.shield(self.take_back_later(placed, doubtful))
         await asyncio.gather(*(self._refresh(name) for name in refused))
         raise next((error for _, error in errors if not isinstance(error, Conflict)), errors[0][1])
 
-    async def _write(self, card: GPUDevice, promises: Sequence[Reservation]) -> None:
-        others = [entry for entry in card.status.reservations if not self._served(entry.request_id)]
-        await self._executor.execute([_merge(card, status_with(card, [*others, *promises], self._clock()))])
+    async def _write(self, card: GPUDevice, reservations: Sequence[Reservation]) -> None:
+        others = [entry for entry in card.status.reservations if not self._is_bound(entry.request_id)]
+        await self._executor.execute([_merge(card, status_with(card, [*others, *reservations], self._clock()))])
 
-    def _fits(self, card: GPUDevice, promise: Reservation, taken: int) -> bool:
-        return self._has_room(card, promise, taken, self._clock())
+    def _still_fits_now(self, card: GPUDevice, reservation: Reservation, taken: int) -> bool:
+        return self._still_fits(card, reservation, taken, self._clock())
 
     async def _refresh(self, name: str) -> GPUDevice | None:
         """Learn what a card is now; the watch may be a moment behind."""
@@ -130,22 +130,22 @@ class Reserver:
         self._devices.offer(device)
         return device
 
-    def clean(self, granted: Granted, cards: list[str]) -> asyncio.Task[None]:
+    def take_back_later(self, placed: Placed, cards: list[str]) -> asyncio.Task[None]:
         """Take reservations back, also when the request that asked for it is over."""
-        task = asyncio.create_task(self._take_back(granted.request_id, cards))
-        self._cleaning.add(task)
-        task.add_done_callback(self._cleaning.discard)
+        task = asyncio.create_task(self._take_back(placed.request_id, cards))
+        self._taking_back.add(task)
+        task.add_done_callback(self._taking_back.discard)
         return task
 
     async def drain(self) -> None:
         """Wait for what is being taken back."""
-        await asyncio.gather(*self._cleaning, return_exceptions=True)
+        await asyncio.gather(*self._taking_back, return_exceptions=True)
 
     async def _take_back(self, request_id: str, cards: list[str]) -> None:
         await asyncio.gather(*(self._take_one_back(request_id, card) for card in cards))
 
     async def _take_one_back(self, request_id: str, card: str) -> None:
-        await self._lanes.settled(card)
+        await self._writes.wait_for_write(card)
         for tries in range(TAKE_BACK_TRIES):
             try:
                 device = await self._read(card)

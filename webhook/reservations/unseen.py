@@ -35,7 +35,7 @@ FORGET: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UnseenHistory:
     """What counts against a namespace that has a record."""
 
     slots: int
@@ -75,7 +75,7 @@ class UnseenReservations:
         """Requests of a namespace whose pods should have appeared by now."""
         return len({entry.request_id for entry in self._live(namespace, now) if entry.since <= now - GRACE})
 
-    def doubt(self, namespace: str, pool: str, now: float) -> Doubt | None:
+    def history(self, namespace: str, pool: str, now: float) -> UnseenHistory | None:
         """What counts against a namespace; None where it has no record."""
         ended = self._ended.get(namespace)
         if ended is None or ended <= now - FORGET:
@@ -85,13 +85,15 @@ class UnseenReservations:
         slots = sum(entry.slots for entry in found if entry.request_id not in flying)
         slots += sum(units for home, units in flying.values() if home == pool)
         large = self._large.get((namespace, pool), {}).values()
-        return Doubt(slots, max(0.0, now - ended), max((units for at, units in large if at > now - PAUSE), default=0))
+        return UnseenHistory(
+            slots, max(0.0, now - ended), max((units for at, units in large if at > now - PAUSE), default=0)
+        )
 
-    def flies(self, namespace: str, request_id: str, pool: str, units: int) -> None:
+    def write_started(self, namespace: str, request_id: str, pool: str, units: int) -> None:
         """A reservation is on its way to the API server, until `landed`."""
         self._flying[namespace][request_id] = (pool, units)
 
-    def landed(self, namespace: str, request_id: str) -> None:
+    def write_finished(self, namespace: str, request_id: str) -> None:
         """It is there, or is not to be."""
         self._flying[namespace].pop(request_id, None)
         if not self._flying[namespace]:

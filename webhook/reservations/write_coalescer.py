@@ -26,16 +26,16 @@ CONFLICT = 409
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingWrite:
     """A promise that waits to be written."""
 
     card: GPUDevice
     """The card that it was chosen on, in the version that the choice saw."""
-    promise: Reservation
+    reservation: Reservation
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Lanes:
+class WriteCoalescer:
     """The writers of all cards; a card that nobody writes has none."""
 
     def __init__(
@@ -43,110 +43,114 @@ class Lanes:
         write: Callable[[GPUDevice, Sequence[Reservation]], Awaitable[None]],
         current: Callable[[str], GPUDevice | None],
         refresh: Callable[[str], Awaitable[object]],
-        has_room: Callable[[GPUDevice, Reservation, int], bool],
+        still_fits: Callable[[GPUDevice, Reservation, int], bool],
     ) -> None:
         """`write` adds promises to exactly that version of a card; `current`: the card as the cache has it.
 
         `refresh` reads a card from the quorum into the cache. `has_room` tells whether a promise fits on a card beside
         so many slots that are promised in the same write.
         """
-        self._write, self._current, self._refresh, self._has_room = write, current, refresh, has_room
-        self._waiting: dict[str, list[Waiting]] = {}
+        self._write, self._current, self._refresh, self._still_fits = write, current, refresh, still_fits
+        self._pending: dict[str, list[PendingWrite]] = {}
         self._writers: set[asyncio.Task[None]] = set()
-        self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._in_flight: dict[str, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         """Cards that somebody writes."""
-        return len(self._waiting)
+        return len(self._pending)
 
-    def put(self, card: GPUDevice, promise: Reservation) -> asyncio.Future[None]:
+    def submit(self, card: GPUDevice, reservation: Reservation) -> asyncio.Future[None]:
         """Have a promise written; the future ends when it is, or raises why it is not."""
-        entry = Waiting(card, promise)
-        if (queue := self._waiting.get(card.name)) is not None:
+        entry = PendingWrite(card, reservation)
+        if (queue := self._pending.get(card.name)) is not None:
             queue.append(entry)
             return entry.done
-        self._waiting[card.name] = [entry]
+        self._pending[card.name] = [entry]
         # A task of its own: a review that runs out of time must not take others' promises with it.
-        writer = asyncio.create_task(self._work(card.name))
+        writer = asyncio.create_task(self._write_queue(card.name))
         self._writers.add(writer)
         writer.add_done_callback(self._writers.discard)
         return entry.done
 
-    async def _work(self, name: str) -> None:
+    async def _write_queue(self, name: str) -> None:
         """Write until nothing waits for the card."""
-        queue, first = self._waiting[name], True
+        queue, first = self._pending[name], True
         try:
             while queue:
                 batch = [entry for entry in queue if not entry.done.done()]
                 queue.clear()
                 # Choices of one version go together, whoever made them: nothing is to be looked at again.
                 agree = len({entry.card.metadata.resource_version for entry in batch}) == 1
-                await self._one_write(name, batch, batch[0].card if batch and first and agree else None)
+                await self._write_once(name, batch, batch[0].card if batch and first and agree else None)
                 first = False
         finally:
-            del self._waiting[name]
+            del self._pending[name]
 
-    async def _one_write(self, name: str, batch: list[Waiting], device: GPUDevice | None) -> None:
-        under_way = self._under_way[name] = asyncio.get_running_loop().create_future()
+    async def _write_once(self, name: str, batch: list[PendingWrite], device: GPUDevice | None) -> None:
+        in_flight = self._in_flight[name] = asyncio.get_running_loop().create_future()
         try:
-            await self._together(name, batch, device)
+            await self._write_batch(name, batch, device)
         finally:
-            del self._under_way[name]
-            under_way.set_result(None)
+            del self._in_flight[name]
+            in_flight.set_result(None)
 
-    async def settled(self, name: str) -> None:
+    async def wait_for_write(self, name: str) -> None:
         """Wait for the end of the write of a card that is under way, if there is one.
 
         It goes on when a review in it gives up: who looks for its promise sooner does not find it, and it comes after.
         """
-        if (write := self._under_way.get(name)) is not None:
+        if (write := self._in_flight.get(name)) is not None:
             await asyncio.shield(write)
 
-    async def _together(self, name: str, batch: list[Waiting], device: GPUDevice | None) -> None:
+    async def _write_batch(self, name: str, batch: list[PendingWrite], device: GPUDevice | None) -> None:
         """Write a batch on the version that it was chosen on, or, where that is None, on the card as it is now."""
         try:
             for tries in range(1, TRIES + 1):
                 if device is None:
                     device = self._current(name)
-                    batch = self._fitting(device, batch)
+                    batch = self._keep_fitting(device, batch)
                 if device is None or not batch:
                     return
                 try:
-                    await self._write(device, [entry.promise for entry in batch])
+                    await self._write(device, [entry.reservation for entry in batch])
                 except Conflict as error:
                     metrics.CONFLICTS.inc()
                     if tries == TRIES:
-                        _end(batch, error)
+                        _finish(batch, error)
                         return
                     await self._refresh(name)
                     device = None
                 else:
-                    _end(batch)
+                    _finish(batch)
                     return
         except Exception as error:  # noqa: BLE001 - whatever it is, each review is to tell it
-            _end(batch, error)
+            _finish(batch, error)
 
-    def _fitting(self, device: GPUDevice | None, batch: Iterable[Waiting]) -> list[Waiting]:
+    def _keep_fitting(self, device: GPUDevice | None, batch: Iterable[PendingWrite]) -> list[PendingWrite]:
         """Those that still fit on the card, first come first; the others end."""
         kept, taken = [], 0
         for entry in batch:
             if entry.done.done():
                 continue  # its review has given up
-            if device is not None and _same(device, entry.card) and self._has_room(device, entry.promise, taken):
+            if (
+                device is not None
+                and _is_same_card(device, entry.card)
+                and self._still_fits(device, entry.reservation, taken)
+            ):
                 kept.append(entry)
-                taken += entry.promise.slots
+                taken += entry.reservation.slots
             else:
                 why = f"GPUDevice {entry.card.name} was given to somebody else meanwhile"
-                _end([entry], Conflict(CONFLICT, "Conflict", why))
+                _finish([entry], Conflict(CONFLICT, "Conflict", why))
         return kept
 
 
-def _same(now: GPUDevice, chosen: GPUDevice) -> bool:
+def _is_same_card(now: GPUDevice, chosen: GPUDevice) -> bool:
     """Whether a card is the one that was chosen: the same object, in the pool that the pod asks for."""
     return now.metadata.uid == chosen.metadata.uid and now.status.pool_ref == chosen.status.pool_ref
 
 
-def _end(batch: Iterable[Waiting], error: Exception | None = None) -> None:
+def _finish(batch: Iterable[PendingWrite], error: Exception | None = None) -> None:
     """Tell the reviews; one that has given up meanwhile does not listen."""
     for entry in batch:
         if entry.done.done():

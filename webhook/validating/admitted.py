@@ -17,7 +17,7 @@ from controllers.domain.wording import listed
 from webhook.decision import access
 from webhook.decision.records import UserInfo
 from webhook.decision.verdict import Denied
-from webhook.validating.result import PASSED, Judged
+from webhook.validating.result import ALLOWED, ReviewResult
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -34,23 +34,23 @@ def requested_by(pod: Pod) -> UserInfo | None:
     return found
 
 
-def judge_release(
-    pod: AdmittedPod, pool: GPUPool, *, namespace: str, labels: Namespace | None, use: access.Use
-) -> Judged:
+def validate_release(
+    pod: AdmittedPod, pool: GPUPool, *, namespace: str, labels: Namespace | None, use: access.AccessReview
+) -> ReviewResult:
     """Whether a pod whose last gate goes may still use its pool, as if the same person created it now."""
     account = pod.spec.service_account_name
-    denied = access.judge(pool, namespace=namespace, labels=labels, account=account, user=requested_by(pod), use=use)
-    return PASSED if denied is None else Judged(denied)
+    denied = access.check(pool, namespace=namespace, labels=labels, account=account, user=requested_by(pod), use=use)
+    return ALLOWED if denied is None else ReviewResult(denied)
 
 
-def judge_binding(pod: Pod, node: str, promised: frozenset[str]) -> Judged:
+def validate_binding(pod: Pod, node: str, promised: frozenset[str]) -> ReviewResult:
     """Whether a pod that asks for cards may be bound to a node. `promised`: nodes with cards reserved for it now."""
     if node in promised:
-        return PASSED
+        return ALLOWED
     where = (
         f"its cards are reserved on node {listed(sorted(promised))}" if promised else "no card is reserved for it now"
     )
-    return Judged(
+    return ReviewResult(
         Denied(
             names.NOT_RESERVED,
             f"pod {pod.key} cannot be bound to node {node}: {where}. Bind it where its cards are reserved, or leave it"

@@ -37,7 +37,7 @@ from controllers.domain.slots import BLOCKING
 from controllers.domain.unmatched import why_not
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision.verdict import Denied
-from webhook.validating.result import PASSED, Judged, warned
+from webhook.validating.result import ALLOWED, ReviewResult, warned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ class CardView:
     settings: Settings
 
 
-def judge(old: GPUDevice, new: GPUDevice, view: CardView) -> Judged:
+def validate(old: GPUDevice, new: GPUDevice, view: CardView) -> ReviewResult:
     """Judge a change of a card's annotations and labels."""
     before, after = assigned_pool(old), assigned_pool(new)
     if after is not None and after != before:
@@ -97,11 +97,11 @@ def judge(old: GPUDevice, new: GPUDevice, view: CardView) -> Judged:
     )
 
 
-def _assigned(device: GPUDevice, named: str, view: CardView) -> Judged:
+def _assigned(device: GPUDevice, named: str, view: CardView) -> ReviewResult:
     context = _context(device, named, view)
     home, exists = device.status.pool_ref, first_failed(context, (pool_exists, pool_stays)) is None
     if exists and home is not None and home.name == named:
-        return PASSED  # the removal is taken back
+        return ALLOWED  # the removal is taken back
     of_pool = failed_checks(context, POOL_CHECKS)
     of_card = failed_checks(context, (*CARD_CHECKS, *_place_checks(device)))
     refused = next((found for found in of_pool if found.kind in REFUSED), None)
@@ -109,7 +109,7 @@ def _assigned(device: GPUDevice, named: str, view: CardView) -> Judged:
     if denied is None and (unready := next((found for found in of_card if found.kind in REFUSED), None)) is not None:
         denied = _refusal(device, unready, context.pool, view)
     if denied is not None:
-        return Judged(denied)
+        return ReviewResult(denied)
     waits = (f"card {device.name} waits: {found.found}. {found.action}" for found in (*of_pool, *of_card))
     return warned(*waits, _is_closed(context.pool) if context.pool is not None else None)
 

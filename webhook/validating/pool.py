@@ -22,7 +22,7 @@ from controllers.domain.unmatched import Mismatch, of_node, why_not
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision import affinity
 from webhook.decision.verdict import Denied
-from webhook.validating.result import Judged, warned
+from webhook.validating.result import ReviewResult, warned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,12 +81,12 @@ class Search:
                 self.first.setdefault(mismatch.key, mismatch)
 
 
-def judge(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str, ...]) -> Judged:
+def validate(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str, ...]) -> ReviewResult:
     """Judge a pool that is made or changed. `holders`: pods that have its cards or are promised some."""
     is_divided_anew = old is None or wanted(old) != wanted(new)
     denied = _profile(new, search) if is_divided_anew else None
     if denied is not None:
-        return Judged(denied)
+        return ReviewResult(denied)
     is_selected_anew = is_divided_anew or old is None or _selectors(old) != _selectors(new)
     return warned(
         _nothing_meant(search) if is_selected_anew else None,
@@ -97,7 +97,7 @@ def judge(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str,
     )
 
 
-def judge_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> Judged:
+def validate_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> ReviewResult:
     """What happens to a pool that somebody deletes."""
     if not members or old.metadata.deletion_timestamp is not None:
         return warned()

@@ -15,19 +15,19 @@ WARNING_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ReviewResult:
     """Refused, or allowed with what its creator should know."""
 
     denied: Denied | None = None
     warnings: tuple[str, ...] = ()
 
 
-PASSED = Judged()
+ALLOWED = ReviewResult()
 
 
-def warned(*sentences: str | None) -> Judged:
+def warned(*sentences: str | None) -> ReviewResult:
     """Allowed, with those sentences that there are."""
-    return Judged(warnings=tuple(_short(sentence) for sentence in sentences if sentence))
+    return ReviewResult(warnings=tuple(_short(sentence) for sentence in sentences if sentence))
 
 
 def _short(sentence: str) -> str:

@@ -20,8 +20,8 @@ from controllers.api.meta import KubeObject, ObjectMeta, keeping
 from controllers.api.record import adapter, record
 from controllers.api.resources import GPUDEVICE, GPUPOOL, MODULECONFIG, POD
 from controllers.api.settings import ModuleConfig
-from webhook.decision.records import AskingSpec, ReviewRequest
-from webhook.decision.review import Foreign, Unreadable, envelope, unreadable
+from webhook.decision.records import AdmissionPodSpec, ReviewRequest
+from webhook.decision.review import OutOfScope, Unreadable, envelope, unreadable
 from webhook.decision.verdict import INVALID, Denied
 
 DELETE: Final = "DELETE"
@@ -38,7 +38,7 @@ class ObjectRequest(ReviewRequest):
 class Template:
     """A template of pods."""
 
-    spec: AskingSpec = Field(default_factory=AskingSpec)
+    spec: AdmissionPodSpec = Field(default_factory=AdmissionPodSpec)
 
 
 @record
@@ -55,7 +55,7 @@ class Workload(KubeObject):
     spec: WorkloadSpec = Field(default_factory=WorkloadSpec)
 
     @property
-    def pods(self) -> AskingSpec:
+    def pods(self) -> AdmissionPodSpec:
         """What its pods ask for."""
         return self.spec.template.spec
 
@@ -74,7 +74,7 @@ class CronJob(KubeObject):
     spec: CronJobSpec = Field(default_factory=CronJobSpec)
 
     @property
-    def pods(self) -> AskingSpec:
+    def pods(self) -> AdmissionPodSpec:
         """What its pods ask for."""
         return self.spec.job_template.pods
 
@@ -143,7 +143,7 @@ class ObjectReview:
     """Whether this may end in a refusal; elsewhere things are only told."""
 
 
-def parse(body: bytes) -> ObjectReview | Unreadable | Foreign:
+def parse(body: bytes) -> ObjectReview | Unreadable | OutOfScope:
     """Read a review; raises NotAReview."""
     uid, content = envelope(body)
     try:
@@ -154,7 +154,7 @@ def parse(body: bytes) -> ObjectReview | Unreadable | Foreign:
     found = _KINDS.get((request.resource.group, resource))
     if found is None or request.operation not in _ONLY.get(found[0], {"CREATE", "UPDATE", DELETE}):
         what = "/".join(filter(None, (request.resource.group, resource)))
-        return Foreign(uid, f"{request.operation or 'no operation'} of {what or 'nothing'}"[:200])
+        return OutOfScope(uid, f"{request.operation or 'no operation'} of {what or 'nothing'}"[:200])
     kind, record_of = found
     if (request.object is None and request.operation != DELETE) or (
         request.old_object is None and request.operation != "CREATE"
@@ -164,7 +164,7 @@ def parse(body: bytes) -> ObjectReview | Unreadable | Foreign:
     try:
         new = _read(record_of, request.object)
     except ValidationError as error:
-        return unreadable(uid, f"the {kind}", error) if may_refuse else Foreign(uid, f"a {kind} that it cannot read")
+        return unreadable(uid, f"the {kind}", error) if may_refuse else OutOfScope(uid, f"a {kind} that it cannot read")
     try:
         old = _read(record_of, request.old_object)
     except ValidationError:

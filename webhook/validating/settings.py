@@ -8,21 +8,21 @@ from controllers.api import names
 from controllers.api.conversions import LATEST, retired
 from controllers.api.settings import parse_settings
 from webhook.decision.verdict import INVALID, Denied
-from webhook.validating.result import PASSED, Judged, warned
+from webhook.validating.result import ALLOWED, ReviewResult, warned
 
 if TYPE_CHECKING:
     from controllers.api.settings import ModuleConfig
 
 
-def judge(new: ModuleConfig) -> Judged:
+def validate(new: ModuleConfig) -> ReviewResult:
     """Judge the module's ModuleConfig; switching the module off is never refused."""
     if new.name != names.MODULE or new.spec.enabled is False:
-        return PASSED
+        return ALLOWED
     try:
         parse_settings(new.spec.settings, new.spec.version)
     except ValueError as error:
         sentence = f"spec.settings of ModuleConfig {names.MODULE}: {error}. The settings that are in force stay."
-        return Judged(Denied(INVALID, sentence))
+        return ReviewResult(Denied(INVALID, sentence))
     return warned(*(_ignored(path) for path in retired(new.spec.settings, new.spec.version)))
 
 
