@@ -35,7 +35,8 @@ from controllers.runtime.settings import module_settings
 from webhook import metrics
 from webhook.api_server_probe import ApiServerProbe
 from webhook.caches.access_reviews import AccessReviewCache
-from webhook.caches.snapshot import Snapshot, Stores
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
 from webhook.certificates import Caches, Keeper, Tls
 from webhook.certs.rotation import DAY, Policy
 from webhook.handlers.objects import ObjectReviewHandler
@@ -111,9 +112,11 @@ async def wire(process: Process) -> None:
     reserver = Reserver(
         process.client, process.executor, stores.devices, is_bound=snapshot.is_bound, still_fits=snapshot.still_fits
     )
-    grants = AccessReviewCache(process.client)
-    admission = PodCreationHandler(process.client, stores, snapshot, reserver, lambda: settings.current, grants=grants)
-    objects = ObjectReviewHandler(process.client, stores, grants, lambda: settings.current)
+    reviews = AccessReviewCache(process.client)
+    admission = PodCreationHandler(
+        process.client, stores, snapshot, reserver, lambda: settings.current, access_reviews=reviews
+    )
+    objects = ObjectReviewHandler(process.client, stores, reviews, lambda: settings.current)
     server = Server(admission, objects, process.health, host=process.args.host, port=process.args.port)
     keeper = Keeper(process.client, caches, policy, _candidate(process))
     patience = process.args.contact_seconds

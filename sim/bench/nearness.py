@@ -20,7 +20,7 @@ from controllers.domain.fits import Wants
 from controllers.domain.slots import Card, NodeSlots
 from sim.bench.rows import Result, Row
 from webhook.decision.placement import PlacementPolicy, candidate_nodes, node_capacity, pick_cards
-from webhook.decision.verdict import PoolRequest
+from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
     from pathlib import Path

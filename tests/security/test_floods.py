@@ -32,8 +32,8 @@ from tests.kit.reports import read_report, report, reported
 from tests.webhook import world
 from tests.webhook.test_decide import view
 from webhook.decision import placement, pod_request, review
-from webhook.decision.decide import decide
-from webhook.decision.verdict import Denied, PoolRequest
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Denied
 
 QUARTER_MIB = 256 * 1024
 """What the API server lets the annotations of one object be together."""
@@ -277,7 +277,7 @@ def answered(pod: dict[str, Any]) -> dict[str, Any]:
     """The webhook's answer where the pool has no card."""
     parsed = review.parse(json.dumps(world.review_of(pod)).encode())
     if isinstance(parsed, review.Request):
-        found = decide(parsed, PoolRequest("a", 1), view(world.pool("a")), request_id="r")
+        found = world.decided_for(parsed, PoolRequest("a", 1), view(world.pool("a")))
         assert isinstance(found, Denied)
         parsed = review.Unreadable(parsed.uid, found)
     assert isinstance(parsed, review.Unreadable)

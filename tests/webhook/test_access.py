@@ -15,7 +15,7 @@ from tests.webhook import world
 from webhook.caches import access_reviews
 from webhook.caches.access_reviews import AccessReviewCache
 from webhook.decision import access
-from webhook.decision.access import NOT_REVIEWED, AccessReview, Subject
+from webhook.decision.access import NOT_REVIEWED, AccessReview, Requester, Subject
 from webhook.decision.records import UserInfo
 
 JANE = UserInfo(username="jane", groups=("ml", "system:authenticated"))
@@ -27,9 +27,8 @@ REPLICA_SET = UserInfo(
 
 def judged(lists: dict[str, Any], *, user: UserInfo | None = JANE, use: AccessReview = NOT_REVIEWED) -> str:
     """Empty where it is allowed, else what the refused reads."""
-    found = access.check(
-        world.pool(access=lists), namespace="team", labels=namespace("team"), account="", user=user, use=use
-    )
+    requester = Requester("team", namespace("team"), user=user)
+    found = access.resolve(world.pool(access=lists), requester, use).denied
     return found.message if found else ""
 
 
@@ -74,13 +73,16 @@ def test_an_open_pool_is_open_whatever_rbac_says() -> None:
 
 def test_rbac_is_asked_about_the_pods_account_and_a_person_who_creates_it() -> None:
     groups = ("system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated")
-    assert access.subjects("team", "runner", JANE) == (Subject(RUNNER, groups), Subject("jane", JANE.groups))
-    assert access.subjects("team", "", None) == (Subject("system:serviceaccount:team:default", groups),)
+    assert access.subjects(Requester("team", None, "runner", JANE)) == (
+        Subject(RUNNER, groups),
+        Subject("jane", JANE.groups),
+    )
+    assert access.subjects(Requester("team", None)) == (Subject("system:serviceaccount:team:default", groups),)
     itself = UserInfo(username=RUNNER, groups=groups)
-    assert access.subjects("team", "runner", itself) == (Subject(RUNNER, groups),)
+    assert access.subjects(Requester("team", None, "runner", itself)) == (Subject(RUNNER, groups),)
     # With the rights of an administrator a controller would open every pool to whoever has it make pods.
     for other in (REPLICA_SET, UserInfo(username="system:serviceaccount:argo:argocd", groups=("system:masters",))):
-        assert access.subjects("team", "runner", other) == (Subject(RUNNER, groups),)
+        assert access.subjects(Requester("team", None, "runner", other)) == (Subject(RUNNER, groups),)
 
 
 VOUCHING: dict[str, tuple[dict[str, Any], UserInfo | None, AccessReview, UserInfo | None]] = {
@@ -103,19 +105,16 @@ VOUCHING: dict[str, tuple[dict[str, Any], UserInfo | None, AccessReview, UserInf
 def test_a_pods_access_rests_on_a_person_where_nothing_else_allows_it(
     lists: dict[str, Any], user: UserInfo | None, use: AccessReview, expected: UserInfo | None
 ) -> None:
-    parts: dict[str, Any] = {"namespace": "team", "labels": namespace("team"), "account": "runner", "use": use}
-    assert access.authorizing_person(world.pool(access=lists), user=user, **parts) == expected
+    requester = Requester("team", namespace("team"), "runner", user)
+    assert access.resolve(world.pool(access=lists), requester, use).person == expected
 
 
 def test_of_a_person_whom_rbac_allows_some_groups_are_remembered() -> None:
     many = UserInfo(username="jane", groups=(*(f"group-{n}" for n in range(1000)), "system:authenticated"))
-    parts: dict[str, Any] = {
-        "namespace": "team",
-        "labels": None,
-        "account": "",
-        "use": AccessReview(allowed_user="jane"),
-    }
-    found = access.authorizing_person(world.pool(access={"namespaces": ["x"]}), user=many, **parts)
+    requester = Requester("team", None, user=many)
+    found = access.resolve(
+        world.pool(access={"namespaces": ["x"]}), requester, AccessReview(allowed_user="jane")
+    ).person
     expected = ("system:authenticated", *many.groups[: access.GROUPS_KEPT - 1])
     assert found == UserInfo(username="jane", groups=expected)
 

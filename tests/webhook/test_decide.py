@@ -15,11 +15,12 @@ from controllers.domain import fits
 from controllers.domain.taints import tolerations
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
+from tests.webhook.world import Known
 from webhook.decision import access, pod_request
-from webhook.decision.decide import View, decide
-from webhook.decision.records import AdmissionPodSpec
-from webhook.decision.verdict import Denied, Placed, PoolRequest
-from webhook.reservations.unseen import UnseenHistory
+from webhook.decision.context import View
+from webhook.decision.records import AdmissionPodSpec, PoolRequest
+from webhook.decision.shortage import UnseenHistory
+from webhook.decision.verdict import Denied, Placed
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -34,24 +35,22 @@ def view(
     settings: Settings | None = None,
     unseen_history: UnseenHistory | None = None,
     **labels: str,
-) -> View:
+) -> Known:
     found = namespace("team", **labels)
     tolerated = tolerations(pool) if pool is not None else ()
-    return View(pool, ("a", "b"), found, unseen, capacities, settings or Settings(), tolerated, unseen_history)
+    seen = View(unseen, capacities, settings or Settings(), tolerated, unseen_history)
+    return Known(pool, seen, found, ("a", "b"))
 
 
 def free_node(name: str = "n1", cards: int = 2, **labels: str) -> NodeCapacity:
     return world.capacity_of(world.node(name, **labels), [world.device(name, number) for number in range(cards)])
 
 
-def judged(raw: dict[str, Any], seen: View) -> Verdict:
-    request = world.request_of(raw)
-    ask = pod_request.parse_pool_request(request.pod.spec)
-    assert isinstance(ask, PoolRequest)
-    return decide(request, ask, seen, request_id="r1")
+def judged(raw: dict[str, Any], seen: Known) -> Verdict:
+    return world.decided(raw, seen)
 
 
-def refused(raw: dict[str, Any], seen: View) -> str:
+def refused(raw: dict[str, Any], seen: Known) -> str:
     verdict = judged(raw, seen)
     assert isinstance(verdict, Denied), verdict
     return verdict.message
@@ -241,7 +240,7 @@ def test_access_is_the_union_of_the_lists(access: dict[str, Any], allowed: bool)
 
 def test_labels_of_an_unknown_namespace_allow_nothing() -> None:
     seen = view(world.pool(access={"namespaceSelector": {}}), free_node())
-    unknown = View(seen.pool, (), None, 0, seen.capacities, seen.settings)
+    unknown = Known(seen.pool, seen.view)
     assert refused(world.pod(), unknown).startswith("AccessDenied: ")
 
 
@@ -386,11 +385,12 @@ def test_a_pool_of_one_card_is_shared_by_turns() -> None:
 def test_every_refusal_for_shortage_says_to_pipelines_that_it_passes() -> None:
     """Argo and Tekton try again where a refusal with 403 has these words, and fail their step elsewhere."""
     full, seen = view(world.pool()), view(world.pool(), free_node())
+    lost = view(world.pool(), free_node(), unseen_history=UnseenHistory(2, 1.0))
     refusals = [
         judged(world.pod(), full),
         judged(world.pod(9), seen),
-        judged(world.pod(), replace(seen, unseen=99)),
-        judged(world.pod(2), replace(seen, unseen_history=UnseenHistory(2, 1.0))),
+        judged(world.pod(), view(world.pool(), free_node(), unseen=99)),
+        judged(world.pod(2), lost),
     ]
     for verdict in refusals:
         assert isinstance(verdict, Denied)
@@ -498,7 +498,7 @@ def test_a_node_without_the_pools_label_is_not_chosen() -> None:
 
 def test_the_modules_own_namespace_uses_no_cards() -> None:
     """Its pods carry the pool's label as operands: whoever counts a pool's pods leaves them out."""
-    refusal = access.check(world.pool(), namespace=names.NAMESPACE, labels=None, account="default")
+    refusal = access.resolve(world.pool(), access.Requester(names.NAMESPACE, None, "default")).denied
 
     assert refusal is not None
     assert refusal.error_code == names.ACCESS_DENIED

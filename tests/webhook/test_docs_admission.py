@@ -13,12 +13,13 @@ from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
-from webhook.decision import access, decide, pod_request, shortage
-from webhook.decision.access import AccessReview
-from webhook.decision.records import UserInfo
-from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Denied, PoolRequest
+from webhook.decision import access, pod_request, shortage
+from webhook.decision.access import AccessReview, Requester
+from webhook.decision.context import View
+from webhook.decision.records import PoolRequest, UserInfo
+from webhook.decision.shortage import UnseenHistory
+from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Denied
 from webhook.handlers import pod_creation
-from webhook.reservations.unseen import UnseenHistory
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "admission.md").read_text()
 POOL = "training"
@@ -28,11 +29,11 @@ def decided(pool: Any, units: Any = 1, **limits: str) -> Denied | None:
     containers = [world.container({names.resource_name(name): value for name, value in limits.items()})]
     raw = world.pod(units, pool=POOL, **({"containers": containers} if limits else {}))
     request = world.request_of(raw)
-    ask = pod_request.parse_pool_request(request.pod.spec)
-    if not isinstance(ask, PoolRequest):
-        return ask
-    view = decide.View(pool, ("inference", POOL), namespace("team"), 0, (), Settings())
-    found = decide.decide(request, ask, view, request_id="r")
+    wanted = pod_request.parse_pool_request(request.pod.spec)
+    if not isinstance(wanted, PoolRequest):
+        return wanted
+    known = world.Known(pool, View(0, (), Settings()), namespace("team"), ("inference", POOL))
+    found = world.decided_for(request, wanted, known)
     return found if isinstance(found, Denied) else None
 
 
@@ -59,13 +60,12 @@ SAID: dict[str, Any] = {
     names.POOL_NOT_FOUND: lambda: pod_request.check_pool_is_open(PoolRequest("traning", 1), None, ["inference", POOL]),
     names.MIXED_POOL_REQUEST: lambda: decided(None, a="1", b="2"),
     INVALID: lambda: decided(None, "500m"),
-    names.ACCESS_DENIED: lambda: access.check(
-        world.pool(POOL, access={"namespaces": ["team-a"], "dexGroups": ["ml"]}),
-        namespace="team-b",
-        labels=None,
-        account="",
-        user=UserInfo(username="joe"),
-        use=AccessReview(reviewed=("system:serviceaccount:team-b:default", "joe")),
+    names.ACCESS_DENIED: lambda: (
+        access.resolve(
+            world.pool(POOL, access={"namespaces": ["team-a"], "dexGroups": ["ml"]}),
+            Requester("team-b", None, user=UserInfo(username="joe")),
+            AccessReview(reviewed=("system:serviceaccount:team-b:default", "joe")),
+        ).denied
     ),
     names.POOL_IN_MAINTENANCE: lambda: decided(in_maintenance()),
     names.POOL_MISCONFIGURED: lambda: decided(world.pool(POOL, scheduling={"affinity": {"nodeAffinity": "near"}})),

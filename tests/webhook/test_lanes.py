@@ -16,7 +16,8 @@ from controllers.runtime.errors import Busy, Conflict
 from tests.kit.objects import allocation, reservation
 from tests.webhook import world
 from webhook.decision.placement import Placement, Share
-from webhook.decision.verdict import Placed, PoolRequest
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Placed
 from webhook.handlers.pod_creation import PodCreationHandler
 from webhook.metrics import CONFLICTS
 from webhook.reservations.reserve import Reserver

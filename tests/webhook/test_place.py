@@ -15,7 +15,7 @@ from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from webhook.decision import placement
 from webhook.decision.placement import PlacementPolicy
-from webhook.decision.verdict import PoolRequest
+from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
     from webhook.decision.placement import NodeCapacity, Placement

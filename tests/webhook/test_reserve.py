@@ -15,7 +15,8 @@ from controllers.runtime.errors import Busy, Conflict, NotFound
 from tests.kit.objects import condition, reservation
 from tests.webhook import world
 from webhook.decision.placement import Placement, Share
-from webhook.decision.verdict import Placed, PoolRequest
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Placed
 from webhook.handlers.pod_creation import TRIES, PodCreationHandler
 from webhook.reservations.reserve import Reserver, status_with
 

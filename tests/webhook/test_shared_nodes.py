@@ -11,10 +11,9 @@ from controllers.api import bounds, names
 from tests.kit import objects
 from tests.kit.objects import NOW
 from tests.webhook import world
-from webhook.caches.snapshot import Snapshot, Stores
-from webhook.decision import pod_request
-from webhook.decision.decide import decide
-from webhook.decision.verdict import Denied, Placed, PoolRequest, Verdict
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.decision.verdict import Denied, Placed, Verdict
 
 THEIRS = {"key": "dedicated", "value": "ta", "effect": "NoSchedule"}
 TOLERATED = {"key": "dedicated", "operator": "Equal", "value": "ta", "effect": "NoSchedule"}
@@ -60,10 +59,7 @@ class Shared:
         self.stores.devices.saw(objects.card(node, number, pool=pool, meta=meta))
 
     def judged(self, pool: str, **spec: Any) -> Verdict:
-        request = world.request_of(world.pod(pool=pool, **spec))
-        ask = pod_request.parse_pool_request(request.pod.spec)
-        assert isinstance(ask, PoolRequest)
-        return decide(request, ask, self.snapshot.view(pool, "team", NOW), request_id="r1")
+        return world.decided(world.pod(pool=pool, **spec), world.Known.of(self.stores, self.snapshot, pool))
 
     def tolerations(self, pool: str) -> list[dict[str, Any]]:
         """Those that a pod of the pool gets."""

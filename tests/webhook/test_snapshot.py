@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from tests.kit.objects import namespace, reservation
+from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook import metrics
-from webhook.caches.snapshot import Snapshot, Stores
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
 from webhook.decision.placement import NodeCapacity, Placement, Share
 
 NODES, CARDS = ("n0", "n1"), (0, 1)
@@ -40,7 +41,7 @@ def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any, Any]:
         for item in source:
             target.saw(item)  # type: ignore[attr-defined]
     seen = snapshot.view("a", "team", now)
-    return summary(seen.capacities), seen.waiting, seen.tolerated
+    return summary(seen.capacities), seen.pending, seen.tolerated
 
 
 def versioned(item: Any, version: int) -> Any:
@@ -84,7 +85,7 @@ def test_what_is_kept_is_what_would_be_made_anew(script: list[Any]) -> None:
     for version, step in enumerate(script, 10):
         now = _play(stores, step, version, now)
         seen = snapshot.view("a", "team", now)
-        assert (summary(seen.capacities), seen.waiting, seen.tolerated) == fresh(stores, now)
+        assert (summary(seen.capacities), seen.pending, seen.tolerated) == fresh(stores, now)
 
 
 def _play(stores: Stores, step: Any, version: int, now: float) -> float:  # noqa: C901 - a list of happenings
@@ -220,15 +221,6 @@ def test_a_pool_that_is_divided_otherwise_is_counted_anew() -> None:
     assert summary(snapshot.view("a", "team", world.NOW).capacities)["n0"][2] == 1
     stores.pools.saw(versioned(world.pool(allocation={"mode": "TimeSlice"}), 4))
     assert summary(snapshot.view("a", "team", world.NOW).capacities)["n0"][2] == 8
-
-
-def test_labels_of_a_namespace_come_with_the_view() -> None:
-    stores, snapshot = ready()
-    stores.namespaces.saw(versioned(namespace("team", gpu="yes"), 3))
-    found = snapshot.view("a", "team", world.NOW).namespace
-    assert found is not None
-    assert found.metadata.labels == {"gpu": "yes"}
-    assert snapshot.view("a", "nobody", world.NOW).namespace is None
 
 
 def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:

@@ -6,10 +6,12 @@ import pytest
 
 from tests.kit.objects import NOW, reservation
 from tests.webhook import world
-from webhook.caches.snapshot import Snapshot, Stores
+from webhook.caches import unseen_reservations as unseen
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.caches.unseen_reservations import UnseenReservations
 from webhook.decision import shortage
-from webhook.reservations import unseen
-from webhook.reservations.unseen import UnseenHistory, UnseenReservations
+from webhook.decision.shortage import UnseenHistory
 
 TTL = 15.0
 

@@ -17,10 +17,10 @@ from controllers.domain.clock import stamp
 from controllers.domain.waiting import Waiting, waiting
 from tests.kit.objects import reservation
 from tests.webhook import world
-from webhook.caches.snapshot import Snapshot, Stores
-from webhook.decision import placement, pod_request
-from webhook.decision.decide import decide
-from webhook.decision.verdict import Denied, Placed, PoolRequest, Verdict
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.decision import placement
+from webhook.decision.verdict import Denied, Placed, Verdict
 
 
 def pod(name: str, units: int = 1, age: float = 200.0, **spec: Any) -> TenantPod:
@@ -47,10 +47,7 @@ def caches(cards: int) -> tuple[Stores, Snapshot]:
 
 
 def newcomer(made: Snapshot, now: float = world.NOW, units: int = 1) -> Verdict:
-    request = world.request_of(world.pod(units))
-    ask = pod_request.parse_pool_request(request.pod.spec)
-    assert isinstance(ask, PoolRequest)
-    return decide(request, ask, made.view("a", "team", now), request_id="new")
+    return world.decided(world.pod(units), world.Known.of(made._stores, made, "a", now), "new")
 
 
 def test_a_newcomer_does_not_get_the_card_that_an_older_pod_waits_for() -> None:
@@ -99,10 +96,10 @@ def test_a_pod_waits_from_the_moment_its_reservation_ends_until_it_has_another()
         promise = reservation("r-old", until=world.NOW + until, seen=True)
         card = world.device("n1", 0, reservations=[promise])
         stores.devices.saw(adapter(type(card)).validate_python(newer(to_json(card), version)))
-        assert made.view("a", "team", world.NOW + until - 0.1).waiting == ()
-        assert [w.request_id for w in made.view("a", "team", world.NOW + until + 0.1).waiting] == ["r-old"]
+        assert made.view("a", "team", world.NOW + until - 0.1).pending == ()
+        assert [w.request_id for w in made.view("a", "team", world.NOW + until + 0.1).pending] == ["r-old"]
     stores.pods.saw(pod("old"), deleted=True)
-    assert made.view("a", "team", world.NOW + 60).waiting == ()
+    assert made.view("a", "team", world.NOW + 60).pending == ()
 
 
 def newer(body: dict[str, Any], version: int) -> dict[str, Any]:

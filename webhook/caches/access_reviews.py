@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Namespace
     from controllers.runtime.client import Client
-    from webhook.decision.records import UserInfo
+    from webhook.decision.access import Requester
 
 log = structlog.get_logger()
 REVIEW: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
@@ -73,13 +72,11 @@ class AccessReviewCache:
         failure = next((answer.failure for answer in known.values() if answer is not None and answer.failure), "")
         return AccessReview(by, tuple(subject.user for subject in subjects), failure)
 
-    async def review_unlisted(
-        self, pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None = None
-    ) -> AccessReview:
+    async def review_unlisted(self, pool: GPUPool, requester: Requester) -> AccessReview:
         """What RBAC says of a pod's use of a pool whose lists do not allow it; not asked where they do."""
-        if allowed_by_lists(pool, namespace=namespace, labels=labels, account=account, user=user):
+        if allowed_by_lists(pool, requester):
             return NOT_REVIEWED
-        return await self.review(pool.name, subjects(namespace, account, user))
+        return await self.review(pool.name, subjects(requester))
 
     def _cached(self, key: bytes) -> _Answer | None:
         answer = self._answers.get(key)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.waiting import Waiting, waiting, waits_from
+from webhook.caches.stores import BY_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -44,7 +45,7 @@ class PendingPods:
         since = self._since[pool]
         for key in self._dirty.pop(pool, ()):
             if (pod := known.get(key)) is not None:
-                cards = self._devices.by("request", pod.request_id)
+                cards = self._devices.by(BY_REQUEST, pod.request_id)
                 held = [reservation for card in cards for reservation in card.status.reservations]
                 since[key] = waits_from(pod, held, now, self._unseen_ttl())
         waits = (known[key] for key, at in since.items() if at <= now)
@@ -67,7 +68,7 @@ class PendingPods:
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         requests = {r.request_id for device in (old, new) if device is not None for r in device.status.reservations}
         for request in requests:
-            for pod in self._pods.by("request", request):
+            for pod in self._pods.by(BY_REQUEST, request):
                 if pod.key in self._known.get(_pool_of(pod), ()):
                     self._dirty[_pool_of(pod)].add(pod.key)
 

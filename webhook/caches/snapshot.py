@@ -11,7 +11,6 @@ choose the same slot; other processes are kept off by the write's precondition.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -24,37 +23,22 @@ from controllers.domain.slots import account
 from controllers.domain.waiting import passed_over
 from webhook import metrics
 from webhook.caches.pending_pods import PendingPods
+from webhook.caches.stores import BY_NODE, BY_POOL, BY_POOL_AND_NODE, BY_REQUEST, pool_and_node
 from webhook.caches.tolerations import PoolTolerations
-from webhook.decision.decide import View
+from webhook.caches.unseen_reservations import UnseenReservations
+from webhook.decision.context import View
 from webhook.decision.placement import node_capacity
-from webhook.reservations.unseen import UnseenReservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.gpupool import GPUPool, Toleration
-    from controllers.api.kube import Namespace, Node
+    from controllers.api.kube import Node
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
-    from controllers.runtime.store import Store
+    from webhook.caches.stores import Stores
     from webhook.decision.placement import NodeCapacity, Placement
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The caches."""
-
-    pools: Store[GPUPool]
-    devices: Store[GPUDevice]
-    nodes: Store[Node]
-    namespaces: Store[Namespace]
-    pods: Store[TenantPod]
-
-    @property
-    def synced(self) -> bool:
-        """Whether all have been filled."""
-        return all(s.synced for s in (self.pools, self.devices, self.nodes, self.namespaces, self.pods))
 
 
 class Snapshot:
@@ -67,12 +51,6 @@ class Snapshot:
         self._until: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
         self._in_flight: dict[str, dict[str, int]] = defaultdict(dict)
-        stores.devices.index("spot", _spot_of_device)
-        stores.devices.index("node", lambda device: [device.status.node_name] if device.status.node_name else [])
-        stores.devices.index("pool", lambda d: [d.home] if d.home else [])
-        stores.devices.index("request", lambda device: [r.request_id for r in device.status.reservations])
-        stores.pods.index("spot", _spot_of_pod)
-        stores.pods.index("request", lambda pod: [pod.metadata.annotations.get(names.REQUEST_ID, "")])
         self._unseen = UnseenReservations(stores.devices, stores.pods)
         self._pending = PendingPods(stores.pods, stores.devices, lambda: settings().admission.unseen_ttl)
         self._tolerations = PoolTolerations(stores.pools, stores.devices, stores.nodes)
@@ -83,18 +61,15 @@ class Snapshot:
         stores.pools.subscribe(self._pool_changed)
 
     def view(self, pool: str, namespace: str, now: float) -> View:
-        """What is known about a pool, for a pod of that namespace."""
+        """What a pool can give, for a pod of that namespace; nothing where the pool is not there."""
         found = self._stores.pools.get(pool)
         return View(
-            pool=found,
-            known_pools=() if found else tuple(item.name for item in self._stores.pools),
-            namespace=self._stores.namespaces.get(namespace),
             unseen=self._unseen.count(namespace, now),
-            unseen_history=self._unseen.history(namespace, pool, now),
             capacities=self._up_to_date(found, now) if found else (),
             settings=self._settings(),
             tolerated=self._tolerations.of(found) if found else (),
-            waiting=self._pending.of(pool, now, passed_over(found, now) if found else ()),
+            unseen_history=self._unseen.history(namespace, pool, now),
+            pending=self._pending.of(pool, now, passed_over(found, now) if found else ()),
         )
 
     def track_in_flight(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:
@@ -159,7 +134,7 @@ class Snapshot:
 
     def _rebuild(self, pool: GPUPool, node_name: str, now: float) -> None:
         stores = self._stores
-        devices = stores.devices.by("spot", f"{pool.name}/{node_name}")
+        devices = stores.devices.by(BY_POOL_AND_NODE, pool_and_node(pool.name, node_name))
         if not devices:
             self._capacities[pool.name].pop(node_name, None)
             self._until[pool.name].pop(node_name, None)
@@ -186,14 +161,14 @@ class Snapshot:
         pods = self._stores.pods
         requests = {entry.request_id for device in devices for entry in device.status.reservations}
         found = [
-            *pods.by("spot", f"{pool}/{node}"),
-            *(pod for request in requests for pod in pods.by("request", request)),
+            *pods.by(BY_POOL_AND_NODE, pool_and_node(pool, node)),
+            *(pod for request in requests for pod in pods.by(BY_REQUEST, request)),
         ]
         return list({pod.key: pod for pod in found}.values())
 
     def is_bound(self, request_id: str) -> bool:
         """Whether the pod of a request is bound: what was reserved for it has served its purpose."""
-        return any(pod.node is not None for pod in self._stores.pods.by("request", request_id))
+        return any(pod.node is not None for pod in self._stores.pods.by(BY_REQUEST, request_id))
 
     def _mark_dirty(self, device: GPUDevice | None) -> None:
         if device is not None and device.status.pool_ref is not None and device.status.node_name is not None:
@@ -213,13 +188,13 @@ class Snapshot:
             if pod is not None and pod.node is not None:
                 for pool in pools_of(pod):
                     self._mark_node_dirty(pool, pod.node)
-                for device in self._stores.devices.by("request", pod.metadata.annotations.get(names.REQUEST_ID, "")):
+                for device in self._stores.devices.by(BY_REQUEST, pod.metadata.annotations.get(names.REQUEST_ID, "")):
                     self._mark_dirty(device)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         if node is not None:
-            for device in self._stores.devices.by("node", node.name):
+            for device in self._stores.devices.by(BY_NODE, node.name):
                 self._mark_dirty(device)
 
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
@@ -230,14 +205,5 @@ class Snapshot:
             for kept in (self._capacities, self._until, self._dirty, self._applied_tolerations):
                 kept.pop(pool.name, None)
             metrics.forget(pool.name)
-        for device in self._stores.devices.by("pool", pool.name):
+        for device in self._stores.devices.by(BY_POOL, pool.name):
             self._mark_dirty(device)
-
-
-def _spot_of_device(device: GPUDevice) -> list[str]:
-    node = device.status.node_name
-    return [f"{device.home}/{node}"] if device.home and node else []
-
-
-def _spot_of_pod(pod: TenantPod) -> list[str]:
-    return [f"{pool}/{pod.node}" for pool in pools_of(pod)] if pod.node else []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.taints import tolerated, wanted
+from webhook.caches.stores import BY_POOL
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -41,7 +42,7 @@ class PoolTolerations:
         return known
 
     def _nodes_of(self, pool: str) -> set[str]:
-        return {device.status.node_name or "" for device in self._devices.by("pool", pool)}
+        return {device.status.node_name or "" for device in self._devices.by(BY_POOL, pool)}
 
     def _pool_changed(self, old: GPUPool | None, new: GPUPool | None) -> None:
         if _scheduling(old) != _scheduling(new):

@@ -19,7 +19,8 @@ from webhook.decision.records import UserInfo
 from webhook.decision.verdict import Denied
 
 if TYPE_CHECKING:
-    from controllers.api.gpupool import Access, GPUPool
+    from controllers.api.gpupool import Access as AccessSpec
+    from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Namespace
 
 VERB: Final = "use"
@@ -39,6 +40,19 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class Requester:
+    """For whom cards are asked: a pod's namespace and ServiceAccount, and the person who creates the pod."""
+
+    namespace: str
+    labels: Namespace | None
+    """The namespace as an object, where it is known; its labels may decide."""
+    account: str = ""
+    """The pod's ServiceAccount; empty for `default`."""
+    user: UserInfo | None = None
+    """Who creates the pod; None for a controller that will."""
+
+
+@dataclass(frozen=True, slots=True)
 class AccessReview:
     """What RBAC says about the verb `use` on a pool."""
 
@@ -53,82 +67,58 @@ class AccessReview:
 NOT_REVIEWED: Final = AccessReview()
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whether a pod may use a pool."""
+
+    denied: Denied | None = None
+    person: UserInfo | None = None
+    """Whom the access of an allowed pod rests on, with the groups that count; None where it rests on the pod alone."""
+
+
+UNRESTRICTED: Final = Access()
+
+
 def depends_on_namespace_labels(pool: GPUPool, namespace: str) -> bool:
     """Whether the labels of the namespace may decide."""
     access = pool.spec.access
     return access is not None and access.namespace_selector is not None and namespace not in access.namespaces
 
 
-def allowed_by_lists(
-    pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None = None
-) -> bool:
-    """Whether the pool's lists allow it, or are all empty.
-
-    `labels` is the namespace as an object, where it is known; `user` is who creates the pod, None for a controller.
-    """
+def allowed_by_lists(pool: GPUPool, requester: Requester) -> bool:
+    """Whether the pool's lists allow it, or are all empty."""
     access = pool.spec.access
-    if access is None or _is_open(access):
-        return True
-    if namespace in access.namespaces or f"{namespace}/{account or 'default'}" in access.service_accounts:
-        return True
-    selector = access.namespace_selector
-    if selector is not None and labels is not None and matches(selector, labels.metadata.labels):
-        return True
-    return is_person(user) and user is not None and not set(user.groups).isdisjoint(access.dex_groups)
+    return access is None or _pod_is_listed(access, requester) or bool(_listed_groups(access, requester.user))
 
 
-def check(
-    pool: GPUPool,
-    *,
-    namespace: str,
-    labels: Namespace | None,
-    account: str,
-    user: UserInfo | None = None,
-    use: AccessReview = NOT_REVIEWED,
-) -> Denied | None:
-    """Why pods of that namespace and ServiceAccount may not use the pool; None where they may."""
-    if namespace == names.NAMESPACE:
+def resolve(pool: GPUPool, requester: Requester, review: AccessReview = NOT_REVIEWED) -> Access:
+    """Whether a pod may use the pool, and on whom that rests. `review`: what RBAC says."""
+    if requester.namespace == names.NAMESPACE:
         # Its pods are operands to everybody who counts the pool's pods.
-        return Denied(
-            names.ACCESS_DENIED,
-            f"namespace {namespace} belongs to the module itself; pods that use cards go to another namespace.",
+        return Access(
+            Denied(
+                names.ACCESS_DENIED,
+                f"namespace {requester.namespace} belongs to the module itself; pods that use cards go to another"
+                " namespace.",
+            )
         )
-    access = pool.spec.access
-    if (
-        access is None
-        or use.allowed_user
-        or allowed_by_lists(pool, namespace=namespace, labels=labels, account=account, user=user)
-    ):
-        return None
-    return Denied(
-        names.ACCESS_DENIED,
-        f"namespace {namespace} (ServiceAccount {account or 'default'}) may not use GPUPool {pool.name};"
-        f" its spec.access allows {_allowed(access, user)}.{_asked(use, pool.name)}"
-        " Ask the pool's administrator to add the namespace, or use another pool.",
-    )
+    access, user = pool.spec.access, requester.user
+    if access is None or _pod_is_listed(access, requester):
+        return UNRESTRICTED
+    if user is not None and (groups := _listed_groups(access, user)):
+        return Access(person=UserInfo(username=user.username, groups=groups))
+    if review.allowed_user:
+        return Access(person=_with_groups(user) if user is not None and review.allowed_user == user.username else None)
+    return Access(_denied(pool, access, requester, review))
 
 
-def subjects(namespace: str, account: str, user: UserInfo | None = None) -> tuple[Subject, ...]:
+def subjects(requester: Requester) -> tuple[Subject, ...]:
     """About whom RBAC is asked: the pod's ServiceAccount, and a person who creates the pod."""
-    name = f"{SYSTEM}serviceaccount:{namespace}:{account or 'default'}"
+    namespace, user = requester.namespace, requester.user
+    name = f"{SYSTEM}serviceaccount:{namespace}:{requester.account or 'default'}"
     groups = (f"{SYSTEM}serviceaccounts", f"{SYSTEM}serviceaccounts:{namespace}", f"{SYSTEM}authenticated")
     own = Subject(name, groups)
     return (own, Subject(user.username, user.groups)) if user is not None and is_person(user) else (own,)
-
-
-def authorizing_person(
-    pool: GPUPool, *, namespace: str, labels: Namespace | None, account: str, user: UserInfo | None, use: AccessReview
-) -> UserInfo | None:
-    """Whom the access of an allowed pod rests on, with the groups that count; None where it rests on the pod alone."""
-    access = pool.spec.access
-    if access is None or user is None or allowed_by_lists(pool, namespace=namespace, labels=labels, account=account):
-        return None
-    if is_person(user) and (member := set(user.groups).intersection(access.dex_groups)):
-        return UserInfo(username=user.username, groups=tuple(sorted(member)))
-    if use.allowed_user != user.username:
-        return None
-    everybody = tuple(group for group in user.groups if group.startswith(SYSTEM))
-    return UserInfo(username=user.username, groups=tuple(dict.fromkeys((*everybody, *user.groups)))[:GROUPS_KEPT])
 
 
 def is_person(user: UserInfo | None) -> bool:
@@ -136,13 +126,45 @@ def is_person(user: UserInfo | None) -> bool:
     return user is not None and user.username != "" and not user.username.startswith(SYSTEM)
 
 
-def _is_open(access: Access) -> bool:
+def _pod_is_listed(access: AccessSpec, requester: Requester) -> bool:
+    """Whether the lists allow the pod whoever creates it, or are all empty."""
+    namespace, selector = requester.namespace, access.namespace_selector
+    if _is_open(access) or namespace in access.namespaces:
+        return True
+    if f"{namespace}/{requester.account or 'default'}" in access.service_accounts:
+        return True
+    return selector is not None and requester.labels is not None and matches(selector, requester.labels.metadata.labels)
+
+
+def _listed_groups(access: AccessSpec, user: UserInfo | None) -> tuple[str, ...]:
+    """The groups of a person that the pool lists."""
+    if user is None or not is_person(user):
+        return ()
+    return tuple(sorted(set(user.groups).intersection(access.dex_groups)))
+
+
+def _with_groups(user: UserInfo) -> UserInfo:
+    """A person with as many groups as are kept with the pod, Kubernetes' own first."""
+    everybody = tuple(group for group in user.groups if group.startswith(SYSTEM))
+    return UserInfo(username=user.username, groups=tuple(dict.fromkeys((*everybody, *user.groups)))[:GROUPS_KEPT])
+
+
+def _denied(pool: GPUPool, access: AccessSpec, requester: Requester, review: AccessReview) -> Denied:
+    return Denied(
+        names.ACCESS_DENIED,
+        f"namespace {requester.namespace} (ServiceAccount {requester.account or 'default'}) may not use GPUPool"
+        f" {pool.name}; its spec.access allows {_allowed(access, requester.user)}.{_reviewed(review, pool.name)}"
+        " Ask the pool's administrator to add the namespace, or use another pool.",
+    )
+
+
+def _is_open(access: AccessSpec) -> bool:
     return not (access.namespaces or access.namespace_selector is not None or access.service_accounts) and (
         not access.dex_groups
     )
 
 
-def _allowed(access: Access, user: UserInfo | None) -> str:
+def _allowed(access: AccessSpec, user: UserInfo | None) -> str:
     parts = []
     if access.namespaces:
         parts.append(f"namespaces {listed(access.namespaces)}")
@@ -160,9 +182,9 @@ def _allowed(access: Access, user: UserInfo | None) -> str:
     return "; ".join(parts)
 
 
-def _asked(use: AccessReview, pool: str) -> str:
+def _reviewed(review: AccessReview, pool: str) -> str:
     """What RBAC had to say; nothing where it was not asked."""
     what = f"the verb {VERB} on gpupools/{pool}"
-    if use.failure:
-        return f" RBAC could not be asked about {what} ({short(use.failure)}), which counts as no."
-    return f" Nor does RBAC grant {what} to {' or '.join(map(short, use.reviewed))}." if use.reviewed else ""
+    if review.failure:
+        return f" RBAC could not be asked about {what} ({short(review.failure)}), which counts as no."
+    return f" Nor does RBAC grant {what} to {' or '.join(map(short, review.reviewed))}." if review.reviewed else ""

@@ -1,149 +1,112 @@
-"""The decision about a pod: asked for what, allowed, possible, where. Pure.
+"""The decision about a pod that asks for cards: refused, or placed on a node with cards and a patch. Pure.
 
-Checks run in the order in which a person can act on them: the request itself, the pool,
-access, and only then capacity, which tells much about the pool. `View` is frozen; whoever
-made it has chosen the time that it shows.
+`CHECKS` run in the order in which a person can act on what they refuse: the request itself, the pool, access, what the
+namespace left behind. Capacity comes last, since it tells much about the pool.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from controllers.api import bounds, names
 from controllers.domain.fits import Wants
-from webhook.decision import access, affinity, pod_patch, pod_request, shortage
+from webhook.decision import pod_patch, pod_request, shortage
 from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards, reserve_for_pending, without_cards
-from webhook.decision.verdict import INVALID, AllowedWithoutCards, Denied, Placed, PoolRequest, Verdict
+from webhook.decision.verdict import Denied, Placed, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Sequence
 
-    from controllers.api.gpupool import GPUPool, Toleration
-    from controllers.api.kube import Namespace
-    from controllers.api.settings import Settings
-    from controllers.api.tenant import NodeTerm
-    from controllers.domain.waiting import Waiting
+    from controllers.api.gpupool import GPUPool
+    from webhook.decision.context import PodContext, View
     from webhook.decision.placement import NodeCapacity, Placement
-    from webhook.decision.records import AdmissionPodSpec
-    from webhook.decision.review import Request
-    from webhook.reservations.unseen import UnseenHistory
+
+    Check = Callable[[PodContext, View], Denied | None]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """What is known about a pool and a namespace at one moment."""
-
-    pool: GPUPool | None
-    known_pools: tuple[str, ...]
-    namespace: Namespace | None
-    unseen: int
-    """Reservations of the namespace whose pods should have appeared by now."""
-    capacities: tuple[NodeCapacity, ...]
-    settings: Settings
-    tolerated: tuple[Toleration, ...] = ()
-    """What the pool's pods tolerate beside what they bring."""
-    unseen_history: UnseenHistory | None = None
-    """What counts against the namespace, where a reservation of it ended unseen lately."""
-    waiting: tuple[Waiting, ...] = ()
-    """Pods that have been admitted, lost their reservations, and come before newcomers."""
+def placement_is_within_bounds(pod: PodContext, _: View) -> Denied | None:
+    """What the pod says about nodes is no more than each node can be held against."""
+    return pod_request.check_placement_bounds(pod.request.pod.spec)
 
 
-def decide(
-    request: Request,
-    ask: PoolRequest,
-    view: View,
-    *,
-    request_id: str,
-    use: access.AccessReview = access.NOT_REVIEWED,
-    avoid: frozenset[str] = frozenset(),
-) -> Verdict:
-    """Judge a pod that asks for cards. `use`: what RBAC says. `avoid`: cards that turned out to be gone."""
-    spec, pool = request.pod.spec, view.pool
-    refusal = pod_request.check_placement_bounds(spec) or pod_request.check_pool_is_open(ask, pool, view.known_pools)
-    if refusal is not None or pool is None:
-        return refusal or AllowedWithoutCards()
-    refusal = access.check(
-        pool,
-        namespace=request.namespace,
-        labels=view.namespace,
-        account=spec.service_account_name,
-        user=request.user,
-        use=use,
-    )
-    refusal = (
-        refusal
-        or shortage.check_unseen_limit(request.namespace, view.unseen, view.settings.admission.max_unseen)
-        or shortage.check_unseen_share(ask, request.namespace, view.capacities, view.unseen_history)
-    )
-    if refusal is not None:
-        return refusal
-    scheduling, defaults = pool.spec.scheduling, view.settings.scheduling
-    added_affinity = scheduling.affinity if scheduling is not None else None
-    pool_terms = _pool_terms(pool, spec, added_affinity)
-    if isinstance(pool_terms, Denied):
-        return pool_terms
-    rules = PlacementPolicy(
-        (scheduling.strategy if scheduling else None) or defaults.default_strategy,
-        (scheduling.topology_key if scheduling else None) or defaults.topology_key,
-    )
-    capacities = without_cards(view.capacities, avoid) if avoid else view.capacities
-    capacities = reserve_for_pending(capacities, view.waiting) if view.waiting else capacities
-    placement = _place_cards(ask, capacities, Wants.of(spec, view.tolerated, pool_terms), rules, request_id)
+def pool_is_open(pod: PodContext, _: View) -> Denied | None:
+    """The pool exists, stays, and is neither Misconfigured nor in Maintenance."""
+    return pod.closed
+
+
+def access_is_granted(pod: PodContext, _: View) -> Denied | None:
+    """The pool's lists, or RBAC, let the pod use it."""
+    return pod.access.denied
+
+
+def unseen_is_below_limit(pod: PodContext, view: View) -> Denied | None:
+    """Not too many reservations of the namespace wait for pods that never appeared."""
+    return shortage.check_unseen_limit(pod.request.namespace, view.unseen, view.settings.admission.max_unseen)
+
+
+def unseen_is_below_share(pod: PodContext, view: View) -> Denied | None:
+    """A namespace whose reservation ended unseen lately does not take more than a share of the pool."""
+    return shortage.check_unseen_share(pod.wanted, pod.request.namespace, view.capacities, view.unseen_history)
+
+
+def pool_affinity_is_usable(pod: PodContext, _: View) -> Denied | None:
+    """The affinity that the pool adds can be read, and joined with the pod's."""
+    return pod.pool_terms if isinstance(pod.pool_terms, Denied) else None
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    placement_is_within_bounds,
+    pool_is_open,
+    access_is_granted,
+    unseen_is_below_limit,
+    unseen_is_below_share,
+    pool_affinity_is_usable,
+)
+
+
+def decide(pod: PodContext, view: View, *, request_id: str, avoid: frozenset[str] = frozenset()) -> Verdict:
+    """Refuse the pod, or choose its node and cards. `avoid`: cards that turned out to be gone."""
+    denied = next((found for check in CHECKS if (found := check(pod, view)) is not None), None)
+    if denied is not None:
+        return denied
+    if pod.pool is None:
+        msg = "a pod whose pool is unknown passed the checks"
+        raise AssertionError(msg)
+    policy = _policy(pod.pool, view)
+    capacities: Sequence[NodeCapacity] = without_cards(view.capacities, avoid) if avoid else view.capacities
+    capacities = reserve_for_pending(capacities, view.pending) if view.pending else capacities
+    placement = _place(pod, view, capacities, policy, request_id)
     if placement is None:
-        return shortage.insufficient_capacity(ask, pool, capacities, spec.node_name)
+        return shortage.insufficient_capacity(pod.wanted, pod.pool, capacities, pod.request.pod.spec.node_name)
     patch = pod_patch.admitted(
-        request.raw,
-        pool=pool.name,
+        pod.request.raw,
+        pool=pod.pool.name,
         node=placement.node,
         request_id=request_id,
         devices=placement.devices,
         tolerations=view.tolerated,
         runtime_class=view.settings.admission.runtime_class_name,
-        spread_over=rules.topology_key if rules.strategy == "Spread" else None,
-        added_affinity=added_affinity,
-        person=access.authorizing_person(
-            pool,
-            namespace=request.namespace,
-            labels=view.namespace,
-            account=spec.service_account_name,
-            user=request.user,
-            use=use,
-        ),
+        spread_over=policy.topology_key if policy.strategy == "Spread" else None,
+        added_affinity=pod.pool.spec.scheduling.affinity if pod.pool.spec.scheduling is not None else None,
+        person=pod.access.person,
     )
-    return Placed(ask, request_id, placement, patch)
+    return Placed(pod.wanted, request_id, placement, patch)
 
 
-def _pool_terms(
-    pool: GPUPool, spec: AdmissionPodSpec, added: Mapping[str, Any] | None
-) -> tuple[NodeTerm, ...] | Denied | None:
-    """The nodes that the pool's own affinity leaves; None where it leaves all."""
-    if not added:
-        return None
-    try:
-        terms = affinity.required_terms(affinity.read(added))
-    except ValueError as error:
-        return Denied(
-            names.POOL_MISCONFIGURED,
-            f"GPUPool {pool.name} gives no cards now: {error}."
-            f" Its administrator has to mend it there: kubectl edit gpupool {pool.name}.",
-        )
-    if terms is not None and (found := bounds.joined_excess(spec.required_terms or (), terms)) is not None:
-        return Denied(
-            INVALID,
-            f"the pod's node affinity, joined with that of GPUPool {pool.name}, would have {found}. Use fewer terms.",
-        )
-    return terms
+def _policy(pool: GPUPool, view: View) -> PlacementPolicy:
+    """The pool's strategy and topology key; what it leaves out comes from the module's settings."""
+    scheduling, defaults = pool.spec.scheduling, view.settings.scheduling
+    return PlacementPolicy(
+        (scheduling.strategy if scheduling else None) or defaults.default_strategy,
+        (scheduling.topology_key if scheduling else None) or defaults.topology_key,
+    )
 
 
-def _place_cards(
-    ask: PoolRequest,
-    capacities: tuple[NodeCapacity, ...] | list[NodeCapacity],
-    wants: Wants,
-    rules: PlacementPolicy,
-    seed: str,
+def _place(
+    pod: PodContext, view: View, capacities: Sequence[NodeCapacity], policy: PlacementPolicy, seed: str
 ) -> Placement | None:
-    for node, node_capacity in candidate_nodes(capacities, ask, wants, rules, seed):
-        if (placement := pick_cards(node.name, node_capacity, ask.units, rules, seed)) is not None:
+    terms = None if isinstance(pod.pool_terms, Denied) else pod.pool_terms
+    wants = Wants.of(pod.request.pod.spec, view.tolerated, terms)
+    for node, capacity in candidate_nodes(capacities, pod.wanted, wants, policy, seed):
+        if (placement := pick_cards(node.name, capacity, pod.wanted.units, policy, seed)) is not None:
             return placement
     return None

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
     from controllers.domain.waiting import Waiting
+    from webhook.decision.records import PoolRequest
     from webhook.decision.topology import CardLocation
-    from webhook.decision.verdict import PoolRequest
 
 Strategy = Literal["Spread", "BinPack"]
 PENDING_WORK_MAX = 100_000

@@ -9,7 +9,8 @@ from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import effective, whole
 from controllers.domain.wording import listed, short
-from webhook.decision.verdict import INVALID, Denied, PoolRequest
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import INVALID, Denied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

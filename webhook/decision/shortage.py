@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -13,14 +14,25 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import GPUPool
     from webhook.decision.placement import NodeCapacity
-    from webhook.decision.verdict import PoolRequest
-    from webhook.reservations.unseen import UnseenHistory
+    from webhook.decision.records import PoolRequest
 
 SOMETHING: Final = "something after this webhook, such as a ResourceQuota (exceeded quota), refuses its pods."
 SHARE: Final = 4
 """A namespace with a record has one part in so many of a pool for pods that have not appeared."""
 PAUSE: Final = 60.0
 """Seconds for which a large request that ended unseen counts against others as large; four times `unseenTTL`."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenHistory:
+    """What counts against a namespace that has a record."""
+
+    slots: int
+    """Of the pool, that are reserved now for pods of the namespace which have not appeared."""
+    age: float
+    """Seconds since the last reservation ended unseen."""
+    largest: int = 0
+    """Slots of the largest request for the pool that ended unseen in the last `PAUSE` seconds."""
 
 
 def check_unseen_limit(namespace: str, unseen: int, cap: int) -> Denied | None:

@@ -14,6 +14,7 @@ from controllers.api import names
 
 if TYPE_CHECKING:
     from webhook.decision.placement import Placement
+    from webhook.decision.records import PoolRequest
 
 FORBIDDEN, UNPROCESSABLE, UNAVAILABLE = 403, 422, 503
 INVALID: Final = "Invalid"
@@ -40,14 +41,6 @@ _MEANING: Final[dict[str, tuple[int, str]]] = {
     UNWRITTEN: (UNAVAILABLE, "ServiceUnavailable"),
     FAULT: (500, "InternalError"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PoolRequest:
-    """What a pod asks for."""
-
-    pool: str
-    units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +83,7 @@ class AllowedWithoutCards:
 class Placed:
     """The pod gets these cards, once they are reserved."""
 
-    ask: PoolRequest
+    wanted: PoolRequest
     request_id: str
     placement: Placement
     patch: tuple[dict[str, Any], ...]

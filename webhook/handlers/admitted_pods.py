@@ -17,6 +17,8 @@ from controllers.api.tenant import TenantPod
 from controllers.domain.lifecycle import live
 from controllers.domain.request import pools_of
 from controllers.runtime.errors import NotFound, RuntimeFault
+from webhook.caches.stores import BY_REQUEST
+from webhook.decision.access import Requester
 from webhook.decision.verdict import NOT_READY, Denied
 from webhook.validating import admitted
 from webhook.validating.result import ALLOWED, READ_TIMEOUT, ReviewResult
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
     from webhook.caches.access_reviews import AccessReviewCache
-    from webhook.caches.snapshot import Stores
+    from webhook.caches.stores import Stores
     from webhook.validating.review import Binding
 
 _NAME: Final = re.compile("[a-z0-9.-]{1,253}")
@@ -39,10 +41,14 @@ class AdmittedPodValidator:
     """Answers what becomes of a pod after its creation."""
 
     def __init__(
-        self, client: Client, stores: Stores, grants: AccessReviewCache, read_pool: Callable[[str], Awaitable[None]]
+        self,
+        client: Client,
+        stores: Stores,
+        access_reviews: AccessReviewCache,
+        read_pool: Callable[[str], Awaitable[None]],
     ) -> None:
         """Prepare; `read_pool` brings the cache up to date about a pool."""
-        self._client, self._stores, self._grants, self._read_pool = client, stores, grants, read_pool
+        self._client, self._stores, self._access_reviews, self._read_pool = client, stores, access_reviews, read_pool
 
     async def validate(self, namespace: str, new: AdmittedPod | Binding) -> ReviewResult:
         """Whether the pod may go on."""
@@ -64,11 +70,11 @@ class AdmittedPodValidator:
         pool = self._stores.pools.get(named)
         if pool is None:
             return ALLOWED  # there are no cards that it could get
-        labels, account = self._stores.namespaces.get(namespace), pod.spec.service_account_name
-        use = await self._grants.review_unlisted(
-            pool, namespace=namespace, labels=labels, account=account, user=admitted.requested_by(pod)
+        requester = Requester(
+            namespace, self._stores.namespaces.get(namespace), pod.spec.service_account_name, admitted.requested_by(pod)
         )
-        return admitted.validate_release(pod, pool, namespace=namespace, labels=labels, use=use)
+        review = await self._access_reviews.review_unlisted(pool, requester)
+        return admitted.validate_release(pool, requester, review)
 
     async def _bound(self, namespace: str, binding: Binding) -> ReviewResult:
         if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(binding.name)):
@@ -84,9 +90,11 @@ class AdmittedPodValidator:
         if namespace == names.NAMESPACE or not pools_of(pod):
             return ALLOWED
         request, now = pod.metadata.annotations.get(names.REQUEST_ID, ""), time.time()
-        promised = frozenset(
+        reserved_nodes = frozenset(
             card.status.node_name or ""
-            for card in self._stores.devices.by("request", request)
-            if any(promise.request_id == request and live(promise, now) for promise in card.status.reservations)
+            for card in self._stores.devices.by(BY_REQUEST, request)
+            if any(
+                reservation.request_id == request and live(reservation, now) for reservation in card.status.reservations
+            )
         )
-        return admitted.validate_binding(pod, binding.target.name, promised)
+        return admitted.validate_binding(pod, binding.target.name, reserved_nodes)

@@ -31,7 +31,9 @@ from controllers.domain.slots import reported
 from controllers.domain.usage import card_users
 from controllers.runtime.errors import NotFound, RuntimeFault
 from webhook import metrics
-from webhook.decision import access, review
+from webhook.caches.stores import BY_NODE, BY_POOL, BY_POOL_AND_NODE, BY_REQUEST, pool_and_node
+from webhook.decision import review
+from webhook.decision.access import NOT_REVIEWED, Requester
 from webhook.decision.verdict import FAULT, NOT_READY, Denied
 from webhook.handlers.admitted_pods import AdmittedPodValidator
 from webhook.validating import device, pool, settings, workload
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from controllers.domain.mig import NodeLayout
     from controllers.runtime.client import Client
     from webhook.caches.access_reviews import AccessReviewCache
-    from webhook.caches.snapshot import Stores
+    from webhook.caches.stores import Stores
 
 log = structlog.get_logger()
 AT_ONCE = 4
@@ -67,20 +69,20 @@ class ObjectReviewHandler:
     """Answers reviews of objects other than pods."""
 
     def __init__(
-        self, client: Client, stores: Stores, grants: AccessReviewCache, settings: Callable[[], Settings]
+        self, client: Client, stores: Stores, access_reviews: AccessReviewCache, settings: Callable[[], Settings]
     ) -> None:
         """Prepare; `stores` have the indexes that the snapshot keeps."""
-        self._client, self._stores, self._grants, self._settings = client, stores, grants, settings
-        self._admitted = AdmittedPodValidator(client, stores, grants, self._read_pool)
+        self._client, self._stores, self._access_reviews, self._settings = client, stores, access_reviews, settings
+        self._admitted = AdmittedPodValidator(client, stores, access_reviews, self._read_pool)
 
     async def answer(self, body: bytes, deadline: float) -> bytes:
         """The answer to a review, within `deadline` seconds; raises NotAReview."""
         started = time.perf_counter()
         parsed = parse(body)
         if isinstance(parsed, review.Unreadable):
-            return _told(parsed.uid, "unreadable", ReviewResult(parsed.why))
+            return _encode(parsed.uid, "unreadable", ReviewResult(parsed.why))
         if isinstance(parsed, review.OutOfScope):
-            return _told(parsed.uid, "foreign", warned(f"gpu-admission-webhook does not judge {parsed.what}"))
+            return _encode(parsed.uid, "foreign", warned(f"gpu-admission-webhook does not judge {parsed.what}"))
         try:
             async with asyncio.timeout(deadline):
                 result = await self._validate(parsed)
@@ -95,7 +97,7 @@ class ObjectReviewHandler:
             # Only told, so nobody is hurt by what went wrong here.
             result = ALLOWED
         metrics.VALIDATION_SECONDS.labels(parsed.kind).observe(time.perf_counter() - started)
-        return _told(parsed.uid, parsed.kind, result, parsed)
+        return _encode(parsed.uid, parsed.kind, result, parsed)
 
     async def _validate(self, seen: ObjectReview) -> ReviewResult:
         if isinstance(seen.new, ModuleConfig):
@@ -135,7 +137,7 @@ class ObjectReviewHandler:
 
     def _card(self, card: GPUDevice, facts: NodeFacts) -> device.CardView:
         stores, node = self._stores, card.status.node_name or ""
-        there = stores.devices.by("node", node)
+        there = stores.devices.by(BY_NODE, node)
         found = stores.nodes.get(node)
         places = zip(positions(there), there, strict=True)
         homes = (d.home for d in there if d.home is not None)
@@ -154,11 +156,11 @@ class ObjectReviewHandler:
 
     def _holders(self, node: str, pool_name: str | None, cards: list[GPUDevice]) -> tuple[str, ...]:
         """Pods that have one of these cards of a node and pool, or are about to get it."""
-        pods, there = self._stores.pods, self._stores.devices.by("node", node)
-        bound = pods.by("spot", f"{pool_name}/{node}") if pool_name is not None else []
+        pods, there = self._stores.pods, self._stores.devices.by(BY_NODE, node)
+        bound = pods.by(BY_POOL_AND_NODE, pool_and_node(pool_name, node)) if pool_name is not None else []
         told, found = reported(there), set[str]()
         for card in cards:
-            promised = [pod for promise in card.status.reservations for pod in pods.by("request", promise.request_id)]
+            promised = [pod for promise in card.status.reservations for pod in pods.by(BY_REQUEST, promise.request_id)]
             found.update(card_users(card, [*bound, *promised], told, time.time()))
         return tuple(sorted(found))
 
@@ -204,20 +206,20 @@ class ObjectReviewHandler:
 
     async def _pool(self, old: GPUPool | None, new: GPUPool) -> ReviewResult:
         search = pool.Search(new)
-        for turn, node in enumerate(self._stores.devices.index_values("node")):
+        for turn, node in enumerate(self._stores.devices.index_values(BY_NODE)):
             found = self._stores.nodes.get(node)
-            search.look(found.metadata.labels if found is not None else {}, self._stores.devices.by("node", node))
+            search.look(found.metadata.labels if found is not None else {}, self._stores.devices.by(BY_NODE, node))
             if turn % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return pool.validate(old, new, search, await self._users(new.name))
 
     async def _deletion(self, old: GPUPool) -> ReviewResult:
-        return pool.validate_deletion(old, len(self._stores.devices.by("pool", old.name)), await self._users(old.name))
+        return pool.validate_deletion(old, len(self._stores.devices.by(BY_POOL, old.name)), await self._users(old.name))
 
     async def _users(self, name: str) -> tuple[str, ...]:
         """Pods that have cards of a pool or are promised some."""
         nodes: dict[str, list[GPUDevice]] = defaultdict(list)
-        for card in self._stores.devices.by("pool", name):
+        for card in self._stores.devices.by(BY_POOL, name):
             nodes[card.status.node_name or ""].append(card)
         found: set[str] = set()
         for turn, (node, cards) in enumerate(nodes.items()):
@@ -234,23 +236,15 @@ class ObjectReviewHandler:
         if named is not None and stores.pools.get(named) is None:
             await self._read_pool(named)
         found = stores.pools.get(named) if named is not None else None
-        labels, use = stores.namespaces.get(seen.namespace), access.NOT_REVIEWED
+        requester = Requester(seen.namespace, stores.namespaces.get(seen.namespace), spec.service_account_name)
+        answer = NOT_REVIEWED
         if found is not None:
-            use = await self._grants.review_unlisted(
-                found, namespace=seen.namespace, labels=labels, account=spec.service_account_name
-            )
-        return workload.validate(
-            seen.kind,
-            spec,
-            namespace=seen.namespace,
-            labels=labels,
-            pool=found,
-            known_pools=(item.name for item in stores.pools),
-            use=use,
-        )
+            answer = await self._access_reviews.review_unlisted(found, requester)
+        known_pools = (item.name for item in stores.pools)
+        return workload.validate(seen.kind, spec, requester, pool=found, known_pools=known_pools, review=answer)
 
 
-def _told(uid: str, kind: str, result: ReviewResult, seen: ObjectReview | None = None) -> bytes:
+def _encode(uid: str, kind: str, result: ReviewResult, seen: ObjectReview | None = None) -> bytes:
     """Count, log and encode."""
     about = {"uid": uid[:64], "kind": kind} | ({"name": seen.name, "namespace": seen.namespace} if seen else {})
     if result.denied is not None:

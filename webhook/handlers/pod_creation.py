@@ -24,17 +24,11 @@ from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from webhook import metrics
 from webhook.caches.access_reviews import AccessReviewCache
 from webhook.decision import access, pod_patch, pod_request, review
+from webhook.decision.access import Requester
+from webhook.decision.context import PodContext, resolve
 from webhook.decision.decide import decide
-from webhook.decision.verdict import (
-    FAULT,
-    NOT_READY,
-    UNWRITTEN,
-    AllowedWithoutCards,
-    Denied,
-    Placed,
-    PoolRequest,
-    Verdict,
-)
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import FAULT, NOT_READY, UNWRITTEN, AllowedWithoutCards, Denied, Placed, Verdict
 from webhook.reservations.concurrency import ConcurrencyLimiter
 
 if TYPE_CHECKING:
@@ -43,7 +37,8 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
     from controllers.api.settings import Settings
     from controllers.runtime.client import Client
-    from webhook.caches.snapshot import Snapshot, Stores
+    from webhook.caches.snapshot import Snapshot
+    from webhook.caches.stores import Stores
     from webhook.decision.review import Request
     from webhook.reservations.reserve import Reserver
 
@@ -66,15 +61,15 @@ class PodCreationHandler:
         reserver: Reserver,
         settings: Callable[[], Settings],
         *,
-        grants: AccessReviewCache | None = None,
+        access_reviews: AccessReviewCache | None = None,
     ) -> None:
         """Prepare; reviews that come before the caches are filled are refused for the time being.
 
-        `grants`: what RBAC says, where others ask it too.
+        `access_reviews`: what RBAC says, where others ask it too.
         """
         self._client, self._stores, self._snapshot = client, stores, snapshot
         self._reserver, self._settings = reserver, settings
-        self._grants = grants or AccessReviewCache(client)
+        self._access_reviews = access_reviews or AccessReviewCache(client)
         self._limiter = ConcurrencyLimiter()
 
     async def answer(self, body: bytes, deadline: float) -> bytes:
@@ -85,7 +80,7 @@ class PodCreationHandler:
         request_id = secrets.token_hex(8)
         match parsed:
             case review.Unreadable(uid=uid, why=why):
-                return _told(uid, why, request_id)
+                return _encode(uid, why, request_id)
             case review.OutOfScope(uid=uid, what=what):
                 metrics.REVIEWS.labels("untouched", "Foreign").inc()
                 log.info("not ours", uid=uid[:64], what=what, request_id=request_id)
@@ -93,43 +88,45 @@ class PodCreationHandler:
                 return review.allow(uid, warnings=(warning,), audit={"reason": "Foreign", "request-id": request_id})
         try:
             async with asyncio.timeout(deadline):
-                verdict = await self._judge(parsed, request_id, began)
+                verdict = await self._admit(parsed, request_id, began)
         except TimeoutError:
             verdict = LATE
         except Exception:
             log.exception("a review failed", uid=parsed.uid, namespace=parsed.namespace, pod=parsed.pod_name)
             verdict = _fault(parsed)
         try:
-            return _told(parsed.uid, verdict, request_id, parsed)
+            return _encode(parsed.uid, verdict, request_id, parsed)
         except orjson.JSONEncodeError as error:
             # What was read may nest too deep to be written. No API server sends that, and no pod waits for its cards.
             log.warning("an answer cannot be written", uid=parsed.uid[:64], request_id=request_id, why=str(error))
             return review.deny(parsed.uid, _fault(parsed))
 
-    async def _judge(self, request: Request, request_id: str, began: _Stopwatch) -> Verdict:
-        ask = pod_request.parse_pool_request(request.pod.spec)
-        if ask is None:
+    async def _admit(self, request: Request, request_id: str, began: _Stopwatch) -> Verdict:
+        wanted = pod_request.parse_pool_request(request.pod.spec)
+        if wanted is None:
             return AllowedWithoutCards(pod_patch.remove_marks(request.raw))
-        if isinstance(ask, Denied):
-            return ask
+        if isinstance(wanted, Denied):
+            return wanted
         if not self._stores.synced:
             return Denied(NOT_READY, "the webhook has just started and does not know the cards yet. Try again.")
+        pod = await self._resolve(request, wanted, began)
         if request.dry_run:
-            return await self._place(request, ask, request_id, began)
-        await self._review_access(request, ask, began)  # so that nobody has a turn and waits for RBAC's answer
+            return await self._place(pod, request_id, began)
         arrived = time.perf_counter()
         async with self._limiter.acquire():
             began.skip(time.perf_counter() - arrived)
-            return await self._place(request, ask, request_id, began)
+            return await self._place(pod, request_id, began)
 
-    async def _place(self, request: Request, ask: PoolRequest, request_id: str, began: _Stopwatch) -> Verdict:
+    async def _place(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
         """Decide and reserve, until nobody comes in between."""
         gone = frozenset[str]()
+        request, wanted = pod.request, pod.wanted
         for attempt in range(TRIES):
-            # Each time: the pool may be another one since. Nothing is awaited between the view and what is held.
-            use = await self._review_access(request, ask, began)
-            view = self._snapshot.view(ask.pool, request.namespace, time.time())
-            verdict = decide(request, ask, view, request_id=request_id, use=use, avoid=gone)
+            if not self._is_current(pod):
+                pod = await self._resolve(request, wanted, began)
+            # Nothing is awaited between the view and what is in flight because of it.
+            view = self._snapshot.view(wanted.pool, request.namespace, time.time())
+            verdict = decide(pod, view, request_id=request_id, avoid=gone)
             if attempt == 0:
                 metrics.DECISION_SECONDS.observe(began.seconds())
             if not isinstance(verdict, Placed) or request.dry_run:
@@ -143,34 +140,42 @@ class PodCreationHandler:
                 return Denied(UNWRITTEN, f"the reservation could not be written ({error}); nothing is held. Try again.")
         return LATE
 
-    async def _reserve(self, request: Request, granted: Placed) -> bool:
+    async def _reserve(self, request: Request, placed: Placed) -> bool:
         """Write the reservations; False on a conflict."""
         before = time.perf_counter()
-        self._snapshot.track_in_flight(granted.request_id, granted.placement, request.namespace, granted.ask.pool)
+        self._snapshot.track_in_flight(placed.request_id, placed.placement, request.namespace, placed.wanted.pool)
         try:
-            await self._reserver.reserve(request, granted, self._settings().admission.unseen_ttl)
+            await self._reserver.reserve(request, placed, self._settings().admission.unseen_ttl)
         except Conflict:
             return False  # counted where the write was refused
         finally:
-            self._snapshot.untrack_in_flight(granted.request_id, granted.placement, request.namespace)
+            self._snapshot.untrack_in_flight(placed.request_id, placed.placement, request.namespace)
         metrics.WRITE_SECONDS.observe(time.perf_counter() - before)
         return True
 
-    async def _review_access(self, request: Request, ask: PoolRequest, began: _Stopwatch) -> access.AccessReview:
-        """What RBAC says, where the pool's lists do not allow the pod; learns of the namespace's labels first."""
-        pool, account, user = self._stores.pools.get(ask.pool), request.pod.spec.service_account_name, request.user
-        if (
-            pool is None
-            or request.namespace == names.NAMESPACE
-            or pod_request.check_pool_is_open(ask, pool, ()) is not None
-        ):
-            return access.NOT_REVIEWED
-        with began.stopped():
-            await self._know_namespace(pool, request.namespace)
-            labels = self._stores.namespaces.get(request.namespace)
-            return await self._grants.review_unlisted(
-                pool, namespace=request.namespace, labels=labels, account=account, user=user
-            )
+    async def _resolve(self, request: Request, wanted: PoolRequest, began: _Stopwatch) -> PodContext:
+        """The pod's pool and access; RBAC is asked where the lists of a pool that is open do not allow the pod."""
+        pool, review = self._stores.pools.get(wanted.pool), access.NOT_REVIEWED
+        is_open = pool is not None and pod_request.check_pool_is_open(wanted, pool, ()) is None
+        if pool is not None and is_open and request.namespace != names.NAMESPACE:
+            with began.stopped():
+                await self._know_namespace(pool, request.namespace)
+                review = await self._access_reviews.review_unlisted(pool, self._requester(request))
+        pool = self._stores.pools.get(wanted.pool)  # it may be another one since
+        known = () if pool is not None else tuple(item.name for item in self._stores.pools)
+        return resolve(request, wanted, pool, self._requester(request), known_pools=known, review=review)
+
+    def _requester(self, request: Request) -> Requester:
+        labels, account = self._stores.namespaces.get(request.namespace), request.pod.spec.service_account_name
+        return Requester(request.namespace, labels, account, request.user)
+
+    def _is_current(self, pod: PodContext) -> bool:
+        """Whether the pool and the namespace are still those that the context was resolved by."""
+        stores, requester = self._stores, pod.requester
+        return (
+            stores.pools.get(pod.wanted.pool) is pod.pool
+            and stores.namespaces.get(requester.namespace) is requester.labels
+        )
 
     async def _know_namespace(self, pool: GPUPool, namespace: str) -> None:
         """Read a namespace whose labels decide and which was made a moment ago."""
@@ -207,7 +212,7 @@ class _Stopwatch:
         self._since += seconds
 
 
-def _told(uid: str, verdict: Verdict, request_id: str, request: Request | None = None) -> bytes:
+def _encode(uid: str, verdict: Verdict, request_id: str, request: Request | None = None) -> bytes:
     """Count, log and encode; each decision leaves a line in the API server's audit log."""
     about = {"uid": uid[:64], "request_id": request_id} | (
         {"namespace": request.namespace, "pod": request.pod_name, "dry_run": request.dry_run} if request else {}

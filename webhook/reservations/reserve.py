@@ -103,7 +103,7 @@ class Reserver:
             raise
         errors = [(share.device.name, result) for share, result in zip(shares, results, strict=True) if result]
         if not errors:
-            metrics.RESERVATIONS.labels(placed.ask.pool).inc(len(shares))
+            metrics.RESERVATIONS.labels(placed.wanted.pool).inc(len(shares))
             return
         refused = {name for name, error in errors if isinstance(error, (Conflict, NotFound))}
         if doubtful := [share.device.name for share in shares if share.device.name not in refused]:

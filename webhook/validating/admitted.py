@@ -2,7 +2,7 @@
 
 Access is judged where a pod is created, and behind a scheduling gate it may wait there for weeks: it counts as it is
 when the gate goes. Who binds pods in one namespace alone is no scheduler of the cluster, and could take a slot that
-another pod was promised: such a pod is bound where its own cards are reserved.
+another pod was reserved: such a pod is bound where its own cards are reserved.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from webhook.validating.result import ALLOWED, ReviewResult
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Namespace, Pod
-    from webhook.validating.review import AdmittedPod
+    from controllers.api.kube import Pod
+    from webhook.decision.access import AccessReview, Requester
 
 
 def requested_by(pod: Pod) -> UserInfo | None:
@@ -34,21 +34,18 @@ def requested_by(pod: Pod) -> UserInfo | None:
     return found
 
 
-def validate_release(
-    pod: AdmittedPod, pool: GPUPool, *, namespace: str, labels: Namespace | None, use: access.AccessReview
-) -> ReviewResult:
+def validate_release(pool: GPUPool, requester: Requester, review: AccessReview) -> ReviewResult:
     """Whether a pod whose last gate goes may still use its pool, as if the same person created it now."""
-    account = pod.spec.service_account_name
-    denied = access.check(pool, namespace=namespace, labels=labels, account=account, user=requested_by(pod), use=use)
+    denied = access.resolve(pool, requester, review).denied
     return ALLOWED if denied is None else ReviewResult(denied)
 
 
-def validate_binding(pod: Pod, node: str, promised: frozenset[str]) -> ReviewResult:
-    """Whether a pod that asks for cards may be bound to a node. `promised`: nodes with cards reserved for it now."""
-    if node in promised:
+def validate_binding(pod: Pod, node: str, reserved: frozenset[str]) -> ReviewResult:
+    """Whether a pod that asks for cards may be bound to a node. `reserved`: where cards are reserved for it."""
+    if node in reserved:
         return ALLOWED
     where = (
-        f"its cards are reserved on node {listed(sorted(promised))}" if promised else "no card is reserved for it now"
+        f"its cards are reserved on node {listed(sorted(reserved))}" if reserved else "no card is reserved for it now"
     )
     return ReviewResult(
         Denied(

@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webhook.decision import access, pod_request
-from webhook.decision.verdict import Denied, PoolRequest
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Denied
 from webhook.validating.result import ALLOWED, ReviewResult, warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controllers.api.gpupool import GPUPool
-    from controllers.api.kube import Namespace, PodSpec
-    from webhook.decision.access import AccessReview
+    from controllers.api.kube import PodSpec
+    from webhook.decision.access import AccessReview, Requester
     from webhook.decision.records import AdmissionPodSpec
 
 
@@ -30,35 +31,25 @@ def asked_pool(spec: PodSpec) -> str | None:
 def validate(
     kind: str,
     spec: AdmissionPodSpec,
+    requester: Requester,
     *,
-    namespace: str,
-    labels: Namespace | None,
     pool: GPUPool | None,
     known_pools: Iterable[str],
-    use: AccessReview = access.NOT_REVIEWED,
+    review: AccessReview = access.NOT_REVIEWED,
 ) -> ReviewResult:
-    """What its author should know.
-
-    `labels`: the namespace, None where it is not known; `pool`: the one asked for; `use`: what RBAC says of it.
-    """
-    ask = pod_request.parse_pool_request(spec)
-    if ask is None:
+    """What its author should know. `pool`: the one asked for; `review`: what RBAC says of it."""
+    wanted = pod_request.parse_pool_request(spec)
+    if wanted is None:
         return ALLOWED
     refusal: Denied | None
-    if isinstance(ask, Denied):
-        refusal = ask
-    elif (
-        (refusal := pod_request.check_pool_is_open(ask, pool, known_pools)) is None
-        and pool is not None
-        and not use.failure
-    ):
-        refusal = _access(pool, spec, namespace, labels, use)
+    if isinstance(wanted, Denied):
+        refusal = wanted
+    elif (refusal := pod_request.check_pool_is_open(wanted, pool, known_pools)) is None and pool is not None:
+        refusal = None if review.failure else _access(pool, requester, review)
     return warned(f"pods of this {kind} will be refused: {refusal.message}") if refusal is not None else ALLOWED
 
 
-def _access(
-    pool: GPUPool, spec: AdmissionPodSpec, namespace: str, labels: Namespace | None, use: AccessReview
-) -> Denied | None:
-    if labels is None and access.depends_on_namespace_labels(pool, namespace):
+def _access(pool: GPUPool, requester: Requester, review: AccessReview) -> Denied | None:
+    if requester.labels is None and access.depends_on_namespace_labels(pool, requester.namespace):
         return None  # its labels decide, and they are not known
-    return access.check(pool, namespace=namespace, labels=labels, account=spec.service_account_name, use=use)
+    return access.resolve(pool, requester, review).denied

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.clock import seconds
-from webhook.decision.shortage import PAUSE
+from webhook.caches.stores import BY_REQUEST
+from webhook.decision.shortage import PAUSE, UnseenHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,18 +33,6 @@ SKEW: Final = 2.0
 so within a second of being made, long before its end."""
 FORGET: Final = 600.0
 """Seconds for which a reservation that ended unseen is remembered."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnseenHistory:
-    """What counts against a namespace that has a record."""
-
-    slots: int
-    """Of the pool, that are reserved now for pods of the namespace which have not appeared."""
-    age: float
-    """Seconds since the last reservation ended unseen."""
-    largest: int = 0
-    """Slots of the largest request for the pool that ended unseen in the last `PAUSE` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,7 @@ class UnseenReservations:
     def _live(self, namespace: str, now: float) -> Iterator[_Unseen]:
         for entries in self._entries.get(namespace, {}).values():
             for entry in entries:
-                if entry.until > now and not self._pods.by("request", entry.request_id):
+                if entry.until > now and not self._pods.by(BY_REQUEST, entry.request_id):
                     yield entry
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
@@ -125,7 +114,7 @@ class UnseenReservations:
     def _remember(self, namespace: str, entry: _Unseen) -> None:
         """One that was taken back before its time says nothing about the namespace."""
         now = self._clock()
-        if entry.until > now + SKEW or self._pods.by("request", entry.request_id):
+        if entry.until > now + SKEW or self._pods.by(BY_REQUEST, entry.request_id):
             return
         # Both are in the order of their times: to look through all of them each time would cost a stranger's many
         # forged namespaces the square of their number.
