@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.domain import refusals
 from controllers.domain.selectors import matches
 from controllers.domain.wording import listed, short
 from webhook.decision.records import UserInfo
@@ -98,7 +99,7 @@ def resolve(pool: GPUPool, requester: Requester, review: AccessReview = NOT_REVI
         return Access(
             Denied(
                 names.ACCESS_DENIED,
-                f"namespace {requester.namespace} belongs to the module itself; pods that use cards go to another"
+                f"{refusals.MODULE_NAMESPACE.begin(namespace=requester.namespace)} pods that use cards go to another"
                 " namespace.",
             )
         )
@@ -150,10 +151,12 @@ def _with_groups(user: UserInfo) -> UserInfo:
 
 
 def _denied(pool: GPUPool, access: AccessSpec, requester: Requester, review: AccessReview) -> Denied:
+    begin = refusals.NOT_ALLOWED.begin(
+        namespace=requester.namespace, account=requester.account or "default", pool=pool.name
+    )
     return Denied(
         names.ACCESS_DENIED,
-        f"namespace {requester.namespace} (ServiceAccount {requester.account or 'default'}) may not use GPUPool"
-        f" {pool.name}; its spec.access allows {_allowed(access, requester.user)}.{_reviewed(review, pool.name)}"
+        f"{begin} its spec.access allows {_allowed(access, requester.user)}.{_reviewed(review, pool.name)}"
         " Ask the pool's administrator to add the namespace, or use another pool.",
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import bounds, names
+from controllers.domain import refusals
 from webhook.decision import access, affinity, pod_request
 from webhook.decision.access import NOT_REVIEWED, Access
 from webhook.decision.verdict import INVALID, Denied
@@ -84,7 +85,7 @@ def _pool_terms(pool: GPUPool, spec: AdmissionPodSpec) -> tuple[NodeTerm, ...] |
     except ValueError as error:
         return Denied(
             names.POOL_MISCONFIGURED,
-            f"GPUPool {pool.name} gives no cards now: {error}."
+            f"{refusals.POOL_CLOSED.begin(pool=pool.name)}{error}."
             f" Its administrator has to mend it there: kubectl edit gpupool {pool.name}.",
         )
     if terms is not None and (found := bounds.joined_excess(spec.required_terms or (), terms)) is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
+from controllers.domain import refusals
 from controllers.domain.poolcycle import last_phase
 from controllers.domain.request import effective, whole
 from controllers.domain.wording import listed, short
@@ -36,7 +37,7 @@ def parse_pool_request(spec: PodSpec) -> PoolRequest | Denied | None:
         found = listed(f"{short(pool)}: {units}" for pool, units in sorted(needs.items()))
         return Denied(
             names.MIXED_POOL_REQUEST,
-            f"the pod asks for cards of {len(needs)} pools ({found}), and a pod gets cards of one."
+            f"{refusals.SEVERAL_POOLS.begin(count=len(needs))}({found}), and a pod gets cards of one."
             " Ask for one pool in all its containers, or split the pod.",
         )
     ((pool, units),) = needs.items()
@@ -76,12 +77,15 @@ def check_pool_is_open(ask: PoolRequest, pool: GPUPool | None, known: Iterable[s
         pools = listed(sorted(known)) or "none yet"
         return Denied(
             names.POOL_NOT_FOUND,
-            f"there is no GPUPool {short(ask.pool)!r}, for which the pod asks as {names.PREFIX}{short(ask.pool)}."
-            f" Pools here: {pools}. Ask for one of them, or have an administrator create it.",
+            f"{refusals.POOL_ABSENT.begin(pool=short(ask.pool))}for which the pod asks as"
+            f" {names.PREFIX}{short(ask.pool)}. Pools here: {pools}. Ask for one of them, or have an"
+            " administrator create it.",
         )
     if pool.metadata.deletion_timestamp is not None:
+        begin = refusals.POOL_DELETED.begin(pool=pool.name)
         return Denied(
-            names.POOL_NOT_FOUND, f"GPUPool {pool.name} is being deleted and gives no cards. Ask for another pool."
+            names.POOL_NOT_FOUND,
+            f"{begin}and gives no cards. Ask for another pool.",
         )
     # What somebody has to mend comes first: a layout that failed is told by both, and there is nothing to wait for.
     for kind, word, action in (
@@ -90,17 +94,19 @@ def check_pool_is_open(ask: PoolRequest, pool: GPUPool | None, known: Iterable[s
     ):
         if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
             see = f"kubectl describe gpupool {pool.name}"
-            return Denied(word, f"GPUPool {pool.name} gives no cards now: {_why(pool, condition)}. {action}: {see}.")
+            return Denied(word, f"{_why_closed(pool, condition)}. {action}: {see}.")
     return None
 
 
-def _why(pool: GPUPool, condition: Condition) -> str:
+def _why_closed(pool: GPUPool, condition: Condition) -> str:
     """Why a pool is closed, as tenants may read it: the messages can name other tenants' pods."""
     phase = last_phase(pool)
     if phase == "Disabled":
-        return f"the module is disabled by ModuleConfig {names.MODULE}, and pods that run keep their cards"
+        begin = refusals.MODULE_DISABLED.begin(pool=pool.name, module=names.MODULE)
+        return f"{begin}and pods that run keep their cards"
     if phase == "Halted":
-        return f"its cards could not be divided as its spec asks ({condition.reason})"
+        return refusals.NOT_DIVIDED.begin(pool=pool.name, reason=condition.reason)
     if condition.type == MAINTENANCE:
-        return f"its cards are being divided anew ({condition.reason})"
-    return f"{condition.message}".rstrip(".") or "no details were given"
+        return refusals.BEING_DIVIDED.begin(pool=pool.name, reason=condition.reason)
+    message = f"{condition.message}".rstrip(".") or "no details were given"
+    return f"{refusals.POOL_CLOSED.begin(pool=pool.name)}{message}"

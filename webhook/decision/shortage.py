@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
+from controllers.domain import refusals
 from controllers.domain.wording import short
 from webhook.decision.verdict import Denied
 
@@ -39,9 +40,10 @@ def check_unseen_limit(namespace: str, unseen: int, cap: int) -> Denied | None:
     """Refuse a namespace that has too many reservations whose pods should have appeared by now."""
     if unseen < cap:
         return None
+    begin = refusals.UNSEEN_LIMIT.begin(namespace=namespace, unseen=unseen)
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"namespace {namespace} has {unseen} reservations whose pods never appeared, and admission.maxUnseen allows"
+        f"{begin}and admission.maxUnseen allows"
         f" {cap}: {SOMETHING} Mend that; the reservations end by themselves in seconds.",
     )
 
@@ -56,10 +58,12 @@ def check_unseen_share(
     share = max(1, sum(node.total for node in capacities) // SHARE)
     if history is None or history.slots + ask.units <= share or (history.slots == 0 and history.largest <= share):
         return None
+    begin = refusals.UNSEEN_SHARE.begin(
+        namespace=namespace, age=f"{history.age:.0f}", slots=history.slots, pool=ask.pool
+    )
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"namespace {namespace} had a reservation {history.age:.0f} s ago whose pod never appeared, and now has"
-        f" {history.slots} of GPUPool {ask.pool} for such pods; {share} may be so at once: {SOMETHING} Mend that; what"
+        f"{begin} {share} may be so at once: {SOMETHING} Mend that; what"
         f" asks for more than {share} comes through alone, {PAUSE:g} s after the last that was lost so.",
     )
 
@@ -80,7 +84,7 @@ def insufficient_capacity(
     unavailable += sum(node.slots.hidden for node in capacities)
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"GPUPool {pool.name} cannot give {ask.units} now: {_why(ask, pool, capacities, node_name)}"
+        f"{refusals.NO_CAPACITY.begin(pool=pool.name, units=ask.units)}{_why(ask, pool, capacities, node_name)}"
         f" (total {total}, used {used}, reserved {reserved}, unavailable {unavailable}, free {free})."
         " A controller such as ReplicaSet or Job tries again by itself, and so do Argo and Tekton (exceeded quota);"
         " a pod created by hand has to be created again when cards are free.",
