@@ -1,7 +1,7 @@
-"""Whether the API server answers this replica: one that it does not answer can reserve nothing, and must not be asked.
+"""Readiness by whether the API server answers: a replica that it does not answer can reserve nothing.
 
 A watch that hangs says nothing for a minute and more. So every `period` the Lease of the certificates is read, by
-connections of its own; a refusal counts as an answer, too. Without one for `patience` seconds the replica is not ready,
+connections of its own; a refusal counts as an answer, too. Without one for `timeout` seconds the replica is not ready,
 whoever balances sends pods to another, and the connections that the API server keeps to this one are ended.
 """
 
@@ -27,7 +27,7 @@ SERVER_ERROR = 500
 
 
 class ApiServerProbe:
-    """Asks, and remembers when the last answer came; times in seconds."""
+    """Reads a Lease again and again, and knows when the last answer came; times in seconds."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class ApiServerProbe:
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; until the first answer there is no contact. `tell` is called at every change."""
+        """Prepare; until the first answer there is no contact. `on_change` is called at every change."""
         self._client, self._on_change = client, on_change
         self._period, self._timeout, self._clock = period, timeout, clock
         self._answered = float("-inf")
         self.reachable = False
-        """Whether the last answer is young enough; changes when `tell` is called, and not by itself."""
+        """Whether the last answer is young enough; changes when `on_change` is called, and not by itself."""
 
     async def run(self) -> None:
         """Ask, for ever."""

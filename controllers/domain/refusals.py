@@ -23,7 +23,7 @@ class Refusal:
     """The words of the contract with which it may come."""
     head: str
     """How the text goes on behind the error code; its fields are in braces."""
-    reason: str = ""
+    condition_reason: str = ""
     """The reason of the pool's condition, where the text is about one reason alone."""
     pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
@@ -110,6 +110,6 @@ def recognize(message: str) -> Recognized | None:
     error_code, _, detail = message.partition(": ")
     for refusal in REFUSALS:
         if error_code in refusal.error_codes and (found := refusal.pattern.match(detail)) is not None:
-            fields = found.groupdict()
-            return Recognized(error_code, refusal, fields.get("pool", ""), fields.get("reason", refusal.reason))
+            fields = {"pool": "", "reason": refusal.condition_reason} | found.groupdict()
+            return Recognized(error_code, refusal, fields["pool"], fields["reason"])
     return None

@@ -19,7 +19,8 @@ from controllers.api.record import adapter
 from controllers.domain.fits import Wants
 from controllers.domain.slots import Card, NodeSlots
 from sim.bench.rows import Result, Row
-from webhook.decision.placement import PlacementPolicy, candidate_nodes, node_capacity, pick_cards
+from webhook.decision.capacity import node_capacity
+from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
 from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from sim.bench.rows import Sizes
     from sim.programs import Progress
-    from webhook.decision.placement import NodeCapacity, Placement, Strategy
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.placement import Placement, Strategy
 
 POOL: Final = "near"
 NODES: Final = 10

@@ -31,7 +31,7 @@ from tests.kit import conditions
 from tests.kit.reports import read_report, report, reported
 from tests.webhook import world
 from tests.webhook.test_decide import view
-from webhook.decision import placement, pod_request, review
+from webhook.decision import capacity, pod_request, review
 from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import Denied
 
@@ -354,7 +354,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     monkeypatch.setattr(waiting, "fits", counted)
     values = tuple(f"v{n}" for n in range(1000))
     terms = (NodeTerm(match_expressions=(Expression(key="k", operator="In", values=values),)),)
-    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), placement.PENDING_WORK_MAX)
+    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), capacity.PENDING_WORK_MAX)
     pods = [
         Waiting(f"r{at}", "team", f"p{at}", "", 1, frozenset(), Wants(None, (("n", str(at)),), terms, ()))
         for at in range(100)
@@ -363,7 +363,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     while rooms and looked < len(pods):
         assert rooms.take(pods[looked]) is None
         looked += 1
-    assert compared <= placement.PENDING_WORK_MAX
+    assert compared <= capacity.PENDING_WORK_MAX
     # Each has a tenth at most, so that those behind a few that fit nowhere are looked at, too.
     assert 10 <= looked < len(pods)
 

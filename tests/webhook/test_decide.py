@@ -24,7 +24,7 @@ from webhook.decision.verdict import Denied, Placed
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
-    from webhook.decision.placement import NodeCapacity
+    from webhook.decision.capacity import NodeCapacity
     from webhook.decision.verdict import Verdict
 
 

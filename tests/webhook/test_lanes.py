@@ -21,7 +21,7 @@ from webhook.decision.verdict import Placed
 from webhook.handlers.pod_creation import PodCreationHandler
 from webhook.metrics import CONFLICTS
 from webhook.reservations.reserve import Reserver
-from webhook.reservations.write_coalescer import TRIES
+from webhook.reservations.write_coalescer import WRITES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,7 +219,7 @@ async def test_who_always_conflicts_gives_up_and_the_next_goes_on() -> None:
     caches, card = world.stores(), world.device("n1", 1, slots=8)
     server = Server(caches, card)
     made = reserver(server)
-    broken = iter(range(TRIES))
+    broken = iter(range(WRITES_MAX))
 
     def meanwhile() -> None:
         if next(broken, None) is not None:

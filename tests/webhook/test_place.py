@@ -13,12 +13,13 @@ from controllers.api import names
 from controllers.domain.fits import Wants
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
-from webhook.decision import placement
+from webhook.decision import capacity, placement
 from webhook.decision.placement import PlacementPolicy
 from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
-    from webhook.decision.placement import NodeCapacity, Placement
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.placement import Placement
 
 ANYWHERE = Wants(None, {}, None, ())
 ZONE = "topology.kubernetes.io/zone"
@@ -94,7 +95,7 @@ def test_what_the_node_does_not_show_yet_is_promised_to_nobody() -> None:
     assert choose([shown(1)], 2, SPREAD) is None
     in_flight = {cards[0].name: {"r1": 1}}
     assert [shown(slots, **in_flight).free for slots in (1, 3)] == [0, 2]
-    assert [entry.free for entry in placement.without_cards([shown(3)], [cards[0].name])] == [2]
+    assert [entry.free for entry in capacity.without_cards([shown(3)], [cards[0].name])] == [2]
 
 
 def test_a_reservation_whose_card_another_pod_got_keeps_a_slot_of_the_node() -> None:
@@ -102,12 +103,12 @@ def test_a_reservation_whose_card_another_pod_got_keeps_a_slot_of_the_node() -> 
     entry = world.capacity_of(world.node("n"), [displaced, world.device("n", 2)])
     assert entry.free == 0
     assert choose([entry], 1, SPREAD) is None
-    (less,) = placement.without_cards([node_capacity("m", 2), entry], {"m-0", "n-2"})[1:]
+    (less,) = capacity.without_cards([node_capacity("m", 2), entry], {"m-0", "n-2"})[1:]
     assert less.free == 0
 
 
 def test_cards_to_avoid_are_left_out() -> None:
-    (less,) = placement.without_cards([node_capacity("n", 2)], {"n-0"})
+    (less,) = capacity.without_cards([node_capacity("n", 2)], {"n-0"})
     assert [spot.device.name for spot in less.free_cards] == ["n-1"]
     assert less.free == 1
 

@@ -17,7 +17,7 @@ from tests.webhook import world
 from webhook.decision.placement import Placement, Share
 from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import Placed
-from webhook.handlers.pod_creation import TRIES, PodCreationHandler
+from webhook.handlers.pod_creation import PLACEMENTS_MAX, PodCreationHandler
 from webhook.reservations.reserve import Reserver, status_with
 
 if TYPE_CHECKING:
@@ -185,4 +185,4 @@ async def test_what_goes_wrong_is_told_under_the_uid(error: Exception, word: str
     assert not response["allowed"]
     assert response["status"]["message"].startswith(f"{word}: ")
     assert response["status"]["code"] == code
-    assert len(failing.tries) <= TRIES
+    assert len(failing.tries) <= PLACEMENTS_MAX

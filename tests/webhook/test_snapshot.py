@@ -1,4 +1,4 @@
-"""The shelves that are kept are those that would be made anew from the caches, at any time."""
+"""The capacities that are kept are those that would be made anew from the caches, at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.webhook import world
 from webhook import metrics
 from webhook.caches.snapshot import Snapshot
 from webhook.caches.stores import Stores
-from webhook.decision.placement import NodeCapacity, Placement, Share
+from webhook.decision.capacity import NodeCapacity
+from webhook.decision.placement import Placement, Share
 
 NODES, CARDS = ("n0", "n1"), (0, 1)
 TAINT = {"key": "gpu", "value": "b", "effect": "NoSchedule"}

@@ -14,8 +14,8 @@ from controllers.api.gpudevice import GPUDevice
 from tests.kit.objects import address, reservation
 from tests.webhook import world
 from tests.webhook.test_place import PACK, SPREAD, ZONE, choose
-from webhook.decision import placement, topology
-from webhook.decision.placement import NodeCapacity
+from webhook.decision import capacity, placement, topology
+from webhook.decision.capacity import NodeCapacity
 
 
 def card(
@@ -136,7 +136,7 @@ def test_of_nodes_that_are_equal_one_with_near_cards_is_taken() -> None:
             assert choose(list(nodes.values()), 2, rules, seed).node == "linked"
         assert {choose(list(nodes.values()), 1, rules, str(seed)).node for seed in range(60)} == set(nodes)
         # Without the cards that made it near, it is not.
-        less = placement.without_cards(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
+        less = capacity.without_cards(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
         assert choose(less, 2, rules).node != "linked"
 
 

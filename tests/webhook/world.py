@@ -22,15 +22,15 @@ from webhook.caches.snapshot import Snapshot
 from webhook.caches.stores import Stores
 from webhook.decision import pod_request, review
 from webhook.decision.access import Requester
+from webhook.decision.capacity import node_capacity
 from webhook.decision.context import resolve
 from webhook.decision.decide import decide
-from webhook.decision.placement import node_capacity
 from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
     from controllers.api.kube import Namespace
+    from webhook.decision.capacity import NodeCapacity
     from webhook.decision.context import View
-    from webhook.decision.placement import NodeCapacity
     from webhook.decision.verdict import Verdict
 
 POOL = "a"

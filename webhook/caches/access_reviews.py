@@ -1,4 +1,4 @@
-"""Asks RBAC who may use a pool: SubjectAccessReviews for the verb `use` on gpupools/<pool>, with a cache.
+"""SubjectAccessReviews of the verb `use` on gpupools/<pool>, with a cache.
 
 Lives as long as the process, in its event loop. A yes is kept for `ALLOWED`, a no for `REFUSED`, so that a role that
 is granted works soon; of many reviews that want to know the same one asks. A failure is an answer too, that nobody is
@@ -49,7 +49,7 @@ class _Answer:
 
 
 class AccessReviewCache:
-    """What RBAC says, remembered for seconds."""
+    """Answers of RBAC, kept for seconds."""
 
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare; nothing is asked yet."""

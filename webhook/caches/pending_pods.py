@@ -1,4 +1,4 @@
-"""The pods that outlived their reservation, kept up to date so that a review only has to look.
+"""Pending pods whose reservation has expired, kept up to date so that a review only has to look.
 
 For each unbound pod the moment is kept from which on nothing holds what it needs; a change of
 the pod, or of a card that names its request, moves that moment. Lives in the event loop.
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.runtime.store import Store
 
-LOOKED_AT = 100
+PODS_MAX = 100
 """Pods of one pool that a review looks at, the oldest: their demand is hardly ever more than what is free."""
 
 
 class PendingPods:
-    """Who waits for a pool's cards without a reservation."""
+    """Unbound pods that were admitted to a pool and have no reservation any more."""
 
     def __init__(self, pods: Store[TenantPod], devices: Store[GPUDevice], unseen_ttl: Callable[[], float]) -> None:
-        """Follow the stores, which both have an index `request`."""
+        """Follow the stores."""
         self._pods, self._devices, self._unseen_ttl = pods, devices, unseen_ttl
         self._known: dict[str, dict[str, Waiting]] = defaultdict(dict)
         self._since: dict[str, dict[str, float]] = defaultdict(dict)
@@ -38,7 +38,7 @@ class PendingPods:
         devices.subscribe(self._device_changed)
 
     def of(self, pool: str, now: float, passed: Container[str] = ()) -> tuple[Waiting, ...]:
-        """Who waits now, the oldest first, without these requests; no more than `LOOKED_AT`."""
+        """Who waits now, the oldest first, without these requests; no more than `PODS_MAX`."""
         known = self._known.get(pool)
         if not known:
             return ()
@@ -49,7 +49,7 @@ class PendingPods:
                 held = [reservation for card in cards for reservation in card.status.reservations]
                 since[key] = waits_from(pod, held, now, self._unseen_ttl())
         waits = (known[key] for key, at in since.items() if at <= now)
-        return tuple(nsmallest(LOOKED_AT, (pod for pod in waits if pod.request_id not in passed), key=_age))
+        return tuple(nsmallest(PODS_MAX, (pod for pod in waits if pod.request_id not in passed), key=_age))
 
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         if old is not None:

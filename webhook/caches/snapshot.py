@@ -1,11 +1,10 @@
-"""What the caches know, laid out so that a decision costs one pass over the pool's nodes.
+"""Free slots of each pool on each node, kept so that a decision costs one pass over the pool's nodes.
 
-Lives as long as the process and is used from its event loop only. For each pool and node a
-`Shelf` (cards, what is free) is kept. A change of a card, a pod, a node or a pool marks the
-shelves that it touches, and a mark is worked off by the next decision that needs the shelf;
-a shelf whose reservations run out is marked by its own expiry. `hold` takes slots off a shelf
-while a reservation travels to the API server, so that two reviews in this process never
-choose the same slot; other processes are kept off by the write's precondition.
+Lives as long as the process and is used from its event loop only. For each pool and node a `NodeCapacity` is kept. A
+change of a card, a pod, a node or a pool marks those that it touches as dirty, and the next decision that needs them
+computes them anew; so does the end of a reservation. `track_in_flight` takes slots off while a reservation travels to
+the API server, so that two reviews in this process never choose the same slot; other processes are kept off by the
+write's precondition.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from webhook.caches.pending_pods import PendingPods
 from webhook.caches.stores import BY_NODE, BY_POOL, BY_POOL_AND_NODE, BY_REQUEST, pool_and_node
 from webhook.caches.tolerations import PoolTolerations
 from webhook.caches.unseen_reservations import UnseenReservations
+from webhook.decision.capacity import node_capacity
 from webhook.decision.context import View
-from webhook.decision.placement import node_capacity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
     from webhook.caches.stores import Stores
-    from webhook.decision.placement import NodeCapacity, Placement
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.placement import Placement
 
 
 class Snapshot:
@@ -73,14 +73,14 @@ class Snapshot:
         )
 
     def track_in_flight(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:
-        """Take slots off the shelf until `release`; they are for a pod of that namespace."""
+        """Take slots off what is free until `untrack_in_flight`; they are for a pod of that namespace."""
         self._unseen.write_started(namespace, request_id, pool, sum(share.slots for share in placement.shares))
         for share in placement.shares:
             self._in_flight[share.device.name][request_id] = share.slots
             self._mark_dirty(share.device)
 
     def untrack_in_flight(self, request_id: str, placement: Placement, namespace: str) -> None:
-        """Put held slots back; what was reserved meanwhile shows in the card itself."""
+        """Put slots back; what was reserved meanwhile shows in the card itself."""
         self._unseen.write_finished(namespace, request_id)
         for share in placement.shares:
             name = share.device.name
@@ -90,10 +90,10 @@ class Snapshot:
             self._mark_dirty(share.device)
 
     def still_fits(self, device: GPUDevice, reservation: Reservation, taken: int, now: float) -> bool:
-        """Whether a promise that was chosen a moment ago still fits on the card as the caches know it now.
+        """Whether a reservation that was chosen a moment ago still fits on the card as the caches know it now.
 
-        `taken`: slots of the card that are promised in the same write. What others of this process hold does not
-        count: they write later, and are asked the same then.
+        `taken`: slots of the card that are reserved in the same write. What others of this process have in flight does
+        not count: they write later, and are asked the same then.
         """
         pool_ref, node = device.status.pool_ref, device.status.node_name or ""
         pool = self._stores.pools.get(pool_ref.name) if pool_ref is not None else None
@@ -119,7 +119,7 @@ class Snapshot:
             and entry.slots.free >= taken + max(missing, reservation.slots)
         )
 
-    # --- shelves ------------------------------------------------------------------------------
+    # --- capacities ---------------------------------------------------------------------------
 
     def _up_to_date(self, pool: GPUPool, now: float) -> tuple[NodeCapacity, ...]:
         capacities, until, dirty = self._capacities[pool.name], self._until[pool.name], self._dirty[pool.name]

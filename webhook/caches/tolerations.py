@@ -1,4 +1,4 @@
-"""What the pods of each pool tolerate, kept until a pool's taints change, on nodes too, or a card comes or leaves.
+"""Tolerations that a pool's pods get, kept until a pool's taints change, on nodes too, or a card comes or leaves.
 
 Lives as long as the process, used from its event loop only: a review asks for it, and reservations, which change cards
 all the time, change nothing here.
@@ -23,7 +23,7 @@ class PoolTolerations:
     """The tolerations that pools give."""
 
     def __init__(self, pools: Store[GPUPool], devices: Store[GPUDevice], nodes: Store[Node]) -> None:
-        """Follow the stores; `devices` has an index `pool`."""
+        """Follow the stores."""
         self._pools, self._devices, self._nodes = pools, devices, nodes
         self._tainting: tuple[GPUPool, ...] | None = None
         self._known: dict[str, tuple[Toleration, ...]] = {}

@@ -1,9 +1,9 @@
-"""Reservations whose pods nobody has seen, by the namespace that asked for them, and who has a record of such.
+"""Reservations whose pods have not appeared, by namespace, and the namespaces whose reservations ended so.
 
 Something after the webhook may refuse a pod for which cards were reserved: a ResourceQuota, a webhook, validation. Its
-reservation ends by itself, and whoever creates on and on could so hold a pool. Of a namespace whose reservation
-ended unseen a moment ago less is believed for a while, and at once: without such a record a burst of good pods, which
-take their time to appear, looks the same.
+reservation ends by itself, and whoever creates on and on could so keep a pool reserved. Of a namespace whose
+reservation ended unseen a moment ago less is believed for a while, and at once: without such a record a burst of good
+pods, which take their time to appear, looks the same.
 
 Lives as long as the process, in its event loop; each replica has its own record, of the same reservations.
 """
@@ -47,7 +47,7 @@ class _Unseen:
 
 
 class UnseenReservations:
-    """Follows the cards; both stores have an index `request`."""
+    """Reservations of every namespace whose pods have not appeared."""
 
     def __init__(
         self, devices: Store[GPUDevice], pods: Store[TenantPod], clock: Callable[[], float] = time.time

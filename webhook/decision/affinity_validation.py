@@ -1,4 +1,4 @@
-"""The form of the affinity that a pool adds: as strict as the API server is with a pod's. Pure.
+"""Validation of `spec.scheduling.affinity` of a GPUPool: as strict as the API server is with a pod's. Pure.
 
 What passes here ends up in pods. The API server would refuse them for a mistake that their authors did not make, after
 cards were reserved for them, and it drops a field that it does not know without a word.
@@ -30,7 +30,7 @@ EXPECTED: Final = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
 }
-"""What is said of a mistake where pydantic's words are not a reader's."""
+"""The text of an error where pydantic's is not for readers."""
 
 
 def first_error(raw: Mapping[str, Any]) -> str | None:

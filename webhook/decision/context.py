@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controllers.api.tenant import NodeTerm
     from controllers.domain.waiting import Waiting
     from webhook.decision.access import AccessReview, Requester
-    from webhook.decision.placement import NodeCapacity
+    from webhook.decision.capacity import NodeCapacity
     from webhook.decision.records import AdmissionPodSpec, PoolRequest
     from webhook.decision.review import Request
     from webhook.decision.shortage import UnseenHistory

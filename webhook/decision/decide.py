@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.domain.fits import Wants
 from webhook.decision import pod_patch, pod_request, shortage
-from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards, reserve_for_pending, without_cards
+from webhook.decision.capacity import reserve_for_pending, without_cards
+from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
 from webhook.decision.verdict import Denied, Placed, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from controllers.api.gpupool import GPUPool
+    from webhook.decision.capacity import NodeCapacity
     from webhook.decision.context import PodContext, View
-    from webhook.decision.placement import NodeCapacity, Placement
+    from webhook.decision.placement import Placement
 
     Check = Callable[[PodContext, View], Denied | None]
 

@@ -1,4 +1,4 @@
-"""The JSON patch for a pod: what it should say, laid over what it says. Pure.
+"""The JSON patch for a pod that is placed: what it should have, laid over what it has. Pure.
 
 `overlay` writes the smallest operations that make nested fields have given values, creates
 parents that are missing (or null), and replaces lists as a whole; so no operation depends

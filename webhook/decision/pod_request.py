@@ -1,4 +1,4 @@
-"""Whether a pod's request makes sense, and whether its pool gives cards at all now. Pure."""
+"""What a pod asks for in its limits, and whether the pool that it names is open now. Pure."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def check_placement_bounds(spec: TenantSpec) -> Denied | None:
     )
 
 
-def check_pool_is_open(ask: PoolRequest, pool: GPUPool | None, known: Iterable[str]) -> Denied | None:
+def check_pool_is_open(wanted: PoolRequest, pool: GPUPool | None, known: Iterable[str]) -> Denied | None:
     """Why the pool gives nothing to anybody now; None where it does."""
     if pool is None:
         pools = listed(sorted(known)) or "none yet"
         return Denied(
             names.POOL_NOT_FOUND,
-            f"{refusals.POOL_ABSENT.begin(pool=short(ask.pool))}for which the pod asks as"
-            f" {names.PREFIX}{short(ask.pool)}. Pools here: {pools}. Ask for one of them, or have an"
+            f"{refusals.POOL_ABSENT.begin(pool=short(wanted.pool))}for which the pod asks as"
+            f" {names.PREFIX}{short(wanted.pool)}. Pools here: {pools}. Ask for one of them, or have an"
             " administrator create it.",
         )
     if pool.metadata.deletion_timestamp is not None:
@@ -88,13 +88,13 @@ def check_pool_is_open(ask: PoolRequest, pool: GPUPool | None, known: Iterable[s
             f"{begin}and gives no cards. Ask for another pool.",
         )
     # What somebody has to mend comes first: a layout that failed is told by both, and there is nothing to wait for.
-    for kind, word, action in (
+    for kind, error_code, action in (
         (MISCONFIGURED, names.POOL_MISCONFIGURED, "Its administrator has to mend it"),
         (MAINTENANCE, names.POOL_IN_MAINTENANCE, "Try again when condition Maintenance is over"),
     ):
         if is_true(pool.status.conditions, kind) and (condition := find(pool.status.conditions, kind)) is not None:
             see = f"kubectl describe gpupool {pool.name}"
-            return Denied(word, f"{_why_closed(pool, condition)}. {action}: {see}.")
+            return Denied(error_code, f"{_why_closed(pool, condition)}. {action}: {see}.")
     return None
 
 

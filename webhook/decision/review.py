@@ -2,7 +2,7 @@
 
 Whatever arrives gets a proper answer. Without a uid nobody can be answered in the protocol:
 that is `NotAReview`, an HTTP error with a sentence. With one, everything else is answered
-under it: `Unreadable` is refused, `Foreign` (no creation of a pod) goes on untouched.
+under it: `Unreadable` is refused, `OutOfScope` (no creation of a pod) goes on untouched.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class OutOfScope:
-    """A review of something that this webhook does not judge."""
+    """A review of something that this webhook does not validate."""
 
     uid: str
     what: str

@@ -1,4 +1,4 @@
-"""What a pod's creator reads where cards are lacking: what there is, why it does not do, who tries again. Pure."""
+"""Refusals InsufficientCapacity: no room in the pool, or too many reservations of the namespace without a pod. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from controllers.api.gpupool import GPUPool
-    from webhook.decision.placement import NodeCapacity
+    from webhook.decision.capacity import NodeCapacity
     from webhook.decision.records import PoolRequest
 
 SOMETHING: Final = "something after this webhook, such as a ResourceQuota (exceeded quota), refuses its pods."
@@ -49,17 +49,17 @@ def check_unseen_limit(namespace: str, unseen: int, cap: int) -> Denied | None:
 
 
 def check_unseen_share(
-    ask: PoolRequest, namespace: str, capacities: Collection[NodeCapacity], history: UnseenHistory | None
+    wanted: PoolRequest, namespace: str, capacities: Collection[NodeCapacity], history: UnseenHistory | None
 ) -> Denied | None:
     """Refuse a namespace with a record more than a share of the pool for pods that have not appeared.
 
     One that is larger than the share by itself comes through alone, unless one so large was lost a moment ago.
     """
     share = max(1, sum(node.total for node in capacities) // SHARE)
-    if history is None or history.slots + ask.units <= share or (history.slots == 0 and history.largest <= share):
+    if history is None or history.slots + wanted.units <= share or (history.slots == 0 and history.largest <= share):
         return None
     begin = refusals.UNSEEN_SHARE.begin(
-        namespace=namespace, age=f"{history.age:.0f}", slots=history.slots, pool=ask.pool
+        namespace=namespace, age=f"{history.age:.0f}", slots=history.slots, pool=wanted.pool
     )
     return Denied(
         names.INSUFFICIENT_CAPACITY,
@@ -69,7 +69,7 @@ def check_unseen_share(
 
 
 def insufficient_capacity(
-    ask: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None = None
+    wanted: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None = None
 ) -> Denied:
     """Refuse a pod for which there is no room. `node_name`: the node that the pod itself names."""
     total = sum(node.total for node in capacities)
@@ -84,26 +84,26 @@ def insufficient_capacity(
     unavailable += sum(node.slots.hidden for node in capacities)
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"{refusals.NO_CAPACITY.begin(pool=pool.name, units=ask.units)}{_why(ask, pool, capacities, node_name)}"
+        f"{refusals.NO_CAPACITY.begin(pool=pool.name, units=wanted.units)}{_why(wanted, pool, capacities, node_name)}"
         f" (total {total}, used {used}, reserved {reserved}, unavailable {unavailable}, free {free})."
         " A controller such as ReplicaSet or Job tries again by itself, and so do Argo and Tekton (exceeded quota);"
         " a pod created by hand has to be created again when cards are free.",
     )
 
 
-def _why(ask: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None) -> str:
+def _why(wanted: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None) -> str:
     free, most = sum(node.free for node in capacities), max((node.free for node in capacities), default=0)
     kept = sum(node.reserved_for_pending for node in capacities)
     if not any(node.total for node in capacities):
         return "no card has been assigned to it yet"
-    if kept and max(node.free + node.reserved_for_pending for node in capacities) >= ask.units > most:
+    if kept and max(node.free + node.reserved_for_pending for node in capacities) >= wanted.units > most:
         return f"{kept} free ones are kept for pods that were admitted earlier and are still waiting to be scheduled"
-    if most >= ask.units:
+    if most >= wanted.units:
         there = sum(node.free for node in capacities if node.slots.node == node_name)
-        if node_name and there < ask.units:
+        if node_name and there < wanted.units:
             return f"the pod names node {short(node_name)} (spec.nodeName), which has {there} free"
         pools = " or the pool's affinity" if pool.spec.scheduling and pool.spec.scheduling.affinity else ""
         return f"the nodes with enough free ones do not match the pod's node selector, affinity or tolerations{pools}"
-    if free >= ask.units:
+    if free >= wanted.units:
         return f"a pod's cards are on one node, and no node has more than {most} free"
     return "there are not enough free ones"

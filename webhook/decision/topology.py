@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CardLocation:
-    """Where a card sits; equal values are near to each other."""
+    """The NVLink group and the NUMA node of a card; equal values are near to each other."""
 
     link: str
     """The NVLink group; a card without links is a group of its own."""
@@ -40,7 +40,7 @@ class CardOption:
 
 
 def locations(cards: Iterable[GPUDevice]) -> Mapping[str, CardLocation]:
-    """Where the cards of one node sit, by name."""
+    """The locations of the cards of one node, by name."""
     return _locations(tuple(_facts(card.name, card.status.hardware) for card in cards))
 
 
@@ -72,79 +72,79 @@ def _groups(peers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return found
 
 
-def locality(rooms: Iterable[tuple[CardLocation, int]]) -> tuple[int, int]:
+def locality(options: Iterable[tuple[CardLocation, int]]) -> tuple[int, int]:
     """The most free slots that are in one NVLink group, and on one NUMA node."""
     linked: dict[str, int] = defaultdict(int)
     local: dict[int, int] = defaultdict(int)
-    for location, free in rooms:
+    for location, free in options:
         linked[location.link] += free
         local[location.numa] += free
     return max(linked.values(), default=0), max(local.values(), default=0)
 
 
-def nearest(rooms: Sequence[CardOption], node: Iterable[tuple[CardLocation, int]], units: int) -> list[CardOption]:
+def nearest(options: Sequence[CardOption], node: Iterable[tuple[CardLocation, int]], units: int) -> list[CardOption]:
     """Rooms for so many slots, in the order in which they are to be filled; all that there are where that is too few.
 
     `node`: the slots of all cards of the node, free or not, which tell a full group from one in use.
     """
-    fit = _Fit(rooms, node)
-    if alone := [room for room in rooms if room.free >= units]:
+    fit = _Fit(options, node)
+    if alone := [option for option in options if option.free >= units]:
         # One card is nearer than any two. Which one is the strategy's choice; among equals, not out of a full group.
-        return [min(alone, key=lambda room: (room.order[0], *fit.rank(room, _link, _numa), room.order[1]))]
+        return [min(alone, key=lambda option: (option.order[0], *fit.rank(option, _link, _numa), option.order[1]))]
     for by, then in ((_link, _numa), (_numa, _link)):
-        if enough := [group for group in _parts(rooms, by) if _free(group) >= units]:
+        if enough := [group for group in _parts(options, by) if _free(group) >= units]:
             best = min(enough, key=lambda group, by=by: (*fit.rank(group[0], by), group[0].order))  # type: ignore[misc]
             return _fill(best, units, (then,))
-    return _fill(rooms, units, (_numa, _link))
+    return _fill(options, units, (_numa, _link))
 
 
 class _Fit:
-    """How much room there is in each group, and how large it is."""
+    """Free and total slots of each NVLink group and NUMA node."""
 
-    def __init__(self, rooms: Iterable[CardOption], node: Iterable[tuple[CardLocation, int]]) -> None:
+    def __init__(self, options: Iterable[CardOption], node: Iterable[tuple[CardLocation, int]]) -> None:
         self._free: dict[str | int, int] = defaultdict(int)
         self._total: dict[str | int, int] = defaultdict(int)
-        for room in rooms:
-            for group in (room.location.link, room.location.numa):
-                self._free[group] += room.free
+        for option in options:
+            for group in (option.location.link, option.location.numa):
+                self._free[group] += option.free
         for location, slots in node:
             for group in (location.link, location.numa):
                 self._total[group] += slots
 
-    def rank(self, room: CardOption, *bys: Callable[[CardOption], str | int]) -> tuple[int, ...]:
+    def rank(self, option: CardOption, *bys: Callable[[CardOption], str | int]) -> tuple[int, ...]:
         """Smaller is a better fit: little room, and of two with as much the one that is more in use."""
-        groups = [by(room) for by in bys]
+        groups = [by(option) for by in bys]
         return tuple(value for group in groups for value in (self._free[group], -self._total[group]))
 
 
-def _link(room: CardOption) -> str | int:
-    return room.location.link
+def _link(option: CardOption) -> str | int:
+    return option.location.link
 
 
-def _numa(room: CardOption) -> str | int:
-    return room.location.numa
+def _numa(option: CardOption) -> str | int:
+    return option.location.numa
 
 
-def _free(rooms: Iterable[CardOption]) -> int:
-    return sum(room.free for room in rooms)
+def _free(options: Iterable[CardOption]) -> int:
+    return sum(option.free for option in options)
 
 
-def _parts(rooms: Iterable[CardOption], by: Callable[[CardOption], str | int]) -> list[list[CardOption]]:
+def _parts(options: Iterable[CardOption], by: Callable[[CardOption], str | int]) -> list[list[CardOption]]:
     """The rooms by group, the best of each first."""
     parts: dict[str | int, list[CardOption]] = defaultdict(list)
-    for room in sorted(rooms, key=lambda room: room.order):
-        parts[by(room)].append(room)
+    for option in sorted(options, key=lambda option: option.order):
+        parts[by(option)].append(option)
     return list(parts.values())
 
 
 def _fill(
-    rooms: Sequence[CardOption], units: int, bys: tuple[Callable[[CardOption], str | int], ...]
+    options: Sequence[CardOption], units: int, bys: tuple[Callable[[CardOption], str | int], ...]
 ) -> list[CardOption]:
     """Take whole groups, the largest first, and what is left from the smallest group that suffices for it."""
     if not bys:
-        return sorted(rooms, key=lambda room: room.order)
+        return sorted(options, key=lambda option: option.order)
     taken: list[CardOption] = []
-    left = _parts(rooms, bys[0])
+    left = _parts(options, bys[0])
     while left and units > 0:
         enough = [group for group in left if _free(group) >= units]
         group = min(enough, key=_free) if enough else max(left, key=_free)

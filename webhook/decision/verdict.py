@@ -1,6 +1,6 @@
-"""What can be decided about a review. Pure data.
+"""The verdict on a pod: denied, allowed without cards, or placed. Pure data.
 
-`Denied` carries what the creator reads: a stable word of the contract, then a sentence with
+`Denied` carries what the creator reads: a stable error code, then a sentence with
 what was found, what was expected and what to do. Temporary and lasting refusals have the
 codes that quota and validation have, so that no client takes them for success or retries blindly.
 """

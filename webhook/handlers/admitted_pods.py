@@ -1,6 +1,6 @@
 """Reviews of pods that were admitted: their last gate goes, or somebody who is no scheduler of the cluster binds them.
 
-Lives as long as the process, in its event loop. Access is judged by the caches, and before a refusal the pool is read
+Lives as long as the process, in its event loop. Access is checked by the caches, and before a refusal the pool is read
 anew. A pod that is bound is read by quorum: no cache here has those that ask for nothing, nor one from a moment ago.
 """
 

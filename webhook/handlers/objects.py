@@ -1,4 +1,4 @@
-"""One review of a card, pool, settings, workload or admitted pod from its bytes to its answer.
+"""AdmissionReviews of cards, pools, settings, workloads and admitted pods: read, validate, answer.
 
 Everything comes from the caches of this process but what would make a refusal wrong when it is old: before a refusal a
 pool is read anew, and so is what no cache here has: whether a node is ReadyForPooling (its inventory), and whose MIG
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from webhook.caches.stores import Stores
 
 log = structlog.get_logger()
-AT_ONCE = 4
+NODES_AT_ONCE = 4
 """Nodes whose cards are looked at before others have their turn: a millisecond."""
 EARLY: Final = Denied(NOT_READY, "the webhook has just started and does not know the pools yet. Try again.")
 LATE: Final = Denied(NOT_READY, "the webhook did not come to a decision in time; nothing was changed. Try again.")
@@ -205,11 +205,11 @@ class ObjectReviewHandler:
     # --- pools --------------------------------------------------------------------------------
 
     async def _pool(self, old: GPUPool | None, new: GPUPool) -> ReviewResult:
-        search = pool.Search(new)
+        search = pool.SelectorSearch(new)
         for turn, node in enumerate(self._stores.devices.index_values(BY_NODE)):
             found = self._stores.nodes.get(node)
             search.look(found.metadata.labels if found is not None else {}, self._stores.devices.by(BY_NODE, node))
-            if turn % AT_ONCE == 0:
+            if turn % NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return pool.validate(old, new, search, await self._users(new.name))
 
@@ -224,7 +224,7 @@ class ObjectReviewHandler:
         found: set[str] = set()
         for turn, (node, cards) in enumerate(nodes.items()):
             found.update(self._holders(node, name, cards))
-            if turn % AT_ONCE == 0:
+            if turn % NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return tuple(sorted(found))
 

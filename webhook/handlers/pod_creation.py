@@ -1,7 +1,7 @@
-"""One review from its bytes to its answer: read, decide, reserve, and decide anew on a conflict.
+"""AdmissionReviews of pods that are created: read, decide, reserve, and decide anew on a conflict.
 
-Concurrency: every review is a task of its own. Between looking at the caches and holding
-the chosen slots nothing is awaited, so reviews in this process never choose the same slot.
+Concurrency: every review is a task of its own. Between looking at the caches and tracking
+the chosen slots as in flight nothing is awaited, so reviews in this process never choose the same slot.
 Decisions are made by `webhook.decision.decide`; here is only what needs the API server or a clock.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from webhook.reservations.reserve import Reserver
 
 log = structlog.get_logger()
-TRIES = 12
+PLACEMENTS_MAX = 12
 """Cards are chosen anew so often when others are faster; each try costs two requests."""
 LATE = Denied(
     UNWRITTEN, "the reservation was not written in time; nothing is held. Try again: a controller does so by itself."
@@ -121,7 +121,7 @@ class PodCreationHandler:
         """Decide and reserve, until nobody comes in between."""
         gone = frozenset[str]()
         request, wanted = pod.request, pod.wanted
-        for attempt in range(TRIES):
+        for attempt in range(PLACEMENTS_MAX):
             if not self._is_current(pod):
                 pod = await self._resolve(request, wanted, began)
             # Nothing is awaited between the view and what is in flight because of it.

@@ -1,8 +1,8 @@
-"""So many reviews of a replica choose and write at once, and no more; the others wait, in the order of their arrival.
+"""A limit to the AdmissionReviews that choose and write at once; the others wait, in the order of their arrival.
 
 A thousand pods at once would else choose a thousand cards on caches of one moment and queue with their writes at the
-API server: what each has chosen is old when its turn comes, and who runs out of time has a write on its way that must
-be taken back. Who waits here has chosen nothing, and is told to come again while there is time to say so.
+API server: what each has chosen is old when its write is sent, and who runs out of time has a write on its way that
+must be taken back. Who waits here has chosen nothing, and is told to come again while there is time to say so.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ WAIT_MAX: Final = 2.0
 
 
 class ConcurrencyLimiter:
-    """Lets reviews through; used from one event loop."""
+    """Lets so many reviews through at once; used from one event loop."""
 
     def __init__(self, in_flight_max: int = IN_FLIGHT_MAX, wait_max: float = WAIT_MAX) -> None:
-        """Open, with nobody inside."""
+        """Prepare; times in seconds."""
         self._free, self._wait_max = asyncio.Semaphore(in_flight_max), wait_max
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it until the end of the block; raises TimeoutError where it does not come."""
+        """Wait to be let in, and stay until the end of the block; raises TimeoutError after `wait_max` seconds."""
         async with asyncio.timeout(self._wait_max):
             await self._free.acquire()
         try:

@@ -1,4 +1,4 @@
-"""Writes a pod's reservations: all cards or none.
+"""Reservations of a pod on GPUDevices: written for all its cards or for none.
 
 Each card is one merge patch of `state` and `reservations` on the version that the decision
 saw, so of several replicas that choose a card one wins; what reviews of this process
@@ -52,7 +52,7 @@ def status_with(device: GPUDevice, reservations: Iterable[Reservation], now: flo
 
 
 def new_reservation(request: Request, placed: Placed, share: Share, now: float, ttl: float) -> Reservation:
-    """The promise of a card's slots to a pod that nobody has seen yet."""
+    """The reservation of a card's slots for a pod that has not appeared yet."""
     return Reservation(
         request_id=placed.request_id,
         namespace=request.namespace,
@@ -78,8 +78,8 @@ class Reserver:
     ) -> None:
         """Prepare; writes go into the store of devices at once.
 
-        `served`: whether a request's pod is bound. `has_room`: whether a promise still fits on a card beside so many
-        slots that are promised in the same write, at a time.
+        `is_bound`: whether a request's pod is bound. `still_fits`: whether a reservation fits on a card beside so many
+        slots that are reserved in the same write, at a time.
         """
         self._client, self._executor, self._devices = client, executor, devices
         self._is_bound, self._still_fits, self._clock = is_bound, still_fits, clock

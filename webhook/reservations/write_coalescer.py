@@ -1,9 +1,10 @@
-"""One writer for each card at a time, which writes all that waits for the card at once.
+"""Writes of reservations to GPUDevices: one writer for each card at a time, which writes all that waits for it at once.
 
-Several reviews of this process may choose slots of one card at the same moment: what each has chosen is held
-(`Snapshot.hold`), so their choices go together, and only their writes would fight over the card's version. They are
-one merge patch instead. Where somebody else has written the card since the choice, each promise is looked at again on
-the card as it is now, first come first; one that no longer fits ends with Conflict, and its review chooses anew.
+Several reviews of this process may choose slots of one card at the same moment: what each has chosen is in flight
+(`Snapshot.track_in_flight`), so their choices go together, and only their writes would fight over the card's version.
+They are one merge patch instead. Where somebody else has written the card since the choice, each reservation is looked
+at again on the card as it is now, first come first; one that no longer fits ends with Conflict, and its review chooses
+anew.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice, Reservation
 
-TRIES = 6
-"""Writes of the same promises while the card still has room for them."""
+WRITES_MAX = 6
+"""Writes of the same reservations while the card still has room for them."""
 CONFLICT = 409
 
 
 @dataclass(slots=True)
 class PendingWrite:
-    """A promise that waits to be written."""
+    """A reservation that waits to be written."""
 
     card: GPUDevice
     """The card that it was chosen on, in the version that the choice saw."""
@@ -36,7 +37,7 @@ class PendingWrite:
 
 
 class WriteCoalescer:
-    """The writers of all cards; a card that nobody writes has none."""
+    """A writer for each card that somebody writes."""
 
     def __init__(
         self,
@@ -45,10 +46,10 @@ class WriteCoalescer:
         refresh: Callable[[str], Awaitable[object]],
         still_fits: Callable[[GPUDevice, Reservation, int], bool],
     ) -> None:
-        """`write` adds promises to exactly that version of a card; `current`: the card as the cache has it.
+        """`write` adds reservations to exactly that version of a card; `current`: the card as the cache has it.
 
-        `refresh` reads a card from the quorum into the cache. `has_room` tells whether a promise fits on a card beside
-        so many slots that are promised in the same write.
+        `refresh` reads a card from the quorum into the cache. `still_fits` tells whether a reservation fits on a card
+        beside so many slots that are reserved in the same write.
         """
         self._write, self._current, self._refresh, self._still_fits = write, current, refresh, still_fits
         self._pending: dict[str, list[PendingWrite]] = {}
@@ -60,13 +61,13 @@ class WriteCoalescer:
         return len(self._pending)
 
     def submit(self, card: GPUDevice, reservation: Reservation) -> asyncio.Future[None]:
-        """Have a promise written; the future ends when it is, or raises why it is not."""
+        """Have a reservation written; the future ends when it is, or raises why it is not."""
         entry = PendingWrite(card, reservation)
         if (queue := self._pending.get(card.name)) is not None:
             queue.append(entry)
             return entry.done
         self._pending[card.name] = [entry]
-        # A task of its own: a review that runs out of time must not take others' promises with it.
+        # A task of its own: a review that runs out of time must not take others' reservations with it.
         writer = asyncio.create_task(self._write_queue(card.name))
         self._writers.add(writer)
         writer.add_done_callback(self._writers.discard)
@@ -97,7 +98,8 @@ class WriteCoalescer:
     async def wait_for_write(self, name: str) -> None:
         """Wait for the end of the write of a card that is under way, if there is one.
 
-        It goes on when a review in it gives up: who looks for its promise sooner does not find it, and it comes after.
+        It goes on when a review in it gives up: who looks for its reservation sooner does not find it, and it comes
+        after.
         """
         if (write := self._in_flight.get(name)) is not None:
             await asyncio.shield(write)
@@ -105,7 +107,7 @@ class WriteCoalescer:
     async def _write_batch(self, name: str, batch: list[PendingWrite], device: GPUDevice | None) -> None:
         """Write a batch on the version that it was chosen on, or, where that is None, on the card as it is now."""
         try:
-            for tries in range(1, TRIES + 1):
+            for tries in range(1, WRITES_MAX + 1):
                 if device is None:
                     device = self._current(name)
                     batch = self._keep_fitting(device, batch)
@@ -115,7 +117,7 @@ class WriteCoalescer:
                     await self._write(device, [entry.reservation for entry in batch])
                 except Conflict as error:
                     metrics.CONFLICTS.inc()
-                    if tries == TRIES:
+                    if tries == WRITES_MAX:
                         _finish(batch, error)
                         return
                     await self._refresh(name)

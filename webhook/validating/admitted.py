@@ -1,6 +1,6 @@
-"""Whether a pod that was admitted may go on: to the scheduler when its last gate goes, to a node that binds it. Pure.
+"""Validation of admitted pods: of one whose last scheduling gate goes, and of one that is bound to a node. Pure.
 
-Access is judged where a pod is created, and behind a scheduling gate it may wait there for weeks: it counts as it is
+Access is checked where a pod is created, and behind a scheduling gate it may wait there for weeks: it counts as it is
 when the gate goes. Who binds pods in one namespace alone is no scheduler of the cluster, and could take a slot that
 another pod was reserved: such a pod is bound where its own cards are reserved.
 """

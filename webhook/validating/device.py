@@ -1,8 +1,8 @@
-"""What a person may do to a card with annotations and labels (docs/design.md, What the webhooks refuse). Pure.
+"""Validation of a GPUDevice's annotations and labels (docs/design.md, What the webhooks refuse). Pure.
 
 Refused is an assignment that would not be followed: the checks are the controller's own (`domain.eligibility`). What
-ends by itself, or with a change of the pool, is told as a warning, and the card waits. A removal is never refused: pods
-end first, so what a person should know about it is told. Putting a card back into the pool that it is still in is a
+ends by itself, or with a change of the pool, is a warning, and the card waits. A removal is never refused: pods end
+first, so what a person should know about it is a warning. Putting a card back into the pool that it is still in is a
 removal undone.
 """
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controllers.domain.eligibility import Check, Ineligible
     from controllers.domain.mig import NodeLayout
 
-LOOKED_AT = 200
+POOLS_MAX = 200
 """Pools that are asked whether they would match a card which another does not."""
 REFUSED: Final = {
     POOL_UNKNOWN: names.UNKNOWN_POOL,
@@ -59,7 +59,7 @@ REFUSED: Final = {
     NODE_NOT_READY: names.DEVICE_NOT_READY,
     MIG_ENABLED: names.DEVICE_NOT_READY,
 }
-"""Words of refusals by the reason for which a card would stay out; every other reason is told as a warning."""
+"""Error codes by the reason for which a card would stay out; every other reason is a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class CardView:
 
 
 def validate(old: GPUDevice, new: GPUDevice, view: CardView) -> ReviewResult:
-    """Judge a change of a card's annotations and labels."""
+    """Validate a change of a card's annotations and labels."""
     before, after = assigned_pool(old), assigned_pool(new)
     if after is not None and after != before:
         return _assigned(new, after, view)
@@ -136,14 +136,14 @@ def _place_checks(device: GPUDevice) -> tuple[Check, ...]:
 
 
 def _refusal(device: GPUDevice, found: Ineligible, pool: GPUPool | None, view: CardView) -> Denied:
-    word = REFUSED[found.kind]
-    match word:
+    error_code = REFUSED[found.kind]
+    match error_code:
         case names.UNKNOWN_POOL:
-            return Denied(word, f"{found.found}. {_pools_here(view)}")
+            return Denied(error_code, f"{found.found}. {_pools_here(view)}")
         case names.DEVICE_NOT_IN_SELECTOR:
-            return Denied(word, f"{found.found}. {_pools_that_match(device, pool, view)}")
+            return Denied(error_code, f"{found.found}. {_pools_that_match(device, pool, view)}")
     what = f"{found.found}{found.detail}. {found.action}"
-    return Denied(word, f"card {device.name} cannot be pooled now: {what}; then assign it again.")
+    return Denied(error_code, f"card {device.name} cannot be pooled now: {what}; then assign it again.")
 
 
 def _pools_here(view: CardView) -> str:
@@ -152,7 +152,7 @@ def _pools_here(view: CardView) -> str:
 
 
 def _pools_that_match(device: GPUDevice, pool: GPUPool | None, view: CardView) -> str:
-    some = list(view.pools.values())[:LOOKED_AT]
+    some = list(view.pools.values())[:POOLS_MAX]
     others = sorted(
         other.name
         for other in some
@@ -191,18 +191,18 @@ def _is_closed(pool: GPUPool) -> str | None:
 def _removed(old: GPUDevice, new: GPUDevice, view: CardView) -> str | None:
     home = old.status.pool_ref
     pool = view.pools.get(home.name if home is not None else assigned_pool(old) or "")
-    told = []
+    warnings = []
     if home is not None and view.holders:
-        told.append(
+        warnings.append(
             f"card {old.name} stays with {counted_pods(view.holders)} until the end; it is given to no new pod, and"
             f" leaves GPUPool {home.name} then"
         )
     if pool is not None and _says(new, names.LABEL_IGNORE) != "true" and is_automatic(pool, new, view.settings):
-        told.append(
+        warnings.append(
             f"GPUPool {pool.name} takes this card by itself, so the annotation comes back; to keep the card out:"
             f" kubectl label gpudevice {old.name} {names.LABEL_IGNORE}=true"
         )
-    return ". ".join(told) or None
+    return ". ".join(warnings) or None
 
 
 def _returned(device: GPUDevice) -> str | None:

@@ -1,8 +1,8 @@
-"""What a pool's author is told (docs/design.md, What the webhooks refuse). Pure.
+"""Validation of a GPUPool that is created, changed or deleted (docs/design.md, What the webhooks refuse). Pure.
 
 The form of a spec is judged by the CRD. Here is what needs the catalogue and the cluster: a MIG profile that no card
-has is refused, and one that no card of a pool holds which has some; all else is allowed and told, since cards and nodes
-may come later and nothing that runs is hurt.
+has is refused, and one that no card of a pool holds which has some; all else is allowed with a warning, since cards and
+nodes may come later and nothing that runs is hurt.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ COMMON = 24
 
 
 @dataclass(slots=True)
-class Search:
-    """Which cards a pool means, found node by node; `profiles` are those that cards of the cluster offer."""
+class SelectorSearch:
+    """Cards that a pool's selectors match, found node by node; `profiles` are those that the cluster's cards offer."""
 
     pool: GPUPool
     cards: int = 0
-    meant: int = 0
+    matched: int = 0
     members: int = 0
     undividable: list[str] = field(default_factory=list)
     """Why members cannot be divided as the pool asks."""
@@ -74,22 +74,22 @@ class Search:
             self.members += is_member
             if is_member and (why := undividable(self.pool, device)) is not None:
                 self.undividable.append(why)
-            self.meant += mismatch is None
+            self.matched += mismatch is None
             if mismatch is not None:
                 self.strays += is_member
                 self.reasons[mismatch.key] += 1
                 self.first.setdefault(mismatch.key, mismatch)
 
 
-def validate(old: GPUPool | None, new: GPUPool, search: Search, holders: tuple[str, ...]) -> ReviewResult:
-    """Judge a pool that is made or changed. `holders`: pods that have its cards or are promised some."""
+def validate(old: GPUPool | None, new: GPUPool, search: SelectorSearch, holders: tuple[str, ...]) -> ReviewResult:
+    """Validate a pool that is made or changed. `holders`: pods that have its cards or are promised some."""
     is_divided_anew = old is None or wanted(old) != wanted(new)
     denied = _profile(new, search) if is_divided_anew else None
     if denied is not None:
         return ReviewResult(denied)
     is_selected_anew = is_divided_anew or old is None or _selectors(old) != _selectors(new)
     return warned(
-        _nothing_meant(search) if is_selected_anew else None,
+        _nothing_matched(search) if is_selected_anew else None,
         _strays(search) if is_selected_anew else None,
         _affinity(new) if old is None or _added(old) != _added(new) else None,
         _maintenance(old, new, holders) if old is not None and is_divided_anew else None,
@@ -144,7 +144,7 @@ def _affinity(pool: GPUPool) -> str | None:
     return None
 
 
-def _profile(pool: GPUPool, search: Search) -> Denied | None:
+def _profile(pool: GPUPool, search: SelectorSearch) -> Denied | None:
     allocation = pool.spec.allocation
     if allocation.mode != "MIG" or allocation.mig_profile is None:
         return None  # a missing one is the CRD's to refuse
@@ -162,7 +162,7 @@ def _profile(pool: GPUPool, search: Search) -> Denied | None:
     )
 
 
-def _of_members(pool: GPUPool, search: Search) -> Denied | None:
+def _of_members(pool: GPUPool, search: SelectorSearch) -> Denied | None:
     """A pool with cards of which none can be divided so would be closed at once, and stay closed."""
     if not search.members or len(search.undividable) < search.members:
         return None
@@ -174,14 +174,14 @@ def _of_members(pool: GPUPool, search: Search) -> Denied | None:
     )
 
 
-def _nothing_meant(search: Search) -> str | None:
-    if search.meant or not search.cards:
+def _nothing_matched(search: SelectorSearch) -> str | None:
+    if search.matched or not search.cards:
         return None
-    told = "; ".join(f"{search.first[key]} ({count} in all)" for key, count in search.reasons.most_common(3))
-    return f"GPUPool {search.pool.name} matches none of the {search.cards} cards that are known now: {told}"
+    found = "; ".join(f"{search.first[key]} ({count} in all)" for key, count in search.reasons.most_common(3))
+    return f"GPUPool {search.pool.name} matches none of the {search.cards} cards that are known now: {found}"
 
 
-def _strays(search: Search) -> str | None:
+def _strays(search: SelectorSearch) -> str | None:
     if not search.strays:
         return None
     return (

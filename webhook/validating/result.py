@@ -1,4 +1,4 @@
-"""What can be said about an object, and for how long may be asked. Pure data."""
+"""The result of validating an object: refused, or allowed with warnings. Pure data."""
 
 from __future__ import annotations
 

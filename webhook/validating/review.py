@@ -1,7 +1,7 @@
 """Reviews of all but the creation of pods: bytes in, a typed review out. Pure.
 
 The same three outcomes as for pods: without a uid it is `NotAReview`, what makes no sense is
-`Unreadable`, a kind that nobody here judges is `Foreign`. So is what is only told and cannot be
+`Unreadable`, a kind that nobody here validates is `OutOfScope`. So is what is only warned of and cannot be
 read: an object that was stored under another version of the CRD can be mended and deleted.
 """
 
@@ -103,7 +103,7 @@ class BindingTarget:
 
 @record
 class Binding(KubeObject):
-    """The word of a scheduler about where a pod runs; it has the pod's name."""
+    """The node that a scheduler binds a pod to; it has the pod's name."""
 
     target: BindingTarget = Field(default_factory=BindingTarget)
 
@@ -140,7 +140,7 @@ class ObjectReview:
     old: KubeObject | None
     """None on a creation, and where it cannot be read."""
     may_refuse: bool
-    """Whether this may end in a refusal; elsewhere things are only told."""
+    """Whether this may end in a refusal; elsewhere there are only warnings."""
 
 
 def parse(body: bytes) -> ObjectReview | Unreadable | OutOfScope:

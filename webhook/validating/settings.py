@@ -1,4 +1,4 @@
-"""Whether settings are those of the module, by the model that its processes follow. Pure."""
+"""Validation of the module's ModuleConfig, by the model that its processes follow. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def validate(new: ModuleConfig) -> ReviewResult:
-    """Judge the module's ModuleConfig; switching the module off is never refused."""
+    """Validate the module's ModuleConfig; switching the module off is never refused."""
     if new.name != names.MODULE or new.spec.enabled is False:
         return ALLOWED
     try:

@@ -1,7 +1,7 @@
-"""Whether the pods that a workload will make are refused for what does not pass by waiting for a card. Pure.
+"""Warnings about a workload whose pods will be refused for what does not pass by waiting for a card. Pure.
 
 A ReplicaSet hides refusals in its events; here they are told to whoever applies the Deployment. Nothing is refused: the
-pool may be made, or access given, before the pods come. Groups are not judged: a controller makes the pods.
+pool may be made, or access given, before the pods come. Groups are not checked: a controller makes the pods.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def asked_pool(spec: PodSpec) -> str | None:
     """The pool that the pods ask for; None where they ask for none, or wrongly."""
-    ask = pod_request.parse_pool_request(spec)
-    return ask.pool if isinstance(ask, PoolRequest) else None
+    wanted = pod_request.parse_pool_request(spec)
+    return wanted.pool if isinstance(wanted, PoolRequest) else None
 
 
 def validate(
