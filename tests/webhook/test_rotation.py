@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.webhook.world import NOW
-from webhook.certificates import keyring_of, secret_data
+from webhook.certificate_stores import keyring_of, secret_data
 from webhook.certs import pki, rotation
 from webhook.certs.pki import Keyring
 from webhook.certs.rotation import DAY, Do, Policy, next_step

@@ -20,7 +20,7 @@ from tests.kit.sockets import ended
 from tests.kit.waiting import until
 from tests.webhook import plane as planes
 from tests.webhook.plane import Api, Plane, pod
-from webhook.certificates import keyring_of, secret_data
+from webhook.certificate_stores import keyring_of, secret_data
 from webhook.certs import pki, rotation
 from webhook.certs.rotation import DAY, Policy
 
