@@ -21,7 +21,7 @@ PRINTERS = (
     "controllers/bootstrap/metrics.py",
 )
 """Programs and modules that only tell people: they compare nothing with what was said before."""
-MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "check_word", "info"})
+MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "begin", "check_word", "info"})
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
 LEFT = {

@@ -33,15 +33,18 @@ from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import module_settings
 from webhook import metrics
-from webhook.admission import Admission
-from webhook.certificates import Caches, Keeper, Tls
-from webhook.contact import Contact
-from webhook.grants import Grants
-from webhook.objects.answer import Objects
-from webhook.reserve import Reserver
-from webhook.rotation import DAY, Policy
+from webhook.api_server_probe import ApiServerProbe
+from webhook.caches.access_reviews import AccessReviewCache
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.certificate_controller import CertificateController
+from webhook.certificate_stores import CertificateStores
+from webhook.certs.rotation import DAY, Policy
+from webhook.handlers.objects import ObjectReviewHandler
+from webhook.handlers.pod_creation import PodCreationHandler
+from webhook.reservations.reserve import Reserver
 from webhook.server import Server
-from webhook.snapshot import Snapshot, Stores
+from webhook.serving_certificate import ServingCertificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,32 +104,34 @@ async def wire(process: Process) -> None:
     )
     ours = Scope(fields=f"metadata.name={names.WEBHOOK_CONFIGURATION}")
     secret = Scope(namespace=names.NAMESPACE, fields=f"metadata.name={names.WEBHOOK_SECRET}")
-    caches = Caches(
+    certificates = CertificateStores(
         secrets=process.reflect(SECRET, Secret, scope=secret),
         mutating=process.reflect(MUTATING_WEBHOOK, WebhookConfiguration, scope=ours),
         validating=process.reflect(VALIDATING_WEBHOOK, WebhookConfiguration, scope=ours),
     )
-    tls = Tls(caches)
+    serving = ServingCertificate(certificates)
     snapshot = Snapshot(stores, lambda: settings.current)
     reserver = Reserver(
-        process.client, process.executor, stores.devices, served=snapshot.is_bound, has_room=snapshot.has_room
+        process.client, process.executor, stores.devices, is_bound=snapshot.is_bound, still_fits=snapshot.still_fits
     )
-    grants = Grants(process.client)
-    admission = Admission(process.client, stores, snapshot, reserver, lambda: settings.current, grants=grants)
-    objects = Objects(process.client, stores, grants, lambda: settings.current)
+    reviews = AccessReviewCache(process.client)
+    admission = PodCreationHandler(
+        process.client, stores, snapshot, reserver, lambda: settings.current, access_reviews=reviews
+    )
+    objects = ObjectReviewHandler(process.client, stores, reviews, lambda: settings.current)
     server = Server(admission, objects, process.health, host=process.args.host, port=process.args.port)
-    keeper = Keeper(process.client, caches, policy, _candidate(process))
+    certificate_controller = CertificateController(process.client, certificates, policy, _candidate(process))
     patience = process.args.contact_seconds
-    contact = Contact(
+    probe = ApiServerProbe(
         process.lease_client,
-        lambda alive: server.send_away(away=not alive),
+        lambda reachable: server.close_connections(away=not reachable),
         period=patience / 3,
-        patience=patience,
+        timeout=patience,
     )
 
     async def serve() -> None:
-        await tls.loaded.wait()
-        await server.start(tls.context)
+        await serving.loaded.wait()
+        await server.start(serving.context)
 
     async def work() -> None:
         try:
@@ -137,12 +142,12 @@ async def wire(process: Process) -> None:
             await server.stop()
             await reserver.drain()
 
-    process.background(keeper.run)
+    process.background(certificate_controller.run)
     process.background(serve)
-    process.background(contact.run)
+    process.background(probe.run)
     process.health.check("serving", lambda: server.serving)
-    process.health.check("caBundle in place", tls.trusted)
-    process.health.check("API server answers", lambda: contact.alive)
+    process.health.check("caBundle in place", serving.trusted)
+    process.health.check("API server answers", lambda: probe.reachable)
     try:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
     finally:

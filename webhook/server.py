@@ -18,7 +18,7 @@ from aiohttp import web
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.listener import Listener, Room
 from webhook import metrics
-from webhook.review import BODY_MAX, NotAReview
+from webhook.decision.review import BODY_MAX, NotAReview
 
 if TYPE_CHECKING:
     import ssl
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from controllers.runtime.health import Health
-    from webhook.admission import Admission
-    from webhook.objects.answer import Objects
+    from webhook.handlers.objects import ObjectReviewHandler
+    from webhook.handlers.pod_creation import PodCreationHandler
 
 log = structlog.get_logger()
 MUTATE_PODS: Final = "/mutate-pods"
@@ -49,7 +49,9 @@ KEEPALIVE: Final = 180.0
 class Server:
     """Serves reviews over TLS."""
 
-    def __init__(self, admission: Admission, objects: Objects, health: Health, *, host: str, port: int) -> None:
+    def __init__(
+        self, admission: PodCreationHandler, objects: ObjectReviewHandler, health: Health, *, host: str, port: int
+    ) -> None:
         """Prepare; port 0 lets the system choose."""
         self._answers = {MUTATE_PODS: admission.answer, VALIDATE: objects.answer}
         self._health, self._host, self.port = health, host, port
@@ -91,7 +93,7 @@ class Server:
         self._draining = True
         await asyncio.sleep(seconds)
 
-    def send_away(self, *, away: bool) -> None:
+    def close_connections(self, *, away: bool) -> None:
         """While it lasts keep no connection, so that whoever asks again finds a replica that can answer.
 
         Nobody else would end those that the API server keeps: not ready only means no new ones.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, reasons
 from controllers.api.conditions import MAINTENANCE
+from controllers.domain.refusals import recognize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,14 +27,11 @@ CURES: Final = {
     names.INSUFFICIENT_CAPACITY: "Wait, the controller tries again by itself when cards are free;"
     " kubectl gpu cards --pool {pool} shows who has them, kubectl gpu assign <card> {pool} adds one",
 }
-"""What to do, by the word at the head of the webhook's error."""
+"""What to do, by the error code at the head of the webhook's message."""
 LASTING: Final = (names.REASON_LAYOUT_FAILED, names.REASON_MODULE_DISABLED)
 """Reasons of condition Maintenance that wait for an administrator; of another one it ends by itself."""
-DISABLED: Final = "the module is disabled"
-"""How the webhook tells of names.REASON_MODULE_DISABLED."""
 FIELDS: Final = {"reason": FAILED_CREATE}
 """Field selectors of the events that tell of pods that could not be made."""
-_POOL = re.compile(r"GPUPool '?([a-z0-9][-a-z0-9]*)")
 
 
 def last_failure(kind: str, maker: KubeObject, events: Iterable[SeenEvent]) -> SeenEvent | None:
@@ -62,16 +59,12 @@ def makers(pod: str) -> list[tuple[str, str]]:
 
 
 def cure(why: str) -> str:
-    """What to do about a refusal; empty where its word is none of ours."""
-    word, _, rest = why.partition(":")
-    pool = _POOL.search(rest)
-    name = pool[1] if pool else "<pool>"
-    if word in (names.POOL_IN_MAINTENANCE, names.POOL_MISCONFIGURED):
-        told = (reason for reason in LASTING if f"({reason})" in rest)
-        reason = names.REASON_MODULE_DISABLED if DISABLED in rest else next(told, "")
-        if reason:
-            return f"{maintenance_cure(reason, name)}; the controller then tries again by itself"
-    return CURES.get(word, "").format(pool=name)
+    """What to do about a refusal; empty where its error code is none of ours."""
+    found = recognize(why)
+    if found is not None and found.reason in LASTING:
+        return f"{maintenance_cure(found.reason, found.pool)}; the controller then tries again by itself"
+    pool = found.pool if found is not None and found.pool else "<pool>"
+    return CURES.get(why.partition(":")[0], "").format(pool=pool)
 
 
 def maintenance_cure(reason: str, pool: str) -> str:

@@ -19,16 +19,17 @@ from controllers.api.record import adapter
 from controllers.domain.fits import Wants
 from controllers.domain.slots import Card, NodeSlots
 from sim.bench.rows import Result, Row
-from webhook import place
-from webhook.place import Rules
-from webhook.verdict import Ask
+from webhook.decision.capacity import node_capacity
+from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
+from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sim.bench.rows import Sizes
     from sim.programs import Progress
-    from webhook.place import Placement, Shelf, Strategy
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.placement import Placement, Strategy
 
 POOL: Final = "near"
 NODES: Final = 10
@@ -54,17 +55,17 @@ class Tally:
 class _Pool:
     """The nodes with what is taken on them."""
 
-    shelves: dict[str, Shelf]
-    seats: dict[str, tuple[int, int]]
+    capacities: dict[str, NodeCapacity]
+    locations: dict[str, tuple[int, int]]
     """Pair and NUMA node of each card, counted over all nodes."""
 
     def take(self, placement: Placement, used: int) -> None:
         """Cards get a pod, or lose it (`used` 0)."""
         taken = {share.device.name for share in placement.shares}
-        slots = self.shelves[placement.node].slots
+        slots = self.capacities[placement.node].slots
         cards = tuple(replace(card, used=used) if card.device.name in taken else card for card in slots.cards)
-        node = self.shelves[placement.node].node
-        self.shelves[placement.node] = place.shelf(node, replace(slots, cards=cards), {})
+        node = self.capacities[placement.node].node
+        self.capacities[placement.node] = node_capacity(node, replace(slots, cards=cards), {})
 
 
 def measure(_: Path, sizes: Sizes, progress: Progress) -> Result:
@@ -83,7 +84,7 @@ def measure(_: Path, sizes: Sizes, progress: Progress) -> Result:
 def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
     """So many pods; what became of them, by their number of cards."""
     pool, chance = _pool(), Random(seed)  # noqa: S311 - the same figures each time
-    rules = Rules(strategy, "topology.kubernetes.io/zone")  # which no node has: one domain
+    rules = PlacementPolicy(strategy, "topology.kubernetes.io/zone")  # which no node has: one domain
     tallies = {units: Tally() for units in UNITS}
     ends: list[tuple[float, int, Placement]] = []
     rate, now = LOAD * NODES * CARDS * len(UNITS) / sum(UNITS), 0.0
@@ -94,8 +95,8 @@ def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
         units = chance.choice(UNITS)
         tally, seed_of_pod = tallies[units], f"r{number}"
         tally.asked += 1
-        best = place.candidates(pool.shelves.values(), Ask(POOL, units), ANYWHERE, rules, seed_of_pod)[:1]
-        made = [place.pick(node.name, entry, units, rules, seed_of_pod) for node, entry in best]
+        best = candidate_nodes(pool.capacities.values(), PoolRequest(POOL, units), ANYWHERE, rules, seed_of_pod)[:1]
+        made = [pick_cards(node.name, entry, units, rules, seed_of_pod) for node, entry in best]
         if not made or made[0] is None:
             tally.blocked += 1
             continue
@@ -106,24 +107,24 @@ def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
 
 
 def _is_split(pool: _Pool, placement: Placement, units: int) -> bool:
-    seats = [pool.seats[share.device.name] for share in placement.shares]
-    pairs, numa = {pair for pair, _ in seats}, {node for _, node in seats}
+    locations = [pool.locations[share.device.name] for share in placement.shares]
+    pairs, numa = {pair for pair, _ in locations}, {node for _, node in locations}
     return len(pairs) > max(1, units // 2) or len(numa) > max(1, units // NUMA_CARDS)
 
 
 def _pool() -> _Pool:
-    shelves: dict[str, Shelf] = {}
-    seats: dict[str, tuple[int, int]] = {}
+    capacities: dict[str, NodeCapacity] = {}
+    locations: dict[str, tuple[int, int]] = {}
     for number in range(NODES):
         labels = {names.pool_node_label(POOL): ""}
         node = adapter(Node).validate_python({"metadata": {"name": f"n{number}", "labels": labels}})
         cards = [_card(number, at) for at in range(CARDS)]
-        seats |= {
+        locations |= {
             card.name: (number * CARDS + at // 2, number * CARDS + at // NUMA_CARDS) for at, card in enumerate(cards)
         }
         slots = NodeSlots(node.name, tuple(Card(card, 1, 0, 0, issuable=True) for card in cards))
-        shelves[node.name] = place.shelf(node, slots, {})
-    return _Pool(shelves, seats)
+        capacities[node.name] = node_capacity(node, slots, {})
+    return _Pool(capacities, locations)
 
 
 def _card(node: int, at: int) -> GPUDevice:

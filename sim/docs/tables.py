@@ -21,7 +21,8 @@ from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
 from controllers.domain import eligibility, lifecycle, poolcycle
 from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from sim.errors import UserError
-from webhook import gate, review
+from webhook.decision import review
+from webhook.reservations import concurrency
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -125,8 +126,12 @@ def sizes() -> str:
         ("terms of required node affinity of a pod", bounds.ASKED.terms, "`controllers/api/bounds.py`"),
         ("tolerations of a pod", bounds.ASKED.tolerations, "`controllers/api/bounds.py`"),
         ("tolerations for taints of neighbouring pools", bounds.NEIGHBOURS, "`controllers/api/bounds.py`"),
-        ("bytes of an AdmissionReview", review.BODY_MAX, "`webhook/review.py`"),
-        ("reviews of a replica that choose and write at once", gate.AT_ONCE, "`webhook/gate.py`"),
+        ("bytes of an AdmissionReview", review.BODY_MAX, "`webhook/decision/review.py`"),
+        (
+            "reviews of a replica that choose and write at once",
+            concurrency.IN_FLIGHT_MAX,
+            "`webhook/reservations/concurrency.py`",
+        ),
     ]
     return _table(("at most", "", "where"), [(what, f"{most:,}", where) for what, most, where in rows])
 

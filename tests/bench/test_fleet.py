@@ -7,7 +7,7 @@ import orjson
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY
 from sim.bench.fleet import CARDS, fleet, writes
 from sim.bench.reviews import review
-from webhook.review import Request, parse
+from webhook.decision.review import Request, parse
 
 
 def test_reports_have_real_size_and_name_their_node() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.bench import nearness
-from webhook.place import Placement, Share, Strategy
+from webhook.decision.placement import Placement, Share, Strategy
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,18 @@ from webhook.place import Placement, Share, Strategy
 )
 def test_what_counts_as_split(cards: list[int], split: bool) -> None:
     pool = nearness._pool()
-    slots = pool.shelves["n1"].slots
+    slots = pool.capacities["n1"].slots
     placement = Placement("n1", tuple(Share(slots.cards[at].device, 1) for at in cards))
     assert nearness._is_split(pool, placement, len(cards)) is split
 
 
 def test_cards_that_a_pod_has_are_not_free_until_it_ends() -> None:
     pool = nearness._pool()
-    placement = Placement("n1", (Share(pool.shelves["n1"].slots.cards[3].device, 1),))
+    placement = Placement("n1", (Share(pool.capacities["n1"].slots.cards[3].device, 1),))
     pool.take(placement, used=1)
-    assert (pool.shelves["n1"].free, pool.shelves["n2"].free) == (7, 8)
+    assert (pool.capacities["n1"].free, pool.capacities["n2"].free) == (7, 8)
     pool.take(placement, used=0)
-    assert pool.shelves["n1"].free == 8
+    assert pool.capacities["n1"].free == 8
 
 
 @pytest.mark.parametrize("strategy", ["BinPack", "Spread"])

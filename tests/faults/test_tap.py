@@ -19,7 +19,7 @@ from tests.faults.strikes import events, requests
 from tests.faults.strikes.strike import Strike
 from tests.faults.tap import Tap, spelled
 from tests.tools.faultproxy import Exchange
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

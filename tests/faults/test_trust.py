@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from tests.faults import trust
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from tests.faults.trace import Objects

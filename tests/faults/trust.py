@@ -10,7 +10,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from sim.nodes.names import FAULT
 from sim.view import LateError
 from tests.faults.picture import EXPORTER_OBJECT
 from tests.faults.processes import FULL, MANAGER, PACE, START_SECONDS
-from webhook.certificates import STRATEGIC
+from webhook.certificate_controller import STRATEGIC
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice

@@ -27,7 +27,7 @@ from kubectl_gpu.say import choice
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
 from tests.kit.objects import published
-from webhook.objects import device as webhook
+from webhook.validating import device as webhook
 
 CARD, OTHER = "n1-0000-00-00-0", "n1-0000-01-00-0"
 H100_ONLY = {"deviceSelector": {"include": {"products": ["No such card"]}}}
@@ -137,7 +137,7 @@ def device(made: Cluster) -> GPUDevice:
     return next(found for found in made.view().devices if found.name == CARD)
 
 
-def judged(made: Cluster, named: str) -> webhook.Judged:
+def judged(made: Cluster, named: str) -> webhook.ReviewResult:
     """What the webhook says to a person who assigns the card."""
     old, node = device(made), made.view().node("n1")
     assigned = {**old.metadata.annotations, names.ASSIGNMENT: named}
@@ -152,7 +152,7 @@ def judged(made: Cluster, named: str) -> webhook.Judged:
         neighbours=Counter(found.home for found in node.devices if found.home is not None),
         settings=Settings(),
     )
-    return webhook.judge(old, replace(old, metadata=replace(old.metadata, annotations=assigned)), view)
+    return webhook.validate(old, replace(old, metadata=replace(old.metadata, annotations=assigned)), view)
 
 
 def test_no_check_is_left_out() -> None:
@@ -206,7 +206,7 @@ def test_the_webhook_refuses_it_or_says_that_it_waits(case: Case) -> None:
     assert found is not None
     if case.reason in webhook.REFUSED:
         assert said.denied is not None
-        assert (said.denied.word, found.found in said.denied.message) == (webhook.REFUSED[case.reason], True)
+        assert (said.denied.error_code, found.found in said.denied.message) == (webhook.REFUSED[case.reason], True)
     else:
         assert said.denied is None
         assert any(found.found in warning for warning in said.warnings)
@@ -222,7 +222,7 @@ def test_kubectl_leaves_alone_what_the_card_itself_forbids(case: Case) -> None:
 
 def test_a_card_that_passes_is_taken_by_everybody() -> None:
     made = Case(checks.pool_exists, "").made()
-    assert judged(made, "a") == webhook.Judged()
+    assert judged(made, "a") == webhook.ReviewResult()
     assert [change.after for change in choice.changes([], [device(made)], "a")[0]] == ["a"]
     made.annotate(CARD, "a")
     assert obstacles.annotation_obstacle(made.view().node("n1"), device(made)) is None

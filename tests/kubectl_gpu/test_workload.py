@@ -8,6 +8,7 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.domain.clock import stamp
+from controllers.domain.refusals import NOT_ALLOWED
 from controllers.runtime.errors import Forbidden, NotFound
 from kubectl_gpu import workloads
 from kubectl_gpu.cluster import Found
@@ -20,7 +21,7 @@ from tests.kubectl_gpu.test_say import NOW, POOL, a_pod, made, text
 
 TEAM, RS = "team", "web-6b9898b466"
 OURS = 'Error creating: admission webhook "pods.gpu.deckhouse.io" denied the request: '
-ACCESS = f"{OURS}AccessDenied: namespace team may not use GPUPool training"
+ACCESS = f"{OURS}AccessDenied: {NOT_ALLOWED.begin(namespace='team', account='default', pool='training')}"
 QUOTA = 'Error creating: pods "web-6b9898b466-blgkv" is forbidden: exceeded quota: cards, requested: pods=1'
 
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from controllers.runtime.connections import connector
 from tests.kit.waiting import PATIENCE
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

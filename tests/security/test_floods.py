@@ -31,9 +31,9 @@ from tests.kit import conditions
 from tests.kit.reports import read_report, report, reported
 from tests.webhook import world
 from tests.webhook.test_decide import view
-from webhook import place, review, validate
-from webhook.decide import decide
-from webhook.verdict import Ask, Denied
+from webhook.decision import capacity, pod_request, review
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Denied
 
 QUARTER_MIB = 256 * 1024
 """What the API server lets the annotations of one object be together."""
@@ -152,9 +152,9 @@ def test_ten_thousand_pools_that_all_mean_a_card_are_listed_in_part() -> None:
 
 
 def test_a_wrong_name_among_ten_thousand_pools_is_one_sentence() -> None:
-    refusal = validate.pool_gives(Ask("typo", 1), None, (f"pool-{n:05d}" for n in range(10_000)))
+    refusal = pod_request.check_pool_is_open(PoolRequest("typo", 1), None, (f"pool-{n:05d}" for n in range(10_000)))
     assert refusal is not None
-    assert refusal.word == names.POOL_NOT_FOUND
+    assert refusal.error_code == names.POOL_NOT_FOUND
     assert len(refusal.message) < SENTENCE
 
 
@@ -164,7 +164,7 @@ def test_a_pod_of_five_thousand_pools_is_refused_in_one_sentence() -> None:
     pod["spec"]["containers"] = [world.container(limits)]
     refusal = judged(pod)
     assert isinstance(refusal, Denied)
-    assert refusal.word == names.MIXED_POOL_REQUEST
+    assert refusal.error_code == names.MIXED_POOL_REQUEST
     assert "5000 pools" in refusal.message
     assert len(refusal.message) < SENTENCE
 
@@ -175,14 +175,14 @@ def test_a_pod_of_five_thousand_containers_is_counted() -> None:
         {**world.container({names.resource_name(world.POOL): "1"}), "name": f"c{n}"} for n in range(5000)
     ]
     found = judged(pod)
-    assert isinstance(found, Ask)
+    assert isinstance(found, PoolRequest)
     assert found.units == 5000
 
 
 def judged(pod: dict[str, Any]) -> object:
     """What the webhook makes of the request itself, and that it takes no time."""
     began = time.process_time()
-    found = validate.asked(world.request_of(pod).pod.spec)
+    found = pod_request.parse_pool_request(world.request_of(pod).pod.spec)
     assert time.process_time() - began < 2
     return found
 
@@ -277,7 +277,7 @@ def answered(pod: dict[str, Any]) -> dict[str, Any]:
     """The webhook's answer where the pool has no card."""
     parsed = review.parse(json.dumps(world.review_of(pod)).encode())
     if isinstance(parsed, review.Request):
-        found = decide(parsed, Ask("a", 1), view(world.pool("a")), request_id="r")
+        found = world.decided_for(parsed, PoolRequest("a", 1), view(world.pool("a")))
         assert isinstance(found, Denied)
         parsed = review.Unreadable(parsed.uid, found)
     assert isinstance(parsed, review.Unreadable)
@@ -354,7 +354,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     monkeypatch.setattr(waiting, "fits", counted)
     values = tuple(f"v{n}" for n in range(1000))
     terms = (NodeTerm(match_expressions=(Expression(key="k", operator="In", values=values),)),)
-    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), place.KEEP_WORK)
+    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), capacity.PENDING_WORK_MAX)
     pods = [
         Waiting(f"r{at}", "team", f"p{at}", "", 1, frozenset(), Wants(None, (("n", str(at)),), terms, ()))
         for at in range(100)
@@ -363,7 +363,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     while rooms and looked < len(pods):
         assert rooms.take(pods[looked]) is None
         looked += 1
-    assert compared <= place.KEEP_WORK
+    assert compared <= capacity.PENDING_WORK_MAX
     # Each has a tenth at most, so that those behind a few that fit nowhere are looked at, too.
     assert 10 <= looked < len(pods)
 

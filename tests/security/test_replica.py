@@ -10,7 +10,7 @@ import pytest
 
 from controllers.api import names
 from tests.templates.harness import NAMESPACE
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

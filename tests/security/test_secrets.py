@@ -12,8 +12,8 @@ from controllers.api import names
 from controllers.runtime import tls
 from tests.rbac.conftest import chart
 from tests.templates import harness
-from webhook import rotation
-from webhook.rotation import DAY, Policy
+from webhook.certs import rotation
+from webhook.certs.rotation import DAY, Policy
 
 if TYPE_CHECKING:
     from tests.rbac.grants import Chart

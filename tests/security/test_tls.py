@@ -16,10 +16,11 @@ from controllers.api.record import adapter
 from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
-from webhook import rotation
-from webhook.certificates import Caches, Tls, secret_data
-from webhook.rotation import DAY, Policy
+from webhook.certificate_stores import CertificateStores, secret_data
+from webhook.certs import rotation
+from webhook.certs.rotation import DAY, Policy
 from webhook.server import Server
+from webhook.serving_certificate import ServingCertificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +33,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarnin
 async def port() -> AsyncIterator[int]:
     """The server with the context that the process makes of its Secret; nobody is asked anything here."""
     secrets: Store[Secret] = Store("Secret")
-    tls = Tls(Caches(secrets, Store("MutatingWebhookConfiguration"), Store("ValidatingWebhookConfiguration")))
+    tls = ServingCertificate(
+        CertificateStores(secrets, Store("MutatingWebhookConfiguration"), Store("ValidatingWebhookConfiguration"))
+    )
     meta = {"name": names.WEBHOOK_SECRET, "namespace": names.NAMESPACE, "resourceVersion": "1"}
     secrets.replace([adapter(Secret).validate_python({"metadata": meta, "data": secret_data(KEYRING)})], 1)
     assert tls.loaded.is_set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.affinity import PREFERRED, REQUIRED
+from webhook.decision.affinity import PREFERRED, REQUIRED
 
 
 def nodes(*terms: Any) -> dict[str, Any]:

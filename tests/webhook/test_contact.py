@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from controllers.runtime.errors import ApiError, Forbidden, Unreachable
-from webhook.contact import Contact
+from webhook.api_server_probe import ApiServerProbe
 
 PATIENCE = 6.0
 
@@ -30,7 +30,7 @@ class Api:
 
 
 @pytest.mark.parametrize(
-    ("answer", "alive"),
+    ("answer", "reachable"),
     [
         (None, True),
         (Forbidden(403, "Forbidden", "not you"), True),
@@ -39,34 +39,34 @@ class Api:
     ],
     ids=["answers", "refuses", "is not there behind a proxy", "does not answer"],
 )
-async def test_an_answer_is_contact(answer: Exception | None, alive: bool) -> None:
+async def test_an_answer_is_contact(answer: Exception | None, reachable: bool) -> None:
     api, told = Api(), list[bool]()
-    contact = Contact(cast("Any", api), told.append, period=0.001, patience=PATIENCE, clock=lambda: api.now)
-    assert not contact.alive
+    probe = ApiServerProbe(cast("Any", api), told.append, period=0.001, timeout=PATIENCE, clock=lambda: api.now)
+    assert not probe.reachable
     api.answer = answer
-    asking = asyncio.create_task(contact.run())
+    asking = asyncio.create_task(probe.run())
     await api.asked.acquire()
     await api.asked.acquire()
-    assert contact.alive is alive
+    assert probe.reachable is reachable
     api.now += PATIENCE + 1
     api.answer = Unreachable("gone")
     await api.asked.acquire()
     await api.asked.acquire()
-    assert not contact.alive
+    assert not probe.reachable
     api.answer = None
     await api.asked.acquire()
     await api.asked.acquire()
-    assert contact.alive
-    assert told == ([True, False, True] if alive else [True])
+    assert probe.reachable
+    assert told == ([True, False, True] if reachable else [True])
     asking.cancel()
 
 
 async def test_a_process_that_was_stopped_while_it_asked_asks_anew() -> None:
     api, told = Api(), list[bool]()
     api.takes = PATIENCE + 1
-    contact = Contact(cast("Any", api), told.append, period=0.001, patience=PATIENCE, clock=lambda: api.now)
-    asking = asyncio.create_task(contact.run())
+    probe = ApiServerProbe(cast("Any", api), told.append, period=0.001, timeout=PATIENCE, clock=lambda: api.now)
+    asking = asyncio.create_task(probe.run())
     await api.asked.acquire()
     await api.asked.acquire()
-    assert not contact.alive
+    assert not probe.reachable
     asking.cancel()

@@ -15,55 +15,54 @@ from controllers.domain import fits
 from controllers.domain.taints import tolerations
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
-from webhook import access, validate
-from webhook.decide import View, decide
-from webhook.records import AskingSpec
-from webhook.unseen import Doubt
-from webhook.verdict import Ask, Denied, Granted
+from tests.webhook.world import Known
+from webhook.decision import access, pod_request
+from webhook.decision.context import View
+from webhook.decision.records import AdmissionPodSpec, PoolRequest
+from webhook.decision.shortage import UnseenHistory
+from webhook.decision.verdict import Denied, Placed
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
-    from webhook.place import Shelf
-    from webhook.verdict import Verdict
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.verdict import Verdict
 
 
 def view(
     pool: GPUPool | None,
-    *shelves: Shelf,
+    *capacities: NodeCapacity,
     unseen: int = 0,
     settings: Settings | None = None,
-    doubt: Doubt | None = None,
+    unseen_history: UnseenHistory | None = None,
     **labels: str,
-) -> View:
+) -> Known:
     found = namespace("team", **labels)
     tolerated = tolerations(pool) if pool is not None else ()
-    return View(pool, ("a", "b"), found, unseen, shelves, settings or Settings(), tolerated, doubt)
+    seen = View(unseen, capacities, settings or Settings(), tolerated, unseen_history)
+    return Known(pool, seen, found, ("a", "b"))
 
 
-def free_node(name: str = "n1", cards: int = 2, **labels: str) -> Shelf:
-    return world.shelf_of(world.node(name, **labels), [world.device(name, number) for number in range(cards)])
+def free_node(name: str = "n1", cards: int = 2, **labels: str) -> NodeCapacity:
+    return world.capacity_of(world.node(name, **labels), [world.device(name, number) for number in range(cards)])
 
 
-def judged(raw: dict[str, Any], seen: View) -> Verdict:
-    request = world.request_of(raw)
-    ask = validate.asked(request.pod.spec)
-    assert isinstance(ask, Ask)
-    return decide(request, ask, seen, request_id="r1")
+def judged(raw: dict[str, Any], seen: Known) -> Verdict:
+    return world.decided(raw, seen)
 
 
-def refused(raw: dict[str, Any], seen: View) -> str:
+def refused(raw: dict[str, Any], seen: Known) -> str:
     verdict = judged(raw, seen)
     assert isinstance(verdict, Denied), verdict
     return verdict.message
 
 
-def spec(**parts: Any) -> AskingSpec:
-    return adapter(AskingSpec).validate_python(parts)
+def spec(**parts: Any) -> AdmissionPodSpec:
+    return adapter(AdmissionPodSpec).validate_python(parts)
 
 
 ASKS: dict[str, tuple[Any, Any]] = {
-    "one card": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})]), Ask("a", 1)),
-    "a number": (spec(containers=[world.container({"gpu.deckhouse.io/a": 2})]), Ask("a", 2)),
+    "one card": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})]), PoolRequest("a", 1)),
+    "a number": (spec(containers=[world.container({"gpu.deckhouse.io/a": 2})]), PoolRequest("a", 2)),
     "requests equal to limits": (
         spec(
             containers=[
@@ -76,36 +75,38 @@ ASKS: dict[str, tuple[Any, Any]] = {
                 }
             ]
         ),
-        Ask("a", 1),
+        PoolRequest("a", 1),
     ),
-    "two containers": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})] * 2), Ask("a", 2)),
+    "two containers": (spec(containers=[world.container({"gpu.deckhouse.io/a": "1"})] * 2), PoolRequest("a", 2)),
     "init container": (
         spec(containers=[world.container()], initContainers=[world.container({"gpu.deckhouse.io/a": "3"})]),
-        Ask("a", 3),
+        PoolRequest("a", 3),
     ),
     "sidecar": (
         spec(
             containers=[world.container({"gpu.deckhouse.io/a": "1"})],
             initContainers=[world.container({"gpu.deckhouse.io/a": "1"}, restartPolicy="Always")],
         ),
-        Ask("a", 2),
+        PoolRequest("a", 2),
     ),
     "nothing": (spec(containers=[world.container({"cpu": "1"})]), None),
     "zero": (spec(containers=[world.container({"gpu.deckhouse.io/a": "0"})]), None),
     "zero of another pool": (
         spec(containers=[world.container({"gpu.deckhouse.io/a": "1", "gpu.deckhouse.io/b": "0"})]),
-        Ask("a", 1),
+        PoolRequest("a", 1),
     ),
 }
 
 
 @pytest.mark.parametrize(("asking", "expected"), ASKS.values(), ids=ASKS.keys())
-def test_what_a_pod_asks_for(asking: AskingSpec, expected: Ask | None) -> None:
-    assert validate.asked(asking) == expected
+def test_what_a_pod_asks_for(asking: AdmissionPodSpec, expected: PoolRequest | None) -> None:
+    assert pod_request.parse_pool_request(asking) == expected
 
 
 def test_two_pools_are_refused() -> None:
-    verdict = validate.asked(spec(containers=[world.container({f"gpu.deckhouse.io/p{n}": "1" for n in range(9)})]))
+    verdict = pod_request.parse_pool_request(
+        spec(containers=[world.container({f"gpu.deckhouse.io/p{n}": "1" for n in range(9)})])
+    )
     assert isinstance(verdict, Denied)
     assert verdict.message.startswith("MixedPoolRequest: the pod asks for cards of 9 pools (p0: 1, ")
     assert "and 4 more" in verdict.message
@@ -113,14 +114,14 @@ def test_two_pools_are_refused() -> None:
 
 @pytest.mark.parametrize("quantity", ["500m", "many", "1e300000", "NaN", ""])
 def test_what_is_no_whole_number_is_refused(quantity: str) -> None:
-    verdict = validate.asked(spec(containers=[world.container({"gpu.deckhouse.io/a": quantity})]))
+    verdict = pod_request.parse_pool_request(spec(containers=[world.container({"gpu.deckhouse.io/a": quantity})]))
     assert isinstance(verdict, Denied)
     assert verdict.message.startswith(f"Invalid: {quantity!r} is not a whole number of cards; ask for")
 
 
 def test_a_request_beside_its_limit_is_read_too() -> None:
     resources = {"requests": {"gpu.deckhouse.io/a": "1.5"}, "limits": {"gpu.deckhouse.io/a": "1"}}
-    verdict = validate.asked(spec(containers=[{"name": "m", "resources": resources}]))
+    verdict = pod_request.parse_pool_request(spec(containers=[{"name": "m", "resources": resources}]))
     assert isinstance(verdict, Denied)
     assert verdict.message.startswith("Invalid: '1.5' is not a whole number of cards; ask for")
 
@@ -130,7 +131,7 @@ def test_a_request_beside_its_limit_is_read_too() -> None:
 )
 def test_nothing_is_reserved_for_a_pod_that_kubernetes_will_refuse(limits: dict[str, str], found: str) -> None:
     resources = {"requests": {"gpu.deckhouse.io/a": "1"}, "limits": limits}
-    verdict = validate.asked(spec(containers=[{"name": "m", "resources": resources}]))
+    verdict = pod_request.parse_pool_request(spec(containers=[{"name": "m", "resources": resources}]))
     assert isinstance(verdict, Denied)
     assert verdict.message == (
         f"Invalid: container 'm' requests gpu.deckhouse.io/a: 1, and its limit is {found}; Kubernetes wants them to be"
@@ -140,7 +141,7 @@ def test_nothing_is_reserved_for_a_pod_that_kubernetes_will_refuse(limits: dict[
 
 def test_a_pod_gets_a_free_card() -> None:
     verdict = judged(world.pod(), view(world.pool(), free_node()))
-    assert isinstance(verdict, Granted)
+    assert isinstance(verdict, Placed)
     assert verdict.placement.node == "n1"
     assert len(verdict.placement.shares) == 1
 
@@ -234,12 +235,12 @@ ACCESS: dict[str, tuple[dict[str, Any], bool]] = {
 @pytest.mark.parametrize(("access", "allowed"), ACCESS.values(), ids=ACCESS.keys())
 def test_access_is_the_union_of_the_lists(access: dict[str, Any], allowed: bool) -> None:
     verdict = judged(world.pod(serviceAccountName="runner"), view(world.pool(access=access), free_node(), gpu="yes"))
-    assert isinstance(verdict, Granted) == allowed
+    assert isinstance(verdict, Placed) == allowed
 
 
 def test_labels_of_an_unknown_namespace_allow_nothing() -> None:
     seen = view(world.pool(access={"namespaceSelector": {}}), free_node())
-    unknown = View(seen.pool, (), None, 0, seen.shelves, seen.settings)
+    unknown = Known(seen.pool, seen.view)
     assert refused(world.pod(), unknown).startswith("AccessDenied: ")
 
 
@@ -254,27 +255,27 @@ def test_capacity_is_told_in_numbers() -> None:
     used = world.device("n1", 0, allocations=[allocation()])
     reserved = world.device("n1", 1, reservations=[reservation("r")])
     broken = world.device("n1", 2, conditions=[{"type": "Faulted", "status": "True", "reason": "Xid"}])
-    shelf = world.shelf_of(world.node("n1"), [used, reserved, broken, world.device("n1", 3)])
-    message = refused(world.pod(2), view(world.pool(), shelf))
+    node_capacity = world.capacity_of(world.node("n1"), [used, reserved, broken, world.device("n1", 3)])
+    message = refused(world.pod(2), view(world.pool(), node_capacity))
     assert "cannot give 2 now: there are not enough free ones" in message
     assert "(total 4, used 1, reserved 1, unavailable 1, free 1)" in message
     assert "ReplicaSet" in message
 
 
 def test_a_shortage_names_its_cause() -> None:
-    shelves = (free_node("n1", 1), free_node("n2", 1))
-    assert "no node has more than 1 free" in refused(world.pod(2), view(world.pool(), *shelves))
+    capacities = (free_node("n1", 1), free_node("n2", 1))
+    assert "no node has more than 1 free" in refused(world.pod(2), view(world.pool(), *capacities))
     elsewhere = world.pod(nodeSelector={"disk": "ssd"})
-    assert "do not match the pod's node selector" in refused(elsewhere, view(world.pool(), *shelves))
+    assert "do not match the pod's node selector" in refused(elsewhere, view(world.pool(), *capacities))
 
 
 def test_a_pod_that_names_its_node_gets_cards_there_or_none() -> None:
-    shelves = (free_node("n1", 1), free_node("n2", 2))
-    verdict = judged(world.pod(2, nodeName="n2"), view(world.pool(), *shelves))
-    assert isinstance(verdict, Granted)
+    capacities = (free_node("n1", 1), free_node("n2", 2))
+    verdict = judged(world.pod(2, nodeName="n2"), view(world.pool(), *capacities))
+    assert isinstance(verdict, Placed)
     assert verdict.placement.node == "n2"
     for name, free in (("n1", 1), ("elsewhere", 0)):
-        message = refused(world.pod(2, nodeName=name), view(world.pool(), *shelves))
+        message = refused(world.pod(2, nodeName=name), view(world.pool(), *capacities))
         assert f"cannot give 2 now: the pod names node {name} (spec.nodeName), which has {free} free (" in message
 
 
@@ -287,13 +288,13 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_pools_affinity_decides_which_nodes_are_possible() -> None:
-    shelves = (free_node("n1", disk="hdd"), free_node("n2", disk="ssd"))
+    capacities = (free_node("n1", disk="hdd"), free_node("n2", disk="ssd"))
     pool = pool_with(required(term("disk", "In", "ssd")))
-    verdict = judged(world.pod(), view(pool, *shelves))
-    assert isinstance(verdict, Granted)
+    verdict = judged(world.pod(), view(pool, *capacities))
+    assert isinstance(verdict, Placed)
     assert verdict.placement.node == "n2"
     own = required(term("disk", "In", "hdd"))
-    message = refused(world.pod(affinity=own), view(pool, *shelves))
+    message = refused(world.pod(affinity=own), view(pool, *capacities))
     assert "do not match the pod's node selector, affinity or tolerations or the pool's affinity" in message
 
 
@@ -336,7 +337,7 @@ def test_what_would_grow_without_end_is_refused(own: list[Any], pools: list[Any]
         assert verdict.message.startswith("Invalid: the pod's node affinity, joined with that of GPUPool a, would have")
         assert told in verdict.message
     else:
-        assert isinstance(verdict, Granted)
+        assert isinstance(verdict, Placed)
         stored = adapter(TenantPod).validate_python(world.apply_patch(pod, verdict.patch))
         assert stored.spec.required_terms, "nothing is kept of what it says"
 
@@ -345,60 +346,61 @@ def test_the_pools_strategy_spreads_softly_and_packing_does_not() -> None:
     for strategy, constraints in (("Spread", 1), ("BinPack", 0)):
         pool = world.pool(scheduling={"strategy": strategy, "topologyKey": "rack"})
         verdict = judged(world.pod(), view(pool, free_node()))
-        assert isinstance(verdict, Granted)
+        assert isinstance(verdict, Placed)
         assert sum(op["path"] == "/spec/topologySpreadConstraints" for op in verdict.patch) == constraints
 
 
 @pytest.mark.parametrize(
-    ("doubt", "units", "allowed"),
+    ("unseen_history", "units", "allowed"),
     [
         (None, 8, True),
-        (Doubt(0, 1.0), 2, True),
-        (Doubt(0, 1.0), 3, True),
-        (Doubt(0, 1.0, 2), 8, True),
-        (Doubt(0, 1.0, 3), 3, False),
-        (Doubt(0, 1.0, 8), 2, True),
-        (Doubt(1, 1.0), 1, True),
-        (Doubt(1, 1.0), 2, False),
-        (Doubt(2, 500.0), 1, False),
-        (Doubt(1, 500.0), 8, False),
+        (UnseenHistory(0, 1.0), 2, True),
+        (UnseenHistory(0, 1.0), 3, True),
+        (UnseenHistory(0, 1.0, 2), 8, True),
+        (UnseenHistory(0, 1.0, 3), 3, False),
+        (UnseenHistory(0, 1.0, 8), 2, True),
+        (UnseenHistory(1, 1.0), 1, True),
+        (UnseenHistory(1, 1.0), 2, False),
+        (UnseenHistory(2, 500.0), 1, False),
+        (UnseenHistory(1, 500.0), 8, False),
     ],
 )
 def test_of_a_namespace_with_a_record_a_share_of_the_pool_is_reserved(
-    doubt: Doubt | None, units: int, allowed: bool
+    unseen_history: UnseenHistory | None, units: int, allowed: bool
 ) -> None:
     """A quarter of eight; what is larger by itself comes through alone where nothing so large was lost."""
-    verdict = judged(world.pod(units), view(world.pool(), free_node(cards=8), doubt=doubt))
-    assert isinstance(verdict, Granted) == allowed
+    verdict = judged(world.pod(units), view(world.pool(), free_node(cards=8), unseen_history=unseen_history))
+    assert isinstance(verdict, Placed) == allowed
     if isinstance(verdict, Denied):
         assert "now has" in verdict.message
         assert "2 may be so at once" in verdict.message
 
 
 def test_a_pool_of_one_card_is_shared_by_turns() -> None:
-    for doubt, allowed in ((Doubt(0, 1.0), True), (Doubt(1, 1.0), False)):
-        verdict = judged(world.pod(), view(world.pool(), free_node(cards=1), doubt=doubt))
-        assert isinstance(verdict, Granted) == allowed
+    for unseen_history, allowed in ((UnseenHistory(0, 1.0), True), (UnseenHistory(1, 1.0), False)):
+        verdict = judged(world.pod(), view(world.pool(), free_node(cards=1), unseen_history=unseen_history))
+        assert isinstance(verdict, Placed) == allowed
 
 
 def test_every_refusal_for_shortage_says_to_pipelines_that_it_passes() -> None:
     """Argo and Tekton try again where a refusal with 403 has these words, and fail their step elsewhere."""
     full, seen = view(world.pool()), view(world.pool(), free_node())
+    lost = view(world.pool(), free_node(), unseen_history=UnseenHistory(2, 1.0))
     refusals = [
         judged(world.pod(), full),
         judged(world.pod(9), seen),
-        judged(world.pod(), replace(seen, unseen=99)),
-        judged(world.pod(2), replace(seen, doubt=Doubt(2, 1.0))),
+        judged(world.pod(), view(world.pool(), free_node(), unseen=99)),
+        judged(world.pod(2), lost),
     ]
     for verdict in refusals:
         assert isinstance(verdict, Denied)
-        assert (verdict.word, verdict.code) == (names.INSUFFICIENT_CAPACITY, 403)
+        assert (verdict.error_code, verdict.http_status) == (names.INSUFFICIENT_CAPACITY, 403)
         assert "exceeded quota" in verdict.message
 
 
 def test_the_cap_on_unseen_reservations() -> None:
     settings = parse_settings({"admission": {"maxUnseen": 3}})
-    assert isinstance(judged(world.pod(), view(world.pool(), free_node(), unseen=2, settings=settings)), Granted)
+    assert isinstance(judged(world.pod(), view(world.pool(), free_node(), unseen=2, settings=settings)), Placed)
     message = refused(world.pod(), view(world.pool(), free_node(), unseen=3, settings=settings))
     assert message.startswith("InsufficientCapacity: namespace team has 3 reservations whose pods never appeared")
     assert "admission.maxUnseen allows 3" in message
@@ -407,23 +409,23 @@ def test_the_cap_on_unseen_reservations() -> None:
 def test_taints_of_the_pool_are_tolerated_and_others_respected() -> None:
     taint = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
     pool = world.pool(scheduling={"taints": [taint]})
-    tainted = world.shelf_of(world.node("n1", taints=[taint]), [world.device("n1", 0)])
+    tainted = world.capacity_of(world.node("n1", taints=[taint]), [world.device("n1", 0)])
     verdict = judged(world.pod(), view(pool, tainted))
-    assert isinstance(verdict, Granted)
+    assert isinstance(verdict, Placed)
     assert {"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"} in next(
         op["value"] for op in verdict.patch if op["path"] == "/spec/tolerations"
     )
     foreign = [taint, {"key": "special", "effect": "NoSchedule"}]
-    guarded = world.shelf_of(world.node("n1", taints=foreign), [world.device("n1", 0)])
+    guarded = world.capacity_of(world.node("n1", taints=foreign), [world.device("n1", 0)])
     assert refused(world.pod(), view(pool, guarded)).startswith("InsufficientCapacity: ")
     tolerant = world.pod(tolerations=[{"key": "special", "operator": "Exists"}])
-    assert isinstance(judged(tolerant, view(pool, guarded)), Granted)
+    assert isinstance(judged(tolerant, view(pool, guarded)), Placed)
 
 
 def test_the_runtime_class_of_the_settings_is_given() -> None:
     settings = parse_settings({"admission": {"runtimeClassName": "nvidia"}})
     verdict = judged(world.pod(), view(world.pool(), free_node(), settings=settings))
-    assert isinstance(verdict, Granted)
+    assert isinstance(verdict, Placed)
     assert {"op": "add", "path": "/spec/runtimeClassName", "value": "nvidia"} in verdict.patch
 
 
@@ -489,14 +491,14 @@ def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
 
 def test_a_node_without_the_pools_label_is_not_chosen() -> None:
     bare = world.node("n1", pool="b")
-    shelf = world.shelf_of(bare, [world.device("n1", 0)])
+    node_capacity = world.capacity_of(bare, [world.device("n1", 0)])
     assert names.pool_node_label("a") not in bare.metadata.labels
-    assert refused(world.pod(), view(world.pool(), shelf)).startswith("InsufficientCapacity: ")
+    assert refused(world.pod(), view(world.pool(), node_capacity)).startswith("InsufficientCapacity: ")
 
 
 def test_the_modules_own_namespace_uses_no_cards() -> None:
     """Its pods carry the pool's label as operands: whoever counts a pool's pods leaves them out."""
-    refusal = access.judge(world.pool(), namespace=names.NAMESPACE, labels=None, account="default")
+    refusal = access.resolve(world.pool(), access.Requester(names.NAMESPACE, None, "default")).denied
 
     assert refusal is not None
-    assert refusal.word == names.ACCESS_DENIED
+    assert refusal.error_code == names.ACCESS_DENIED

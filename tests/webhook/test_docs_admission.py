@@ -13,11 +13,13 @@ from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
-from webhook import access, admission, decide, shortage, validate
-from webhook.access import Use
-from webhook.records import UserInfo
-from webhook.unseen import Doubt
-from webhook.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Ask, Denied
+from webhook.decision import access, pod_request, shortage
+from webhook.decision.access import AccessReview, Requester
+from webhook.decision.context import View
+from webhook.decision.records import PoolRequest, UserInfo
+from webhook.decision.shortage import UnseenHistory
+from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Denied
+from webhook.handlers import pod_creation
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "admission.md").read_text()
 POOL = "training"
@@ -27,23 +29,23 @@ def decided(pool: Any, units: Any = 1, **limits: str) -> Denied | None:
     containers = [world.container({names.resource_name(name): value for name, value in limits.items()})]
     raw = world.pod(units, pool=POOL, **({"containers": containers} if limits else {}))
     request = world.request_of(raw)
-    ask = validate.asked(request.pod.spec)
-    if not isinstance(ask, Ask):
-        return ask
-    view = decide.View(pool, ("inference", POOL), namespace("team"), 0, (), Settings())
-    found = decide.decide(request, ask, view, request_id="r")
+    wanted = pod_request.parse_pool_request(request.pod.spec)
+    if not isinstance(wanted, PoolRequest):
+        return wanted
+    known = world.Known(pool, View(0, (), Settings()), namespace("team"), ("inference", POOL))
+    found = world.decided_for(request, wanted, known)
     return found if isinstance(found, Denied) else None
 
 
 def fragmented() -> Denied:
-    shelves = [
-        world.shelf_of(
+    capacities = [
+        world.capacity_of(
             world.node(f"n{at}"),
             [world.device(f"n{at}", n, reservations=[reservation(f"{at}{n}")] if n > 1 else []) for n in range(4)],
         )
         for at in range(2)
     ]
-    return shortage.lacking(Ask(POOL, 3), world.pool(POOL), shelves)
+    return shortage.insufficient_capacity(PoolRequest(POOL, 3), world.pool(POOL), capacities)
 
 
 def in_maintenance() -> GPUPool:
@@ -55,22 +57,21 @@ def in_maintenance() -> GPUPool:
 
 
 SAID: dict[str, Any] = {
-    names.POOL_NOT_FOUND: lambda: validate.pool_gives(Ask("traning", 1), None, ["inference", POOL]),
+    names.POOL_NOT_FOUND: lambda: pod_request.check_pool_is_open(PoolRequest("traning", 1), None, ["inference", POOL]),
     names.MIXED_POOL_REQUEST: lambda: decided(None, a="1", b="2"),
     INVALID: lambda: decided(None, "500m"),
-    names.ACCESS_DENIED: lambda: access.judge(
-        world.pool(POOL, access={"namespaces": ["team-a"], "dexGroups": ["ml"]}),
-        namespace="team-b",
-        labels=None,
-        account="",
-        user=UserInfo(username="joe"),
-        use=Use(asked=("system:serviceaccount:team-b:default", "joe")),
+    names.ACCESS_DENIED: lambda: (
+        access.resolve(
+            world.pool(POOL, access={"namespaces": ["team-a"], "dexGroups": ["ml"]}),
+            Requester("team-b", None, user=UserInfo(username="joe")),
+            AccessReview(reviewed=("system:serviceaccount:team-b:default", "joe")),
+        ).denied
     ),
     names.POOL_IN_MAINTENANCE: lambda: decided(in_maintenance()),
     names.POOL_MISCONFIGURED: lambda: decided(world.pool(POOL, scheduling={"affinity": {"nodeAffinity": "near"}})),
     names.INSUFFICIENT_CAPACITY: fragmented,
-    UNWRITTEN: lambda: admission.LATE,
-    FAULT: lambda: admission._fault(world.request_of(world.pod())),
+    UNWRITTEN: lambda: pod_creation.LATE,
+    FAULT: lambda: pod_creation._fault(world.request_of(world.pod())),
 }
 
 
@@ -78,19 +79,19 @@ SAID: dict[str, Any] = {
 def test_an_example_is_what_is_said(word: str) -> None:
     refusal = SAID[word]()
     assert isinstance(refusal, Denied)
-    assert refusal.word == word
+    assert refusal.error_code == word
     (row,) = [line for line in TEXT.splitlines() if line.startswith("| `") and f"`{word}`" in line.split("|")[1]]
-    assert f"`{refusal.sentence}`" in row
+    assert f"`{refusal.detail}`" in row
 
 
 def test_the_sentences_about_pods_that_never_appeared_are_what_is_said() -> None:
-    shelves = [world.shelf_of(world.node("n1"), [world.device("n1", number) for number in range(8)])]
+    capacities = [world.capacity_of(world.node("n1"), [world.device("n1", number) for number in range(8)])]
     for refusal in (
-        shortage.over_cap("team", 32, 32),
-        shortage.over_share(Ask("training", 1), "team", shelves, Doubt(2, 3.0)),
+        shortage.check_unseen_limit("team", 32, 32),
+        shortage.check_unseen_share(PoolRequest("training", 1), "team", capacities, UnseenHistory(2, 3.0)),
     ):
         assert refusal is not None
-        assert f"`{refusal.sentence}`" in " ".join(TEXT.split())
+        assert f"`{refusal.detail}`" in " ".join(TEXT.split())
 
 
 def test_every_word_has_its_row() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.webhook.affinities import RIGHT, WRONG, near, nodes
 from tests.webhook.test_fuzz import POOL_AFFINITY
 from tests.webhook.test_objects import review, send
-from webhook import affinity
+from webhook.decision import affinity
 
 
 @pytest.mark.parametrize("raw", [*RIGHT.values(), POOL_AFFINITY], ids=[*RIGHT, "of other tests"])

@@ -17,10 +17,10 @@ from controllers.api.record import to_json
 from controllers.api.settings import Settings
 from tests.webhook import world
 from tests.webhook.test_reserve import Written, reserver
-from webhook import affinity
-from webhook.admission import Admission
-from webhook.records import AskingAffinity, PodTerms, SpreadConstraint
-from webhook.review import BODY_MAX, NotAReview
+from webhook.decision import affinity
+from webhook.decision.records import AdmissionAffinity, PodTerms, SpreadConstraint
+from webhook.decision.review import BODY_MAX, NotAReview
+from webhook.handlers.pod_creation import PodCreationHandler
 
 UID = world.review_of(None)["request"]["uid"]
 POOL_AFFINITY = {
@@ -32,7 +32,7 @@ POOL_AFFINITY = {
 SNAPSHOTS: list[Any] = []
 
 
-def admission() -> Admission:
+def admission() -> PodCreationHandler:
     """A webhook that can write: an open pool `a`, one with its own affinity, and one that only RBAC could open."""
     caches = world.stores()
     snapshot = world.snapshot(caches)
@@ -46,7 +46,7 @@ def admission() -> Admission:
         for number in range(4):
             caches.devices.saw(world.device(node, number, pool=pool))
     nobody: Any = None
-    return Admission(nobody, caches, snapshot, reserver(caches, Written()), Settings)
+    return PodCreationHandler(nobody, caches, snapshot, reserver(caches, Written()), Settings)
 
 
 ADMISSION = admission()
@@ -61,7 +61,7 @@ def answered(body: bytes) -> dict[str, Any] | None:
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     for pool in "abc":
         for snapshot in SNAPSHOTS:
-            assert all(shelf.held == 0 for shelf in snapshot.view(pool, "team", world.NOW).shelves)
+            assert all(shelf.in_flight == 0 for shelf in snapshot.view(pool, "team", world.NOW).capacities)
     return answer["response"]
 
 
@@ -104,7 +104,7 @@ specs = st.fixed_dictionaries(
     {"containers": st.lists(container(sidecar=False), max_size=3)},
     optional={
         "initContainers": st.lists(container(sidecar=True), max_size=2),
-        "affinity": st.builds(AskingAffinity).map(to_json),
+        "affinity": st.builds(AdmissionAffinity).map(to_json),
         "nodeSelector": st.dictionaries(words, words, max_size=1),
         "tolerations": st.lists(tolerations, max_size=2),
         "topologySpreadConstraints": st.lists(st.builds(SpreadConstraint).map(to_json), max_size=2),
@@ -128,10 +128,10 @@ reviews = st.builds(
 
 
 def test_the_strategy_knows_every_field_that_is_read() -> None:
-    from webhook.records import AskingSpec
+    from webhook.decision.records import AdmissionPodSpec
 
-    assert is_dataclass(AskingSpec)
-    read = {field.name for field in fields(AskingSpec)} - {"scheduling_gates"}
+    assert is_dataclass(AdmissionPodSpec)
+    read = {field.name for field in fields(AdmissionPodSpec)} - {"scheduling_gates"}
     drawn = {"containers", "init_containers", "affinity", "node_selector", "tolerations", "node_name"}
     assert read == drawn | {"topology_spread_constraints", "runtime_class_name", "service_account_name"}
 

@@ -15,12 +15,13 @@ from controllers.api.settings import Settings
 from controllers.runtime.errors import Busy, Conflict
 from tests.kit.objects import allocation, reservation
 from tests.webhook import world
-from webhook.admission import Admission
-from webhook.lanes import TRIES
+from webhook.decision.placement import Placement, Share
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Placed
+from webhook.handlers.pod_creation import PodCreationHandler
 from webhook.metrics import CONFLICTS
-from webhook.place import Placement, Share
-from webhook.reserve import Reserver
-from webhook.verdict import Ask, Granted
+from webhook.reservations.reserve import Reserver
+from webhook.reservations.write_coalescer import WRITES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +32,9 @@ REQUEST = world.request_of(world.pod())
 SHARED = {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 64}}
 
 
-def granted(request: str, *devices: GPUDevice) -> Granted:
+def granted(request: str, *devices: GPUDevice) -> Placed:
     shares = tuple(Share(device, 1) for device in devices)
-    return Granted(Ask("a", len(shares)), request, Placement("n1", shares), ())
+    return Placed(PoolRequest("a", len(shares)), request, Placement("n1", shares), ())
 
 
 class Server:
@@ -92,7 +93,12 @@ def reserver(server: Server) -> Reserver:
     anything: Any = server
     made = server.snapshot
     return Reserver(
-        anything, anything, server.caches.devices, served=made.is_bound, has_room=made.has_room, clock=lambda: world.NOW
+        anything,
+        anything,
+        server.caches.devices,
+        is_bound=made.is_bound,
+        still_fits=made.still_fits,
+        clock=lambda: world.NOW,
     )
 
 
@@ -115,7 +121,7 @@ async def test_many_pods_that_choose_one_card_at_once_are_one_write() -> None:
 
     assert sorted(server.promised("n1-1")) == sorted(f"r{n}" for n in range(64))
     assert (server.writes, server.conflicts) == (1, 0)
-    assert len(made._lanes) == 0
+    assert len(made._writes) == 0
 
 
 async def test_pods_over_two_cards_in_any_order_all_come_through() -> None:
@@ -176,7 +182,7 @@ async def test_a_lost_race_is_counted_once() -> None:
     caches, card = world.stores(), world.device("n1", 1)
     server = Server(caches, card)
     nobody: Any = None
-    made = Admission(nobody, caches, server.snapshot, reserver(server), Settings)
+    made = PodCreationHandler(nobody, caches, server.snapshot, reserver(server), Settings)
     server.meanwhile = lambda: server.change("n1-1", reservations=[reservation("other")])
     before = CONFLICTS._value.get()
 
@@ -213,7 +219,7 @@ async def test_who_always_conflicts_gives_up_and_the_next_goes_on() -> None:
     caches, card = world.stores(), world.device("n1", 1, slots=8)
     server = Server(caches, card)
     made = reserver(server)
-    broken = iter(range(TRIES))
+    broken = iter(range(WRITES_MAX))
 
     def meanwhile() -> None:
         if next(broken, None) is not None:
@@ -224,7 +230,7 @@ async def test_who_always_conflicts_gives_up_and_the_next_goes_on() -> None:
 
     assert [result is None for result in found] == [False, True, True]
     assert server.promised("n1-1") == ["r1", "r2"]
-    assert len(made._lanes) == 0
+    assert len(made._writes) == 0
 
 
 async def test_those_that_do_not_fit_together_are_taken_first_come_first() -> None:
@@ -251,7 +257,7 @@ async def test_a_review_that_runs_out_of_time_takes_nobody_with_it() -> None:
 
     assert [result is None for result in found] == [False, True, True]
     assert set(server.promised("n1-1")) == {"r1", "r2"}
-    assert len(made._lanes) == 0
+    assert len(made._writes) == 0
 
 
 async def test_a_write_that_is_on_its_way_when_its_review_gives_up_is_taken_back() -> None:
@@ -281,7 +287,7 @@ async def test_a_promise_is_taken_back_although_the_server_fails_meanwhile() -> 
     server.failures = [Busy(503, "ServiceUnavailable", "soon")] * 2
     await made.reserve(REQUEST, granted("r0", *cards), 15)
     assert server.promised("n1-1") == ["r0"]
-    await made.clean(granted("r0", *cards), ["n1-1"])
+    await made.take_back_later(granted("r0", *cards), ["n1-1"])
 
     assert (server.promised("n1-1"), server.failures) == ([], [])
     assert server.promised("n1-2") == ["r0"]

@@ -13,7 +13,8 @@ from controllers.runtime import listener
 from controllers.runtime.health import Health
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE, until
-from webhook import metrics, pki, server
+from webhook import metrics, server
+from webhook.certs import pki
 from webhook.server import Server
 
 if TYPE_CHECKING:

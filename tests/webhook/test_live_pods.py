@@ -12,7 +12,7 @@ from controllers.runtime.errors import ApiError
 from tests.kit.versions import HAS_POD_RESOURCES
 from tests.kit.waiting import until
 from tests.webhook.plane import Api, Plane, Replica, pod, refusal
-from webhook.affinity import PREFERRED, REQUIRED
+from webhook.decision.affinity import PREFERRED, REQUIRED
 
 pytestmark = pytest.mark.cluster
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -12,21 +12,21 @@ from controllers.api.gpupool import Toleration
 from controllers.api.record import adapter
 from controllers.domain.fits import Wants, fits
 from tests.webhook import world
-from webhook import mutate
-from webhook.affinity import PREFERRED, REQUIRED
-from webhook.records import AskingSpec, UserInfo
+from webhook.decision import pod_patch
+from webhook.decision.affinity import PREFERRED, REQUIRED
+from webhook.decision.records import AdmissionPodSpec, UserInfo
 
 POOL_LABEL = {"key": names.pool_node_label("a"), "operator": "Exists"}
 HERE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
 TOLERATION = Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule")
 
 
-def patch(raw: dict[str, Any], **changes: Any) -> mutate.Patch:
+def patch(raw: dict[str, Any], **changes: Any) -> pod_patch.Patch:
     parts: dict[str, Any] = {
         "pool": "a", "node": "n1", "request_id": "r1", "devices": "d1,d2", "tolerations": [TOLERATION],
         "runtime_class": "nvidia",
     }  # fmt: skip
-    return mutate.admitted(raw, **parts | changes)
+    return pod_patch.admitted(raw, **parts | changes)
 
 
 def patched(raw: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def test_a_person_is_noted_where_the_access_rests_on_one_and_none_is_brought() -
     for raw in (brought, {"metadata": {}, "spec": {}}):
         made = patched(raw, person=jane)["metadata"]["annotations"]
         assert made[names.REQUESTED_BY] == '{"username":"jane","groups":["ml"]}'
-    assert world.apply_patch(brought, mutate.unmarked(brought))["metadata"]["annotations"] == {"a": "b"}
+    assert world.apply_patch(brought, pod_patch.remove_marks(brought))["metadata"]["annotations"] == {"a": "b"}
 
 
 def test_the_pool_is_anded_into_every_term() -> None:
@@ -107,12 +107,12 @@ def test_a_toleration_that_is_there_is_not_repeated() -> None:
 def test_marks_of_a_pod_that_reserves_nothing_are_removed() -> None:
     meta = {"labels": {names.LABEL_POOL: "a", "app": "x"}, "annotations": {names.DEVICES: "d", names.REQUEST_ID: "r"}}
     raw = {"metadata": meta, "spec": {}}
-    assert world.apply_patch(raw, mutate.unmarked(raw)) == {
+    assert world.apply_patch(raw, pod_patch.remove_marks(raw)) == {
         "metadata": {"labels": {"app": "x"}, "annotations": {}},
         "spec": {},
     }
-    assert mutate.unmarked({"metadata": {"labels": None}}) == ()
-    assert mutate.unmarked({}) == ()
+    assert pod_patch.remove_marks({"metadata": {"labels": None}}) == ()
+    assert pod_patch.remove_marks({}) == ()
 
 
 SPREAD = {
@@ -261,12 +261,17 @@ small_terms = st.lists(
 )
 
 
+def spec_with(affinity: Any) -> AdmissionPodSpec:
+    found: AdmissionPodSpec = adapter(AdmissionPodSpec).validate_python({"affinity": affinity})
+    return found
+
+
 @settings(max_examples=300)
 @given(small_terms, small_terms, st.sets(st.sampled_from("abc")))
 def test_a_node_matches_what_is_joined_where_it_matches_both(own: Any, theirs: Any, labels: set[str]) -> None:
     node = world.node("n1", pool="a", **dict.fromkeys(labels, "yes"))
     (joint, first, second) = (
-        adapter(AskingSpec).validate_python({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}}})
+        spec_with({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}})
         for found in (
             joined(node_terms(*own), node_terms(*theirs))["nodeAffinity"][REQUIRED]["nodeSelectorTerms"], own, theirs,
         )
@@ -277,7 +282,7 @@ def test_a_node_matches_what_is_joined_where_it_matches_both(own: Any, theirs: A
 @given(st.dictionaries(words, st.integers() | st.dictionaries(words, st.integers()), max_size=4), st.data())
 def test_an_overlay_makes_every_value_true(raw: dict[str, Any], data: st.DataObject) -> None:
     wanted = data.draw(st.dictionaries(words, st.integers() | st.dictionaries(words, st.integers()), max_size=4))
-    made = world.apply_patch(raw, mutate.overlay(raw, wanted))
+    made = world.apply_patch(raw, pod_patch.overlay(raw, wanted))
     for key, value in wanted.items():
         assert made[key].items() >= value.items() if isinstance(value, dict) else made[key] == value
     assert all(made[key] == value for key, value in raw.items() if key not in wanted)

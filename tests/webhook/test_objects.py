@@ -20,11 +20,11 @@ from controllers.runtime.errors import NotFound, Unreachable
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from tests.webhook.test_review import NOT_REVIEWS, json_values
-from webhook.access import Use
-from webhook.grants import Grants
-from webhook.objects.answer import Objects
-from webhook.objects.read import KINDS, ObjectReview, parse
-from webhook.review import Foreign, NotAReview, Unreadable
+from webhook.caches.access_reviews import AccessReviewCache
+from webhook.decision.access import AccessReview
+from webhook.decision.review import NotAReview, OutOfScope, Unreadable
+from webhook.handlers.objects import ObjectReviewHandler
+from webhook.validating.review import KINDS, ObjectReview, parse
 
 UID = world.review_of(None)["request"]["uid"]
 PCI = {"vendor": "10de", "device": "20b0", "class": "0302", "address": "0000:01:00.0"}
@@ -51,17 +51,17 @@ class NoApi:
         raise self.error(404, "NotFound", path) if self.error is NotFound else self.error(path)
 
 
-class NoRbac(Grants):
+class NoRbac(AccessReviewCache):
     """RBAC grants nothing."""
 
     def __init__(self) -> None:
         pass
 
-    async def use(self, _pool: str, subjects: Any) -> Use:
-        return Use("", tuple(subject.user for subject in subjects))
+    async def review(self, _pool: str, subjects: Any) -> AccessReview:
+        return AccessReview("", tuple(subject.user for subject in subjects))
 
 
-def objects(client: Any = None, *, synced: bool = True) -> Objects:
+def objects(client: Any = None, *, synced: bool = True) -> ObjectReviewHandler:
     """Pools `a` and `b`, a card in `a` that a pod has, a free one; what is asked beside them is not there."""
     caches = world.stores()
     for pool in (world.pool("a"), world.pool("b"), world.pool("closed", access={"namespaces": ["others"]})):
@@ -72,7 +72,7 @@ def objects(client: Any = None, *, synced: bool = True) -> Objects:
     caches.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, allocations=[serving]))
     caches.devices.saw(world.device("n1", 2, pool=None, hardware={"pci": PCI}))
     caches.devices.synced = synced
-    return Objects(client or NoApi(), caches, NoRbac(), Settings)
+    return ObjectReviewHandler(client or NoApi(), caches, NoRbac(), Settings)
 
 
 OBJECTS = objects()
@@ -85,7 +85,7 @@ def review(kind: str, new: Any, old: Any = None, **changes: Any) -> dict[str, An
     return world.review_of(new, **({"resource": about, "oldObject": old, "operation": operation} | changes))
 
 
-def send(body: dict[str, Any], to: Objects = OBJECTS) -> dict[str, Any]:
+def send(body: dict[str, Any], to: ObjectReviewHandler = OBJECTS) -> dict[str, Any]:
     return orjson.loads(asyncio.run(to.answer(orjson.dumps(body), 1.0)))["response"]
 
 
@@ -307,7 +307,7 @@ def test_what_a_person_brought_is_read_from_the_pod_and_nonsense_there_counts_fo
         assert goes(nobody) == names.ACCESS_DENIED, nobody
 
 
-def bound(to: Objects, node: str) -> dict[str, Any]:
+def bound(to: ObjectReviewHandler, node: str) -> dict[str, Any]:
     return send(review("Binding", {"metadata": {"name": "p"}, "target": {"name": node}}), to)
 
 
@@ -377,7 +377,7 @@ def test_kinds_that_nobody_judges_and_odd_operations_go_on() -> None:
         review("GPUDevice", card(), card(), operation="CONNECT"),
         review("Deployment", {"spec": 5}),
     ):
-        assert isinstance(parse(orjson.dumps(body)), Foreign)
+        assert isinstance(parse(orjson.dumps(body)), OutOfScope)
         assert send(body)["allowed"]
 
 

@@ -25,8 +25,8 @@ from controllers.runtime.executor import Executor
 from tests.kit.waiting import until
 from tests.webhook import world
 from tests.webhook.plane import Api, Plane
-from webhook.admission import Admission
-from webhook.reserve import Reserver
+from webhook.handlers.pod_creation import PodCreationHandler
+from webhook.reservations.reserve import Reserver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,7 +53,7 @@ async def client(plane: Plane) -> AsyncIterator[Client]:
     await made.close()
 
 
-async def webhook(client: Client, node: str, pool: str, *, careless: bool) -> Admission:
+async def webhook(client: Client, node: str, pool: str, *, careless: bool) -> PodCreationHandler:
     """One that knows what there is now, and learns only of its own writes."""
     caches = world.stores()
     snapshot = world.snapshot(caches)
@@ -70,8 +70,8 @@ async def webhook(client: Client, node: str, pool: str, *, careless: bool) -> Ad
     writer: Any = Careless(client) if careless else client
     executor = Executor(writer, names.MANAGER_ADMISSION, Recorder(client, "test", "test"))
     executor.feed(GPUDEVICE, GPUDevice, caches.devices)
-    reserver = Reserver(client, executor, caches.devices, served=snapshot.is_bound, has_room=snapshot.has_room)
-    return Admission(client, caches, snapshot, reserver, Settings)
+    reserver = Reserver(client, executor, caches.devices, is_bound=snapshot.is_bound, still_fits=snapshot.still_fits)
+    return PodCreationHandler(client, caches, snapshot, reserver, Settings)
 
 
 async def race(plane: Plane, api: Api, client: Client, slots: int, *, careless: bool) -> tuple[int, int]:

@@ -14,10 +14,11 @@ from controllers.domain.clock import seconds
 from controllers.runtime.errors import Busy, Conflict, NotFound
 from tests.kit.objects import condition, reservation
 from tests.webhook import world
-from webhook.admission import TRIES, Admission
-from webhook.place import Placement, Share
-from webhook.reserve import Reserver, status_with
-from webhook.verdict import Ask, Granted
+from webhook.decision.placement import Placement, Share
+from webhook.decision.records import PoolRequest
+from webhook.decision.verdict import Placed
+from webhook.handlers.pod_creation import PLACEMENTS_MAX, PodCreationHandler
+from webhook.reservations.reserve import Reserver, status_with
 
 if TYPE_CHECKING:
     from controllers.runtime.plan import Merge
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 REQUEST = world.request_of(world.pod())
 
 
-def granted(*devices: Any) -> Granted:
+def granted(*devices: Any) -> Placed:
     shares = tuple(Share(device, 1) for device in devices)
-    return Granted(Ask("a", len(shares)), "r9", Placement("n1", shares), ())
+    return Placed(PoolRequest("a", len(shares)), "r9", Placement("n1", shares), ())
 
 
 class Written:
@@ -45,7 +46,7 @@ def reserver(caches: Any, written: Written) -> Reserver:
     executor: Any = written
     made = world.snapshot(caches)
     return Reserver(
-        unused, executor, caches.devices, served=made.is_bound, has_room=made.has_room, clock=lambda: world.NOW
+        unused, executor, caches.devices, is_bound=made.is_bound, still_fits=made.still_fits, clock=lambda: world.NOW
     )
 
 
@@ -129,7 +130,7 @@ class Failing:
     def __init__(self, *errors: BaseException | None) -> None:
         self.errors, self.tries = list(errors), []
 
-    async def reserve(self, _request: Any, granted: Granted, _ttl: float) -> None:
+    async def reserve(self, _request: Any, granted: Placed, _ttl: float) -> None:
         self.tries.append([share.device.name for share in granted.placement.shares])
         error = self.errors.pop(0) if len(self.errors) > 1 else self.errors[0]
         if isinstance(error, asyncio.TimeoutError):
@@ -147,10 +148,10 @@ async def answered(failing: Failing, cards: int = 2) -> dict[str, Any]:
         caches.devices.saw(world.device("n1", number))
     client: Any = None
     stub: Any = failing
-    admission = Admission(client, caches, snapshot, stub, Settings)
+    admission = PodCreationHandler(client, caches, snapshot, stub, Settings)
     response = orjson.loads(await admission.answer(orjson.dumps(world.review_of(world.pod())), 0.2))["response"]
     # Whatever happened, nothing is held any more.
-    assert sum(shelf.held for shelf in snapshot.view("a", "team", world.NOW).shelves) == 0
+    assert sum(shelf.in_flight for shelf in snapshot.view("a", "team", world.NOW).capacities) == 0
     return response
 
 
@@ -184,4 +185,4 @@ async def test_what_goes_wrong_is_told_under_the_uid(error: Exception, word: str
     assert not response["allowed"]
     assert response["status"]["message"].startswith(f"{word}: ")
     assert response["status"]["code"] == code
-    assert len(failing.tries) <= TRIES
+    assert len(failing.tries) <= PLACEMENTS_MAX

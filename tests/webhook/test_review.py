@@ -15,25 +15,25 @@ from hypothesis import strategies as st
 from controllers.api import names
 from controllers.api.settings import Settings
 from tests.webhook import world
-from webhook import review
-from webhook.admission import Admission
-from webhook.review import Foreign, NotAReview, Request, Unreadable, parse
+from webhook.decision import review
+from webhook.decision.review import NotAReview, OutOfScope, Request, Unreadable, parse
+from webhook.handlers.pod_creation import PodCreationHandler
 
 UID = world.review_of(None)["request"]["uid"]
 
 
-def send(admission: Admission, body: bytes) -> dict[str, Any]:
+def send(admission: PodCreationHandler, body: bytes) -> dict[str, Any]:
     return orjson.loads(asyncio.run(admission.answer(body, 1.0)))
 
 
-def admission() -> Admission:
+def admission() -> PodCreationHandler:
     """A webhook with one free card, which cannot write."""
     caches = world.stores()
     caches.pools.saw(world.pool())
     caches.nodes.saw(world.node("n1"))
     caches.devices.saw(world.device("n1", 1))
     unused: Any = None
-    return Admission(unused, caches, world.snapshot(caches), unused, Settings)
+    return PodCreationHandler(unused, caches, world.snapshot(caches), unused, Settings)
 
 
 ADMISSION = admission()
@@ -112,7 +112,7 @@ FOREIGN = {
 @pytest.mark.parametrize("changes", FOREIGN.values(), ids=FOREIGN.keys())
 def test_what_is_not_ours_goes_on_untouched(changes: dict[str, Any]) -> None:
     body = orjson.dumps(world.review_of(world.pod(), **changes))
-    assert isinstance(parse(body), Foreign)
+    assert isinstance(parse(body), OutOfScope)
     response = send(ADMISSION, body)["response"]
     assert response["allowed"]
     assert "patch" not in response
@@ -147,7 +147,7 @@ def test_before_the_caches_are_filled_a_pod_is_asked_to_come_again() -> None:
     caches = world.stores()
     caches.devices.synced = False
     unused: Any = None
-    early = Admission(unused, caches, world.snapshot(caches), unused, Settings)
+    early = PodCreationHandler(unused, caches, world.snapshot(caches), unused, Settings)
     response = send(early, orjson.dumps(world.review_of(world.pod())))["response"]
     assert response["status"]["code"] == 503
     assert response["status"]["message"].startswith("NotReady: ")

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.webhook.world import NOW
-from webhook import pki, rotation
-from webhook.certificates import keyring_of, secret_data
-from webhook.pki import Keyring
-from webhook.rotation import DAY, Do, Policy, next_step
+from webhook.certificate_stores import keyring_of, secret_data
+from webhook.certs import pki, rotation
+from webhook.certs.pki import Keyring
+from webhook.certs.rotation import DAY, Do, Policy, next_step
 
 POLICY = Policy(certificate=30 * DAY, authority=120 * DAY, settle=10.0)
 
@@ -126,7 +126,7 @@ class Cluster:
     bundle: str = ""
     since: float = 0.0
     learned: list[tuple[float, str]] = field(default_factory=list)
-    served: list[tuple[float, str]] = field(default_factory=list)
+    is_bound: list[tuple[float, str]] = field(default_factory=list)
 
     def act(self, now: float, policy: Policy) -> float:
         """One step of the keeper; returns how long it would wait."""
@@ -149,8 +149,8 @@ class Cluster:
             case Do.WAIT:
                 return todo.after
         assert self.keyring is not None
-        if not self.served or self.served[-1][1] != self.keyring.certificate:
-            self.served.append((now, self.keyring.certificate))
+        if not self.is_bound or self.is_bound[-1][1] != self.keyring.certificate:
+            self.is_bound.append((now, self.keyring.certificate))
         return 0.0
 
 
@@ -171,11 +171,11 @@ def test_at_any_time_what_a_slow_replica_serves_is_trusted_by_a_slow_api_server(
             assert wait >= 0
             now += max(wait, 0.5)
     began = NOW + server_lag + replica_lag + 2
-    for moment in [when for when, _ in (*cluster.served, *cluster.learned)]:
+    for moment in [when for when, _ in (*cluster.is_bound, *cluster.learned)]:
         for later in (moment, moment + server_lag / 2, moment + replica_lag / 2, moment + replica_lag):
             if not began <= later <= now:
                 continue
-            certificate, bundle = at(cluster.served, later - replica_lag), at(cluster.learned, later - server_lag)
+            certificate, bundle = at(cluster.is_bound, later - replica_lag), at(cluster.learned, later - server_lag)
             facts = pki.facts(certificate)
             assert facts.begins - pki.BACKDATE <= later <= facts.ends
             assert any(pki.signed_by(certificate, authority) for authority in pki.split(bundle))

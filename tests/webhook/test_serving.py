@@ -21,15 +21,18 @@ from controllers.runtime.health import Health
 from controllers.runtime.store import Store
 from tests.kit.sockets import ended
 from tests.kit.waiting import PATIENCE
-from webhook import metrics, pki, rotation
-from webhook.certificates import Caches, Keeper, Tls, keyring_of, secret_data
-from webhook.rotation import DAY, Policy
+from webhook import metrics
+from webhook.certificate_controller import CertificateController
+from webhook.certificate_stores import CertificateStores, keyring_of, secret_data
+from webhook.certs import pki, rotation
+from webhook.certs.rotation import DAY, Policy
 from webhook.server import Server
+from webhook.serving_certificate import ServingCertificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from webhook.pki import Keyring
+    from webhook.certs.pki import Keyring
 
 POLICY = Policy(certificate=DAY, authority=4 * DAY, settle=10.0)
 GOOD = rotation.make(time.time(), POLICY)
@@ -55,10 +58,10 @@ class Port:
 
     def __init__(self) -> None:
         self.secrets: Store[Secret] = Store("Secret")
-        self.caches = Caches(
+        self.caches = CertificateStores(
             self.secrets, Store("MutatingWebhookConfiguration"), Store("ValidatingWebhookConfiguration")
         )
-        self.tls = Tls(self.caches)
+        self.tls = ServingCertificate(self.caches)
         self._version = 0
         self.hold(GOOD)
         asked: Any = Asked()
@@ -130,9 +133,9 @@ class Term:
 @pytest.mark.parametrize("broken", UNLOADABLE.values(), ids=UNLOADABLE.keys())
 async def test_who_leads_makes_anew_what_does_not_load(port: Port, broken: Keyring) -> None:
     term: Any = Term()
-    keeper = Keeper(term, port.caches, POLICY, lambda: term)
+    keeper = CertificateController(term, port.caches, POLICY, lambda: term)
     port.hold(broken)
-    await keeper._step(term)
+    await keeper._reconcile(term)
 
     (written,) = term.written
     assert port.caches.secret is not None
@@ -176,7 +179,7 @@ async def test_a_body_that_cannot_be_unpacked_gets_a_sentence(
 
 @pytest.mark.parametrize(("packed", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 async def test_a_body_that_is_packed_is_read(port: Port, packed: str, pack: Callable[[bytes], bytes]) -> None:
-    port.server.send_away(away=True)  # it answers, and ends the connection
+    port.server.close_connections(away=True)  # it answers, and ends the connection
     first, rest = await sent(port, packed, pack(BODY))
     assert b" 200 " in first
     assert rest.endswith(BODY)

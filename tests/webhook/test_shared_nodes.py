@@ -11,10 +11,9 @@ from controllers.api import bounds, names
 from tests.kit import objects
 from tests.kit.objects import NOW
 from tests.webhook import world
-from webhook import validate
-from webhook.decide import decide
-from webhook.snapshot import Snapshot, Stores
-from webhook.verdict import Ask, Denied, Granted, Verdict
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.decision.verdict import Denied, Placed, Verdict
 
 THEIRS = {"key": "dedicated", "value": "ta", "effect": "NoSchedule"}
 TOLERATED = {"key": "dedicated", "operator": "Equal", "value": "ta", "effect": "NoSchedule"}
@@ -60,20 +59,17 @@ class Shared:
         self.stores.devices.saw(objects.card(node, number, pool=pool, meta=meta))
 
     def judged(self, pool: str, **spec: Any) -> Verdict:
-        request = world.request_of(world.pod(pool=pool, **spec))
-        ask = validate.asked(request.pod.spec)
-        assert isinstance(ask, Ask)
-        return decide(request, ask, self.snapshot.view(pool, "team", NOW), request_id="r1")
+        return world.decided(world.pod(pool=pool, **spec), world.Known.of(self.stores, self.snapshot, pool))
 
     def tolerations(self, pool: str) -> list[dict[str, Any]]:
         """Those that a pod of the pool gets."""
         verdict = self.judged(pool)
-        assert isinstance(verdict, Granted), verdict
+        assert isinstance(verdict, Placed), verdict
         found = [op["value"] for op in verdict.patch if op["path"] == "/spec/tolerations"]
         return found[0] if found else []
 
     def free(self, pool: str) -> int:
-        return sum(shelf.free for shelf in self.snapshot.view(pool, "team", NOW).shelves)
+        return sum(shelf.free for shelf in self.snapshot.view(pool, "team", NOW).capacities)
 
 
 def test_pods_tolerate_what_the_pools_beside_theirs_want() -> None:
@@ -127,7 +123,7 @@ def test_an_administrators_own_taint_is_left_to_the_pods() -> None:
     shared.node("n1", {"key": "mine", "effect": "NoSchedule"}, pools=("ta", "tb"), by="")
     assert shared.free("tb") == 1
     assert isinstance(shared.judged("tb"), Denied)
-    assert isinstance(shared.judged("tb", tolerations=[{"key": "mine", "operator": "Exists"}]), Granted)
+    assert isinstance(shared.judged("tb", tolerations=[{"key": "mine", "operator": "Exists"}]), Placed)
 
 
 def test_a_pools_taint_that_is_not_tolerated_takes_the_node_out_of_what_there_is() -> None:

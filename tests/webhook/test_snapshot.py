@@ -1,4 +1,4 @@
-"""The shelves that are kept are those that would be made anew from the caches, at any time."""
+"""The capacities that are kept are those that would be made anew from the caches, at any time."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from tests.kit.objects import namespace, reservation
+from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook import metrics
-from webhook.place import Placement, Share, Shelf
-from webhook.snapshot import Snapshot, Stores
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.decision.capacity import NodeCapacity
+from webhook.decision.placement import Placement, Share
 
 NODES, CARDS = ("n0", "n1"), (0, 1)
 TAINT = {"key": "gpu", "value": "b", "effect": "NoSchedule"}
 
 
-def summary(shelves: tuple[Shelf, ...]) -> dict[str, Any]:
+def summary(capacities: tuple[NodeCapacity, ...]) -> dict[str, Any]:
     return {
-        entry.slots.node: (entry.free, entry.taken, entry.total, sorted(s.device.name for s in entry.spots))
-        for entry in shelves
+        entry.slots.node: (entry.free, entry.taken, entry.total, sorted(s.device.name for s in entry.free_cards))
+        for entry in capacities
     }
 
 
@@ -40,7 +42,7 @@ def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any, Any]:
         for item in source:
             target.saw(item)  # type: ignore[attr-defined]
     seen = snapshot.view("a", "team", now)
-    return summary(seen.shelves), seen.waiting, seen.tolerated
+    return summary(seen.capacities), seen.pending, seen.tolerated
 
 
 def versioned(item: Any, version: int) -> Any:
@@ -84,7 +86,7 @@ def test_what_is_kept_is_what_would_be_made_anew(script: list[Any]) -> None:
     for version, step in enumerate(script, 10):
         now = _play(stores, step, version, now)
         seen = snapshot.view("a", "team", now)
-        assert (summary(seen.shelves), seen.waiting, seen.tolerated) == fresh(stores, now)
+        assert (summary(seen.capacities), seen.pending, seen.tolerated) == fresh(stores, now)
 
 
 def _play(stores: Stores, step: Any, version: int, now: float) -> float:  # noqa: C901 - a list of happenings
@@ -130,15 +132,15 @@ def ready() -> tuple[Stores, Snapshot]:
 
 
 def free(snapshot: Snapshot, now: float = world.NOW) -> int:
-    return sum(entry.free for entry in snapshot.view("a", "team", now).shelves)
+    return sum(entry.free for entry in snapshot.view("a", "team", now).capacities)
 
 
 def test_what_is_held_is_not_free_until_released() -> None:
     stores, snapshot = ready()
     placement = Placement("n0", (Share(next(iter(stores.devices)), 1),))
-    snapshot.hold("r1", placement, "team", "a")
+    snapshot.track_in_flight("r1", placement, "team", "a")
     assert free(snapshot) == 0
-    snapshot.release("r1", placement, "team")
+    snapshot.untrack_in_flight("r1", placement, "team")
     assert free(snapshot) == 1
 
 
@@ -217,18 +219,9 @@ def test_what_was_reserved_for_a_pod_that_is_bound_elsewhere_is_free() -> None:
 def test_a_pool_that_is_divided_otherwise_is_counted_anew() -> None:
     stores, snapshot = ready()
     stores.devices.saw(versioned(world.device("n0", 0, published=None), 3))
-    assert summary(snapshot.view("a", "team", world.NOW).shelves)["n0"][2] == 1
+    assert summary(snapshot.view("a", "team", world.NOW).capacities)["n0"][2] == 1
     stores.pools.saw(versioned(world.pool(allocation={"mode": "TimeSlice"}), 4))
-    assert summary(snapshot.view("a", "team", world.NOW).shelves)["n0"][2] == 8
-
-
-def test_labels_of_a_namespace_come_with_the_view() -> None:
-    stores, snapshot = ready()
-    stores.namespaces.saw(versioned(namespace("team", gpu="yes"), 3))
-    found = snapshot.view("a", "team", world.NOW).namespace
-    assert found is not None
-    assert found.metadata.labels == {"gpu": "yes"}
-    assert snapshot.view("a", "nobody", world.NOW).namespace is None
+    assert summary(snapshot.view("a", "team", world.NOW).capacities)["n0"][2] == 8
 
 
 def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
@@ -240,5 +233,5 @@ def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
     stores.pools.saw(versioned(world.pool(), 4), deleted=True)
     stores.devices.saw(versioned(world.device("n0", 0, published=None), 5))
     stores.pods.saw(versioned(world.stored_pod("p", "n0"), 6), deleted=True)
-    assert not any("a" in kept for kept in (snapshot._shelves, snapshot._until, snapshot._dirty))
+    assert not any("a" in kept for kept in (snapshot._capacities, snapshot._until, snapshot._dirty))
     assert {"pool": "a"} not in [one.labels for family in metrics.RESERVATIONS.collect() for one in family.samples]

@@ -14,8 +14,8 @@ from controllers.api.gpudevice import GPUDevice
 from tests.kit.objects import address, reservation
 from tests.webhook import world
 from tests.webhook.test_place import PACK, SPREAD, ZONE, choose
-from webhook import place, topology
-from webhook.place import Shelf
+from webhook.decision import capacity, placement, topology
+from webhook.decision.capacity import NodeCapacity
 
 
 def card(
@@ -27,12 +27,12 @@ def card(
     return world.device(name, number, hardware=hardware, reservations=promises, slots=slots)
 
 
-def shelf(cards: list[GPUDevice], name: str = "n") -> Shelf:
-    return world.shelf_of(world.node(name), cards)
+def node_capacity(cards: list[GPUDevice], name: str = "n") -> NodeCapacity:
+    return world.capacity_of(world.node(name), cards)
 
 
-def chosen(cards: list[GPUDevice], units: int, rules: place.Rules = SPREAD, seed: str = "s") -> list[int]:
-    found = choose([shelf(cards)], units, rules, seed)
+def chosen(cards: list[GPUDevice], units: int, rules: placement.PlacementPolicy = SPREAD, seed: str = "s") -> list[int]:
+    found = choose([node_capacity(cards)], units, rules, seed)
     assert found is not None
     return sorted(int(share.device.name.rpartition("-")[2]) for share in found.shares)
 
@@ -51,16 +51,16 @@ def test_who_is_linked() -> None:
         card(4),
         card(5, numa=1),
     ]
-    seats = topology.seats(cards)
-    assert seats["n-0"].link == seats["n-1"].link == seats["n-2"].link
+    locations = topology.locations(cards)
+    assert locations["n-0"].link == locations["n-1"].link == locations["n-2"].link
     # A peer that is not of the pool joins nobody.
-    assert len({seats[f"n-{number}"].link for number in (0, 3, 4, 5)}) == 4
-    assert [seats[f"n-{number}"].numa for number in (4, 5)] == [-1, 1]
+    assert len({locations[f"n-{number}"].link for number in (0, 3, 4, 5)}) == 4
+    assert [locations[f"n-{number}"].numa for number in (4, 5)] == [-1, 1]
 
 
 def test_cards_of_which_nothing_is_known_are_not_linked() -> None:
-    seats = topology.seats([world.device("n", 0), world.device("n", 1)])
-    assert seats["n-0"].link != seats["n-1"].link
+    locations = topology.locations([world.device("n", 0), world.device("n", 1)])
+    assert locations["n-0"].link != locations["n-1"].link
 
 
 PAIRS = [card(n, numa=n // 4, peers=[n ^ 1]) for n in range(8)]
@@ -125,35 +125,42 @@ def test_of_nodes_that_are_equal_one_with_near_cards_is_taken() -> None:
     apart = [card(n, numa=n, name="apart") for n in range(4)]
     close = [card(n, numa=n // 2, name="close") for n in range(4)]
     linked = [card(n, numa=n, peers=range(4), name="linked") for n in range(4)]
-    nodes = {"apart": shelf(apart, "apart"), "close": shelf(close, "close"), "linked": shelf(linked, "linked")}
+    nodes = {
+        "apart": node_capacity(apart, "apart"),
+        "close": node_capacity(close, "close"),
+        "linked": node_capacity(linked, "linked"),
+    }
     for rules in (SPREAD, PACK):
         for seed in map(str, range(20)):
             assert choose([nodes["apart"], nodes["close"]], 2, rules, seed).node == "close"
             assert choose(list(nodes.values()), 2, rules, seed).node == "linked"
         assert {choose(list(nodes.values()), 1, rules, str(seed)).node for seed in range(60)} == set(nodes)
         # Without the cards that made it near, it is not.
-        less = place.without(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
+        less = capacity.without_cards(list(nodes.values()), {"linked-0", "linked-1", "linked-2"})
         assert choose(less, 2, rules).node != "linked"
 
 
 @st.composite
-def rooms(draw: st.DrawFn) -> list[topology.Room]:
+def rooms(draw: st.DrawFn) -> list[topology.CardOption]:
     found = st.tuples(st.integers(1, 4), st.sampled_from("abcd"), st.integers(-1, 2))
     drawn = draw(st.lists(found, min_size=1, max_size=12))
-    return [topology.Room(str(at), free, (-free, at), topology.Seat(*seat)) for at, (free, *seat) in enumerate(drawn)]
+    return [
+        topology.CardOption(str(at), free, (-free, at), topology.CardLocation(*location))
+        for at, (free, *location) in enumerate(drawn)
+    ]
 
 
-def free_by(given_rooms: list[topology.Room], field: str) -> dict[Any, int]:
+def free_by(given_rooms: list[topology.CardOption], field: str) -> dict[Any, int]:
     found: dict[Any, int] = defaultdict(int)
     for room in given_rooms:
-        found[getattr(room.seat, field)] += room.free
+        found[getattr(room.location, field)] += room.free
     return found
 
 
 @settings(max_examples=400)
 @given(rooms(), st.integers(1, 20))
-def test_cards_are_as_near_as_can_be_and_suffice(found: list[topology.Room], units: int) -> None:
-    picked = topology.nearest(found, [(room.seat, room.free) for room in found], units)
+def test_cards_are_as_near_as_can_be_and_suffice(found: list[topology.CardOption], units: int) -> None:
+    picked = topology.nearest(found, [(room.location, room.free) for room in found], units)
     assert len({room.card for room in picked}) == len(picked)
     if sum(room.free for room in found) < units:
         return
@@ -166,29 +173,31 @@ def test_cards_are_as_near_as_can_be_and_suffice(found: list[topology.Room], uni
     if any(room.free >= units for room in found):
         assert len(used) == 1
     elif max(free_by(found, "link").values()) >= units:
-        assert len({room.seat.link for room in used}) == 1
+        assert len({room.location.link for room in used}) == 1
     elif max(free_by(found, "numa").values()) >= units:
-        assert len({room.seat.numa for room in used}) == 1
+        assert len({room.location.numa for room in used}) == 1
 
 
 @pytest.mark.parametrize("peers", ["all", "pairs", "none"])
 def test_sixty_four_cards_cost_little(peers: str) -> None:
     linked = {"all": lambda _: range(64), "pairs": lambda n: [n ^ 1], "none": lambda _: ()}[peers]
-    entry = shelf([card(n, numa=n // 8, peers=linked(n)) for n in range(64)])
+    entry = node_capacity([card(n, numa=n // 8, peers=linked(n)) for n in range(64)])
     began = process_time()
     for units in range(1, 65):
-        assert place.pick("n", entry, units, SPREAD, "s") is not None
+        assert placement.pick_cards("n", entry, units, SPREAD, "s") is not None
     # 64 searches; a second is a hundred times what they take, and nothing beside what trying all sets would.
     assert process_time() - began < 1
 
 
-def pairs(name: str, *taken: int) -> Shelf:
+def pairs(name: str, *taken: int) -> NodeCapacity:
     """A node of four bridged pairs, two on each NUMA node."""
-    return shelf([card(n, numa=n // 4, peers=[n ^ 1], name=name, taken=n in taken) for n in range(8)], name)
+    return node_capacity([card(n, numa=n // 4, peers=[n ^ 1], name=name, taken=n in taken) for n in range(8)], name)
 
 
 @pytest.mark.parametrize("rules", [SPREAD, PACK])
-def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_room(rules: place.Rules) -> None:
+def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_room(
+    rules: placement.PlacementPolicy,
+) -> None:
     # Two single cards of two pairs, and a pair: neither the fuller nor the emptier node decides.
     fuller, emptier = pairs("fuller", 0, 2, 3, 4, 5, 6), pairs("emptier", 0, 2, 4, 6)
     whole = pairs("whole", 0, 1, 2, 4, 6) if rules is PACK else pairs("whole", 0, 1, 2, 3, 4, 5)
@@ -199,8 +208,10 @@ def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_
 
 
 def test_the_topology_domain_comes_before_nearness() -> None:
-    busy = world.shelf_of(world.node("busy", **{ZONE: "busy"}), [card(n, peers=[n ^ 1], taken=n < 4) for n in range(8)])
-    calm = world.shelf_of(
+    busy = world.capacity_of(
+        world.node("busy", **{ZONE: "busy"}), [card(n, peers=[n ^ 1], taken=n < 4) for n in range(8)]
+    )
+    calm = world.capacity_of(
         world.node("calm", **{ZONE: "calm"}),
         [card(n, peers=[n ^ 1], taken=n in (0, 2), name="calm") for n in range(4)] + [card(9, name="calm")],
     )

@@ -20,15 +20,15 @@ from tests.kit.sockets import ended
 from tests.kit.waiting import until
 from tests.webhook import plane as planes
 from tests.webhook.plane import Api, Plane, pod
-from webhook import pki, rotation
-from webhook.certificates import keyring_of, secret_data
-from webhook.rotation import DAY, Policy
+from webhook.certificate_stores import keyring_of, secret_data
+from webhook.certs import pki, rotation
+from webhook.certs.rotation import DAY, Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from webhook.pki import Keyring
+    from webhook.certs.pki import Keyring
 
 pytestmark = pytest.mark.cluster
 KINDS = (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)

@@ -6,9 +6,12 @@ import pytest
 
 from tests.kit.objects import NOW, reservation
 from tests.webhook import world
-from webhook import shortage, unseen
-from webhook.snapshot import Snapshot, Stores
-from webhook.unseen import Doubt, UnseenReservations
+from webhook.caches import unseen_reservations as unseen
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.caches.unseen_reservations import UnseenReservations
+from webhook.decision import shortage
+from webhook.decision.shortage import UnseenHistory
 
 TTL = 15.0
 
@@ -33,25 +36,25 @@ class Seen:
         self.now += TTL + 1
         self.card()
 
-    def doubt(self, pool: str = "a") -> Doubt | None:
-        return self.record.doubt("team", pool, self.now)
+    def history(self, pool: str = "a") -> UnseenHistory | None:
+        return self.record.history("team", pool, self.now)
 
 
 def test_a_namespace_without_a_record_is_believed() -> None:
     seen = Seen()
     seen.card("r1", "r2")
-    assert seen.doubt() is None
+    assert seen.history() is None
 
 
 def test_what_ended_unseen_is_remembered_for_a_while_and_counts_against_its_namespace_alone() -> None:
     seen = Seen()
     seen.ended_unseen()
-    assert seen.doubt() == Doubt(0, 0.0, 1)
-    assert seen.record.doubt("other", "a", seen.now) is None
+    assert seen.history() == UnseenHistory(0, 0.0, 1)
+    assert seen.record.history("other", "a", seen.now) is None
     seen.now += unseen.FORGET - 1
-    assert seen.doubt() == Doubt(0, unseen.FORGET - 1)
+    assert seen.history() == UnseenHistory(0, unseen.FORGET - 1)
     seen.now += 1
-    assert seen.doubt() is None
+    assert seen.history() is None
 
 
 def test_clocks_may_differ_a_little() -> None:
@@ -59,7 +62,7 @@ def test_clocks_may_differ_a_little() -> None:
     seen.card("gone")
     seen.now += TTL - 1
     seen.card()
-    assert seen.doubt() == Doubt(0, 0.0, 1)
+    assert seen.history() == UnseenHistory(0, 0.0, 1)
 
 
 def test_a_large_request_is_remembered_as_a_whole_and_for_a_shorter_while() -> None:
@@ -70,10 +73,10 @@ def test_a_large_request_is_remembered_as_a_whole_and_for_a_shorter_while() -> N
     seen.now += TTL + 1
     for number in (1, 2, 3):
         seen.stores.devices.saw(world.device("n1", number))
-    assert seen.doubt() == Doubt(0, 0.0, 6)
-    assert seen.doubt("b") == Doubt(0, 0.0, 0)
+    assert seen.history() == UnseenHistory(0, 0.0, 6)
+    assert seen.history("b") == UnseenHistory(0, 0.0, 0)
     seen.now += shortage.PAUSE
-    assert seen.doubt() == Doubt(0, shortage.PAUSE, 0)
+    assert seen.history() == UnseenHistory(0, shortage.PAUSE, 0)
 
 
 @pytest.mark.parametrize("how", ["its pod is there", "taken back", "seen before"])
@@ -87,25 +90,25 @@ def test_what_ended_otherwise_is_no_record(how: str) -> None:
     if how != "taken back":
         seen.now += TTL + 1
     seen.card()
-    assert seen.doubt() is None
+    assert seen.history() is None
 
 
 def test_slots_count_at_once_where_there_is_a_record_and_those_on_their_way_too() -> None:
     seen = Seen()
     seen.ended_unseen()
     seen.card("r1", slots=2, until=seen.now + TTL)
-    assert seen.doubt() == Doubt(2, 0.0, 1)
-    assert seen.doubt("b") == Doubt(0, 0.0)
-    seen.record.flies("team", "r1", "a", 2)  # it shows already, and its answer has not come
-    seen.record.flies("team", "r2", "a", 3)
-    assert seen.doubt() == Doubt(5, 0.0, 1)
-    seen.record.landed("team", "r2")
-    seen.record.landed("team", "r1")
+    assert seen.history() == UnseenHistory(2, 0.0, 1)
+    assert seen.history("b") == UnseenHistory(0, 0.0)
+    seen.record.write_started("team", "r1", "a", 2)  # it shows already, and its answer has not come
+    seen.record.write_started("team", "r2", "a", 3)
+    assert seen.history() == UnseenHistory(5, 0.0, 1)
+    seen.record.write_finished("team", "r2")
+    seen.record.write_finished("team", "r1")
     seen.stores.pods.saw(world.stored_pod("p", None, request="r1"))
-    assert seen.doubt() == Doubt(0, 0.0, 1)
+    assert seen.history() == UnseenHistory(0, 0.0, 1)
     seen.card("r3", slots=2, until=seen.now + 1)
     seen.now += 1
-    assert seen.doubt() == Doubt(0, 1.0, 1), "its time is over, though nobody has taken it off the card"
+    assert seen.history() == UnseenHistory(0, 1.0, 1), "its time is over, though nobody has taken it off the card"
 
 
 def test_records_do_not_grow_with_every_namespace_there_ever_was() -> None:

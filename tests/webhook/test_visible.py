@@ -8,7 +8,7 @@ import pytest
 
 from controllers.api import names
 from tests.webhook import world
-from webhook import visible
+from webhook.decision import visible_devices
 
 CARD = {"limits": {names.resource_name("a"): "1"}}
 VOID = {"name": names.VISIBLE_DEVICES, "value": "void"}
@@ -19,7 +19,7 @@ OTHER = {"name": "A", "value": "1"}
 
 def env(container: dict[str, Any], field: str = "containers") -> list[dict[str, Any]] | None:
     raw = {"spec": {field: [{"name": "first", "resources": CARD}, container]}}
-    made = world.apply_patch(raw, tuple(visible.operations(raw["spec"])))
+    made = world.apply_patch(raw, tuple(visible_devices.operations(raw["spec"])))
     found: list[dict[str, Any]] | None = made["spec"][field][1].get("env")
     return found
 
@@ -45,4 +45,4 @@ def test_one_that_another_plugin_serves_is_left_to_it() -> None:
 
 def test_what_is_as_it_should_be_is_not_written() -> None:
     containers = [{"name": "main", "resources": CARD}, {"name": "side", "env": [VOID]}]
-    assert list(visible.operations({"containers": containers, "initContainers": None})) == []
+    assert list(visible_devices.operations({"containers": containers, "initContainers": None})) == []

@@ -17,10 +17,10 @@ from controllers.domain.clock import stamp
 from controllers.domain.waiting import Waiting, waiting
 from tests.kit.objects import reservation
 from tests.webhook import world
-from webhook import place, validate
-from webhook.decide import decide
-from webhook.snapshot import Snapshot, Stores
-from webhook.verdict import Ask, Denied, Granted, Verdict
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.decision import capacity
+from webhook.decision.verdict import Denied, Placed, Verdict
 
 
 def pod(name: str, units: int = 1, age: float = 200.0, **spec: Any) -> TenantPod:
@@ -47,10 +47,7 @@ def caches(cards: int) -> tuple[Stores, Snapshot]:
 
 
 def newcomer(made: Snapshot, now: float = world.NOW, units: int = 1) -> Verdict:
-    request = world.request_of(world.pod(units))
-    ask = validate.asked(request.pod.spec)
-    assert isinstance(ask, Ask)
-    return decide(request, ask, made.view("a", "team", now), request_id="new")
+    return world.decided(world.pod(units), world.Known.of(made._stores, made, "a", now), "new")
 
 
 def test_a_newcomer_does_not_get_the_card_that_an_older_pod_waits_for() -> None:
@@ -58,14 +55,14 @@ def test_a_newcomer_does_not_get_the_card_that_an_older_pod_waits_for() -> None:
     stores.pods.saw(pod("old"))
     verdict = newcomer(made)
     assert isinstance(verdict, Denied)
-    assert verdict.word == "InsufficientCapacity"
+    assert verdict.error_code == "InsufficientCapacity"
     assert "1 free ones are kept for pods that were admitted earlier" in verdict.message
 
 
 def test_what_is_left_beside_it_a_newcomer_gets() -> None:
     stores, made = caches(2)
     stores.pods.saw(pod("old"))
-    assert isinstance(newcomer(made), Granted)
+    assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, units=2), Denied)
 
 
@@ -74,7 +71,7 @@ def test_others_come_first_while_a_pod_that_had_its_turns_is_passed_over() -> No
     stores.pods.saw(pod("old"))
     entry = PassedOver(request_id="r-old", turns=2, until=stamp(world.NOW + 60))
     stores.pools.saw(world.pool(status={"passed_over": (entry,)}, meta={"resource_version": "2"}))
-    assert isinstance(newcomer(made), Granted)
+    assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, now=world.NOW + 61), Denied), "it has its place again"
 
 
@@ -89,7 +86,7 @@ HELD_BACK: dict[str, dict[str, Any]] = {
 def test_a_pod_that_could_not_use_the_card_holds_nobody_up(spec: dict[str, Any]) -> None:
     stores, made = caches(1)
     stores.pods.saw(pod("old", **spec))
-    assert isinstance(newcomer(made), Granted)
+    assert isinstance(newcomer(made), Placed)
 
 
 def test_a_pod_waits_from_the_moment_its_reservation_ends_until_it_has_another() -> None:
@@ -99,10 +96,10 @@ def test_a_pod_waits_from_the_moment_its_reservation_ends_until_it_has_another()
         promise = reservation("r-old", until=world.NOW + until, seen=True)
         card = world.device("n1", 0, reservations=[promise])
         stores.devices.saw(adapter(type(card)).validate_python(newer(to_json(card), version)))
-        assert made.view("a", "team", world.NOW + until - 0.1).waiting == ()
-        assert [w.request_id for w in made.view("a", "team", world.NOW + until + 0.1).waiting] == ["r-old"]
+        assert made.view("a", "team", world.NOW + until - 0.1).pending == ()
+        assert [w.request_id for w in made.view("a", "team", world.NOW + until + 0.1).pending] == ["r-old"]
     stores.pods.saw(pod("old"), deleted=True)
-    assert made.view("a", "team", world.NOW + 60).waiting == ()
+    assert made.view("a", "team", world.NOW + 60).pending == ()
 
 
 def newer(body: dict[str, Any], version: int) -> dict[str, Any]:
@@ -114,7 +111,7 @@ def newer(body: dict[str, Any], version: int) -> dict[str, Any]:
 def test_a_pod_that_has_just_been_made_has_a_reservation_that_may_be_on_its_way() -> None:
     stores, made = caches(1)
     stores.pods.saw(pod("fresh", age=14))
-    assert isinstance(newcomer(made), Granted)
+    assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, world.NOW + 2), Denied)
 
 
@@ -126,20 +123,20 @@ def test_a_pod_that_has_just_been_made_has_a_reservation_that_may_be_on_its_way(
 def test_what_is_kept_is_never_more_than_is_free_nor_than_is_wanted(
     cards: list[int], asked: list[tuple[int, str | None]]
 ) -> None:
-    shelves = [
-        world.shelf_of(
+    capacities = [
+        world.capacity_of(
             world.node(f"n{n}", **{names.LABEL_HOSTNAME: f"n{n}"}), [world.device(f"n{n}", c) for c in range(amount)]
         )
         for n, amount in enumerate(cards)
     ]
     specs = [{"nodeSelector": {names.LABEL_HOSTNAME: only}} if only else {} for _, only in asked]
     queue = wants(*(pod(f"p{n}", units, **specs[n]) for n, (units, _) in enumerate(asked)))
-    left = place.keep(shelves, queue)
-    for before, after in zip(shelves, left, strict=True):
-        assert after.free + after.kept == before.free
+    left = capacity.reserve_for_pending(capacities, queue)
+    for before, after in zip(capacities, left, strict=True):
+        assert after.free + after.reserved_for_pending == before.free
         assert after.free >= 0
-    assert sum(entry.kept for entry in left) <= sum(units for units, _ in asked)
+    assert sum(entry.reserved_for_pending for entry in left) <= sum(units for units, _ in asked)
     # Whoever could have gone to a node with something left has what it needs, or the most there was.
     for units, only in asked:
         rest = max((e.free for e in left if only in (None, e.slots.node) and e.total >= units), default=0)
-        assert rest == 0 or sum(e.kept for e in left) > 0
+        assert rest == 0 or sum(e.reserved_for_pending for e in left) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,12 +18,20 @@ from controllers.domain.slots import account
 from tests.kit import objects, pods
 from tests.kit.objects import NOW
 from tests.kit.storage import cache
-from webhook import review
-from webhook.place import shelf
-from webhook.snapshot import Snapshot, Stores
+from webhook.caches.snapshot import Snapshot
+from webhook.caches.stores import Stores
+from webhook.decision import pod_request, review
+from webhook.decision.access import Requester
+from webhook.decision.capacity import node_capacity
+from webhook.decision.context import resolve
+from webhook.decision.decide import decide
+from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
-    from webhook.place import Shelf
+    from controllers.api.kube import Namespace
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.context import View
+    from webhook.decision.verdict import Verdict
 
 POOL = "a"
 
@@ -95,13 +104,15 @@ def request_of(obj: Any, **changes: Any) -> review.Request:
     return parsed
 
 
-def shelf_of(the_node: Node | None, cards: list[GPUDevice], pods: list[Pod] | None = None, **held: Any) -> Shelf:
+def capacity_of(
+    the_node: Node | None, cards: list[GPUDevice], pods: list[Pod] | None = None, **held: Any
+) -> NodeCapacity:
     """A node's shelf."""
     name = the_node.name if the_node else "gone"
     # Cards have as many slots as they offer.
     shared = AllocationSpec(mode="TimeSlice", time_slice=TimeSlice(max_slices_per_device=64))
     slots = account(POOL, node=the_node, node_name=name, devices=cards, pods=pods or [], allocation=shared, now=NOW)
-    return shelf(the_node, slots, held)
+    return node_capacity(the_node, slots, held)
 
 
 def stores() -> Stores:
@@ -130,3 +141,34 @@ def apply_patch(document: Any, patch: Any) -> Any:
             assert operation["op"] == "remove", operation
             del target[last]
     return document
+
+
+@dataclass(frozen=True)
+class Known:
+    """A pool, the creator's namespace, and what the pool can give."""
+
+    pool: GPUPool | None
+    view: View
+    namespace: Namespace | None = None
+    known_pools: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, caches: Stores, made: Snapshot, name: str, now: float = NOW) -> Known:
+        """What a replica knows for a pod of namespace `team`."""
+        return cls(caches.pools.get(name), made.view(name, "team", now), caches.namespaces.get("team"))
+
+
+def decided(raw: Any, known: Known, request_id: str = "r1") -> Verdict:
+    """The decision about a pod."""
+    request = request_of(raw)
+    wanted = pod_request.parse_pool_request(request.pod.spec)
+    assert isinstance(wanted, PoolRequest)
+    return decided_for(request, wanted, known, request_id)
+
+
+def decided_for(request: review.Request, wanted: PoolRequest, known: Known, request_id: str = "r1") -> Verdict:
+    """The decision about a pod that asks for cards of the pool."""
+    spec = request.pod.spec
+    requester = Requester(request.namespace, known.namespace, spec.service_account_name, request.user)
+    pod = resolve(request, wanted, known.pool, requester, known_pools=known.known_pools)
+    return decide(pod, known.view, request_id=request_id)

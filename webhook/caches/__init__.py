@@ -1,0 +1,1 @@
+"""What a review reads of the cluster: caches that follow the informers' stores, and one of SubjectAccessReviews."""

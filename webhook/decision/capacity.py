@@ -1,0 +1,107 @@
+"""What a pool has free on each node, less reservations in flight and what pending pods can use. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from controllers.domain import waiting as queue
+from webhook.decision import topology
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from controllers.api.gpudevice import GPUDevice
+    from controllers.api.kube import Node
+    from controllers.domain.slots import NodeSlots
+    from controllers.domain.waiting import Waiting
+    from webhook.decision.topology import CardLocation
+
+PENDING_WORK_MAX: Final = 100_000
+"""Labels, expressions, values and tolerations of pending pods that one review compares with nodes: tens of ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeCard:
+    """A card with free slots."""
+
+    device: GPUDevice
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """A pool's cards on one node, and its slots there, less reservations in flight."""
+
+    node: Node | None
+    slots: NodeSlots
+    free_cards: tuple[FreeCard, ...]
+    free: int
+    taken: int
+    total: int
+    in_flight: int
+    locations: Mapping[str, CardLocation]
+    """Where each card sits, by name."""
+    locality: tuple[int, int]
+    """The most free slots in one NVLink group, and on one NUMA node."""
+    reserved_for_pending: int = 0
+    """Free slots that are left for pending pods; `free` is without them."""
+
+
+def node_capacity(node: Node | None, slots: NodeSlots, flying: Mapping[str, Mapping[str, int]]) -> NodeCapacity:
+    """What a node has free, less reservations that are on their way to the API server (card → request → slots).
+
+    A request whose reservation the card already shows is not counted twice.
+    """
+    free_cards, in_flight = [], 0
+    for card in slots.cards:
+        shown = {reservation.request_id for reservation in card.device.status.reservations}
+        pending = sum(units for request, units in flying.get(card.device.name, {}).items() if request not in shown)
+        in_flight += pending
+        if card.free > pending:
+            free_cards.append(FreeCard(card.device, card.free - pending))
+    total = sum(card.slots for card in slots.cards)
+    taken = slots.taken + in_flight
+    free = slots.offered(max(0, sum(card.free for card in free_cards) - slots.overflow - slots.displaced), taken)
+    locations = topology.locations(card.device for card in slots.cards)
+    locality = _locality(free_cards, locations)
+    return NodeCapacity(node, slots, tuple(free_cards), free, taken, total, in_flight, locations, locality)
+
+
+def reserve_for_pending(capacities: Iterable[NodeCapacity], pending: Iterable[Waiting]) -> list[NodeCapacity]:
+    """The same nodes less what pending pods can use, the longest waiting first, as far as `PENDING_WORK_MAX` allows."""
+    entries = {capacity.slots.node: capacity for capacity in capacities}
+    there = (
+        queue.Room(capacity.node, capacity.free, capacity.total)
+        for capacity in entries.values()
+        if capacity.node is not None
+    )
+    rooms = queue.Rooms(there, PENDING_WORK_MAX)
+    for pod in pending:
+        if not rooms:
+            break
+        if (room := rooms.take(pod)) is None:
+            continue
+        capacity, units = entries[room.node.name], min(pod.units, room.free)
+        entries[room.node.name] = replace(
+            capacity, free=capacity.free - units, reserved_for_pending=capacity.reserved_for_pending + units
+        )
+    return list(entries.values())
+
+
+def without_cards(capacities: Iterable[NodeCapacity], cards: Collection[str]) -> list[NodeCapacity]:
+    """The same nodes without some cards, which turned out not to be there."""
+    return [_without_cards_of(capacity, cards) for capacity in capacities]
+
+
+def _without_cards_of(capacity: NodeCapacity, cards: Collection[str]) -> NodeCapacity:
+    left = tuple(card for card in capacity.free_cards if card.device.name not in cards)
+    if len(left) == len(capacity.free_cards):
+        return capacity
+    free = max(0, sum(card.free for card in left) - capacity.slots.overflow - capacity.slots.displaced)
+    free = capacity.slots.offered(free, capacity.taken)
+    return replace(capacity, free_cards=left, free=free, locality=_locality(left, capacity.locations))
+
+
+def _locality(free_cards: Iterable[FreeCard], locations: Mapping[str, CardLocation]) -> tuple[int, int]:
+    return topology.locality((locations[card.device.name], card.free) for card in free_cards)

@@ -1,0 +1,125 @@
+"""The JSON patch for a pod that is placed: what it should have, laid over what it has. Pure.
+
+`overlay` writes the smallest operations that make nested fields have given values, creates
+parents that are missing (or null), and replaces lists as a whole; so no operation depends
+on another, and what the pod had is kept unless we own it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from controllers.api import names
+from controllers.api.record import to_json
+from webhook.decision import affinity, visible_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpupool import Toleration
+    from webhook.decision.records import UserInfo
+
+Patch = tuple[dict[str, Any], ...]
+MARKS = (
+    ("labels", names.LABEL_POOL),
+    *(("annotations", key) for key in (names.REQUEST_ID, names.DEVICES, names.REQUESTED_BY)),
+)
+
+
+def admitted(
+    raw: Mapping[str, Any],
+    *,
+    pool: str,
+    node: str,
+    request_id: str,
+    devices: str,
+    tolerations: Iterable[Toleration],
+    runtime_class: str | None,
+    spread_over: str | None = None,
+    added_affinity: Mapping[str, Any] | None = None,
+    person: UserInfo | None = None,
+) -> Patch:
+    """The patch for a pod that gets cards.
+
+    `spread_over`: the node label over which the pool spreads. `added_affinity`: what the pool adds to the pod's own.
+    `person`: on whose groups or rights its access rests, None where on its own.
+    """
+    spec = raw.get("spec") or {}
+    wanted: dict[str, Any] = {"affinity": affinity.merged(spec, pool=pool, node=node, added=added_affinity or {})}
+    if constraints := _spread(spec, pool, spread_over):
+        wanted["topologySpreadConstraints"] = constraints
+    if added := _tolerations(spec, tolerations):
+        wanted["tolerations"] = added
+    if runtime_class and not spec.get("runtimeClassName"):
+        wanted["runtimeClassName"] = runtime_class
+    marks = {
+        "labels": {names.LABEL_POOL: pool},
+        "annotations": {names.REQUEST_ID: request_id, names.DEVICES: devices},
+    }
+    if person is not None:
+        marks["annotations"][names.REQUESTED_BY] = orjson.dumps(to_json(person)).decode()
+    set_here = {(field, key) for field, entries in marks.items() for key in entries}
+    laid = overlay(raw, {"metadata": marks, "spec": wanted})
+    return (*_without(raw, set(MARKS) - set_here), *laid, *visible_devices.operations(spec))
+
+
+def remove_marks(raw: Mapping[str, Any]) -> Patch:
+    """The patch for a pod that reserves nothing: it must not carry the marks of one that does."""
+    return _without(raw, MARKS)
+
+
+def _without(raw: Mapping[str, Any], marks: Iterable[tuple[str, str]]) -> Patch:
+    """Operations after which the pod has none of these labels and annotations."""
+    metadata = raw.get("metadata") or {}
+    return tuple(
+        {"op": "remove", "path": pointer("metadata", field, key)}
+        for field, key in marks
+        if key in (metadata.get(field) or {})
+    )
+
+
+def _spread(spec: Mapping[str, Any], pool: str, key: str | None) -> list[dict[str, Any]] | None:
+    """The pod's constraints and one over the pool's topology; None where the pod has its own over it, or none is due.
+
+    The scheduler counts the pods of the namespace only, so this is a wish, and the pool-wide spread is ours.
+    """
+    existing = list(spec.get("topologySpreadConstraints") or ())
+    if not key or any(constraint.get("topologyKey") == key for constraint in existing):
+        return None
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {names.LABEL_POOL: pool}},
+    }
+    return [*existing, constraint]
+
+
+def _tolerations(spec: Mapping[str, Any], added: Iterable[Toleration]) -> list[dict[str, Any]] | None:
+    """The pod's tolerations with the new ones; None where it has them all."""
+    existing = list(spec.get("tolerations") or ())
+    new: list[dict[str, Any]] = []
+    for toleration in map(to_json, added):
+        if toleration not in existing and toleration not in new:
+            new.append(toleration)
+    return [*existing, *new] if new else None
+
+
+def overlay(raw: Mapping[str, Any], wanted: Mapping[str, Any], path: tuple[str, ...] = ()) -> Patch:
+    """Operations after which `raw` has every value of `wanted`."""
+    operations: list[dict[str, Any]] = []
+    for key, value in wanted.items():
+        there = raw.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            operations += overlay(there, value, (*path, key))
+        elif there != value:
+            # `add` to a member that exists replaces it (RFC 6902, 4.1).
+            operations.append({"op": "add", "path": pointer(*path, key), "value": value})
+    return tuple(operations)
+
+
+def pointer(*parts: str) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

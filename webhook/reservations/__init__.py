@@ -1,0 +1,1 @@
+"""Reservations on GPUDevices on their way to the API server, and those whose pods have not appeared."""
