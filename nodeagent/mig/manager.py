@@ -108,9 +108,14 @@ class Manager:
         running = asyncio.create_task(self._controller.run(), name="passes")
         following = asyncio.create_task(self._follow(), name="signs")
         try:
-            await asyncio.shield(running)
+            # Neither ends by itself: one that does has failed, and the process with it, rather than to go on deaf.
+            await asyncio.wait((running, following), return_when=asyncio.FIRST_COMPLETED)
+            for task in (running, following):
+                if task.done():
+                    task.result()
         except asyncio.CancelledError:
             self._stopping = True
+            self.work.hurry()
             with suppress(TimeoutError):
                 async with asyncio.timeout(FINISH_SECONDS), self._busy:
                     pass

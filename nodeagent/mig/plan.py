@@ -130,6 +130,8 @@ def _again(part: PlannedCard, now: MigApply, told: Told | None, loading: Loading
     if told.layout == part.layout:
         # With its loading, or what was said while nobody knew one would seem to be said already.
         return MigApply(version=now.version, phase="Done", boot_id=loading.boot, driver_load=loading.driver or None)
+    if now.boot_id == loading.boot and not (now.driver_load and loading.driver):
+        return replace(now, driver_load=loading.driver or None)  # of one of the two nobody knows the loading
     before = f"; before that the work had failed: {now.reason}" if now.phase == "Failed" else ""
     why = f"DriverReloaded: the node's driver was loaded anew, and the card is {words(told.layout)}{before}"
     return MigApply(version=now.version, phase="Lost", reason=why[:REASON_MAX])

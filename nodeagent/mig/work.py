@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
@@ -30,7 +31,8 @@ log = structlog.get_logger()
 TRIES: Final = 20
 PAUSE: Final = 1.5
 """Seconds: other agents of the node ask the driver now and then, and the validator tries CUDA on a card: it is held
-open meanwhile. Then it cannot be reset, no instance with a context can go, and its mode waits."""
+open meanwhile. Then it cannot be reset, no instance with a context can go, and its mode waits. So many tries, all cards
+of a pass together."""
 REBOOT: Final = "RebootRequired"
 
 
@@ -50,6 +52,12 @@ class Work:
     def __init__(self, tools: Tools, looker: Looker, memory: Memory, *, pause: float = PAUSE) -> None:
         """Prepare; `pause`: seconds before what was refused, as somebody held the card, is tried again."""
         self._tools, self._looker, self._memory, self._pause = tools, looker, memory, pause
+        self._tries_left = 0
+        self._hurried = False
+
+    def hurry(self) -> None:
+        """From now on wait for nobody who holds a card: this process is to end."""
+        self._hurried = True
 
     async def carry_out(self, jobs: Sequence[Job]) -> dict[str, str]:
         """Why each card's work failed, by address; empty where the card is as it is to be."""
@@ -94,6 +102,7 @@ class Work:
     async def _divide(self, goals: Mapping[str, tuple[Job, CardLayout]]) -> dict[str, str]:
         """Make cards as their goals say; returns why it failed, by address."""
         errors: dict[str, str] = {}
+        self._tries_left = TRIES - 1
         await self._modes(goals, errors)
         now = await self._look(job for job, _ in goals.values())
         left = {
@@ -112,9 +121,7 @@ class Work:
         if not change:
             return
         pending = await self._set_modes(change, errors, now)
-        for address, (job, _) in pending.items():
-            if why := await self._reset(job):
-                errors[address] = why
+        errors |= await self._reset([job for job, _ in pending.values()])
         if pending:
             now = await self._look(job for job, _ in pending.values())
         for address in _other_mode(pending, now):
@@ -128,36 +135,54 @@ class Work:
         A card that needs none and is in use keeps its mode all the same, which is said by nobody: it is asked again.
         """
         await self._apply(change, errors, now, mode_only=True)
-        for left in reversed(range(TRIES)):
+        while True:
             now = await self._look(job for job, _ in change.values())
             pending = {address: goal for address, goal in _other_mode(change, now).items() if address not in errors}
             held = {address: goal for address, goal in pending.items() if not goal[0].needs_reset}
-            if not held or not left:
-                break
-            await asyncio.sleep(self._pause)
+            if not held or not await self._may_try_again():
+                return pending
             await self._apply(held, errors, now, mode_only=True)
-        return pending
 
-    async def _patiently(self, run: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """What comes of a program that is run again for a while where somebody holds the card."""
-        for _ in range(TRIES - 1):
-            outcome = await run()
-            if not outcome.busy:
-                return outcome
-            await asyncio.sleep(self._pause)
-        return await run()
+    async def _may_try_again(self) -> bool:
+        """Wait a little for who holds cards; False where that has been long enough for all cards together.
 
-    async def _reset(self, job: Job) -> str:
-        """Reset the card; returns why it could not be."""
-        address = job.address
-        if not job.needs_reset:
-            why = "a reset that its model is not known to need, or a program holds the card"
-            return f"ResetRequired: MIG mode of card {address} takes {why}"
-        outcome = await self._patiently(lambda: self._tools.reset(address))
-        if outcome.ok:
-            log.info("a card was reset", address=address)
-            return ""
-        return f"{'CardInUse' if outcome.busy else REBOOT}: card {address} cannot be reset: {outcome.text}"
+        The cards share the patience: while they are held back, the node's clients of cards are away, and these come
+        back after ten minutes whatever is done here.
+        """
+        if self._hurried or not self._tries_left:
+            return False
+        self._tries_left -= 1
+        await asyncio.sleep(self._pause)
+        return not self._hurried
+
+    async def _in_rounds(self, programs: Mapping[str, Callable[[], Awaitable[Outcome]]]) -> dict[str, Outcome]:
+        """What comes of a program for each card; those whose card somebody holds are run again for a while."""
+        outcomes: dict[str, Outcome] = {}
+        left = dict(programs)
+        while left:
+            for address, run in left.items():
+                outcomes[address] = await run()
+            left = {address: run for address, run in left.items() if outcomes[address].busy}
+            if left and not await self._may_try_again():
+                break
+        return outcomes
+
+    async def _reset(self, jobs: Sequence[Job]) -> dict[str, str]:
+        """Reset cards; returns why some could not be, by address."""
+        why = "a reset that its model is not known to need, or a program holds the card"
+        errors = {
+            job.address: f"ResetRequired: MIG mode of card {job.address} takes {why}"
+            for job in jobs
+            if not job.needs_reset
+        }
+        ours = [job.address for job in jobs if job.needs_reset]
+        for address, outcome in (await self._in_rounds({a: partial(self._tools.reset, a) for a in ours})).items():
+            if outcome.ok:
+                log.info("a card was reset", address=address)
+            else:
+                word = "CardInUse" if outcome.busy else REBOOT
+                errors[address] = f"{word}: card {address} cannot be reset: {outcome.text}"
+        return errors
 
     async def _apply(
         self,
@@ -170,21 +195,23 @@ class Work:
         """Apply goals at once, and where that fails one by one."""
         if not goals:
             return
-        if len(goals) == 1:
-            outcome = await self._patiently(lambda: self._tools.apply(_document(goals, now), mode_only=mode_only))
+        if len(goals) > 1:
+            outcome = await self._tools.apply(_document(goals, now), mode_only=mode_only)
+            if outcome.ok:
+                return
+            log.warning("a merged apply failed; each card by itself", cards=sorted(goals), why=outcome.text)
+        each = {address: partial(self._apply_one, *goal, mode_only=mode_only) for address, goal in goals.items()}
+        for address, outcome in (await self._in_rounds(each)).items():
             if not outcome.ok:
-                errors[next(iter(goals))] = f"{'CardInUse' if outcome.busy else 'ApplyFailed'}: {outcome.text}"
-            return
-        outcome = await self._tools.apply(_document(goals, now), mode_only=mode_only)
-        if outcome.ok:
-            return
-        log.warning("a merged apply failed; each card by itself", cards=sorted(goals), why=outcome.text)
-        for address, goal in goals.items():
-            now = await self._look([goal[0]])
-            told = _layout(now, address)
-            if told is not None and (told.enabled == goal[1].enabled if mode_only else told == goal[1]):
-                continue
-            await self._apply({address: goal}, errors, now, mode_only=mode_only)
+                errors[address] = f"{'CardInUse' if outcome.busy else 'ApplyFailed'}: {outcome.text}"
+
+    async def _apply_one(self, job: Job, goal: CardLayout, *, mode_only: bool) -> Outcome:
+        """Apply the goal of one card, where it is not reached yet."""
+        now = await self._look([job])
+        told = _layout(now, job.address)
+        if told is not None and (told.enabled == goal.enabled if mode_only else told == goal):
+            return Outcome(ok=True)
+        return await self._tools.apply(_document({job.address: (job, goal)}, now), mode_only=mode_only)
 
     async def _check(self, goals: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str]) -> None:
         """Compare what is with what is wanted: by the driver, and by mig-parted, which sees what clients do not."""

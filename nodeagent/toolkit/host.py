@@ -94,9 +94,13 @@ class Host:
         systemd = hostfiles.inside(self.root, "/run/systemd/system") is not None
         return Server(pid, program, main, found[-1] if found and systemd else "", int(parent[1]) if parent else 0)
 
-    def look(self) -> tuple[Server, Node]:
-        """Everything that a plan depends on; raises Refused, Silent, OSError."""
-        kubelet.demand(self)
+    def look(self, *, of_kubelet: bool = True) -> tuple[Server, Node]:
+        """Everything that a plan depends on; raises Refused, Silent, OSError.
+
+        `of_kubelet`: only of the runtime that kubelet uses. To take ours away it does not matter whose it is now.
+        """
+        if of_kubelet:
+            kubelet.demand(self)
         server, release = self.server(), self.runtime.release()
         if release is None:
             raise ByHand(f"{server.program} does not say over CRI that it is containerd; configure it by hand")

@@ -111,7 +111,7 @@ class Keeper:
     def _remove(self) -> State:
         self._back.go()
         try:
-            server, node = self.host.look()
+            server, node = self.host.look(of_kubelet=False)
         except (Refused, Silent):
             self._back.carry_out(plan.remove(self.host.files()).changes)
         else:

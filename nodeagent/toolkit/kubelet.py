@@ -8,8 +8,9 @@ program what it likes. A kubelet within another program (K3s, MicroK8s) or in a 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final
+
+import yaml
 
 from nodeagent.toolkit.sources import ByHand
 
@@ -28,7 +29,7 @@ OTHERS: Final = {
 """Sockets of runtimes that this role does not configure, and whose they are."""
 DEFAULT: Final = "/run/containerd/containerd.sock"
 """Where a kubelet looks that was told nothing."""
-_ENDPOINT: Final = re.compile(r"""^[\s{]*["']?containerRuntimeEndpoint["']?\s*:\s*["']?([^"'\s,}#]+)""", re.MULTILINE)
+_ENDPOINT: Final = "containerRuntimeEndpoint"
 
 
 def demand(host: Host) -> None:
@@ -61,20 +62,30 @@ def _named(host: Host, path: str) -> str:
 
 
 def _socket(host: Host, words: Sequence[str]) -> str:
-    """The socket that a kubelet with this command line uses."""
+    """The socket that a kubelet with this command line uses; raises ByHand where its configuration cannot be read."""
     told = flag(words, "--container-runtime-endpoint")
     if not told:
-        found = [match for text in _configured(host, words) for match in _ENDPOINT.findall(text)]
+        found = [endpoint for path in _files(host, words) if (endpoint := _endpoint(host, path))]
         told = found[-1] if found else DEFAULT
     return "/" + told.removeprefix("unix:").lstrip("/")
 
 
-def _configured(host: Host, words: Sequence[str]) -> Iterator[str]:
-    """The texts of its configuration: the file, then the drop-ins by their names."""
+def _files(host: Host, words: Sequence[str]) -> Iterator[str]:
+    """The files of its configuration, the one that counts most last: the file, then the drop-ins by their names."""
     file, folder = flag(words, "--config"), flag(words, "--config-dir")
     dropped = sorted(found.name for found in host.at(folder).glob("*.conf")) if folder else []
-    for path in (*([file] if file else ()), *(f"{folder}/{name}" for name in dropped)):
-        yield (host.read(path) or b"").decode(errors="replace")
+    yield from (*([file] if file else ()), *(f"{folder}/{name}" for name in dropped))
+
+
+def _endpoint(host: Host, path: str) -> str:
+    """What a file of kubelet's configuration, YAML or JSON, says of the runtime; empty where it says nothing."""
+    try:
+        found = yaml.safe_load((host.read(path) or b"").decode(errors="replace"))
+    except (yaml.YAMLError, RecursionError):
+        why = "is no YAML, so nobody knows which runtime kubelet uses; mend it, or configure the runtime by hand"
+        raise ByHand(f"{path} {why}") from None
+    told = found.get(_ENDPOINT) if isinstance(found, dict) else None
+    return told if isinstance(told, str) else ""
 
 
 def _kubelets(host: Host) -> Iterator[list[str]]:

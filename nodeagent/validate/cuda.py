@@ -39,19 +39,28 @@ def works(facts: Facts) -> Check:
         return _failed(facts, failing, whole=len(failing) == len(facts.tried))
     if silent:
         return _nothing_known(facts, silent)
-    if any(address not in facts.cuda for address in facts.tried):
-        # The sentence stays the same until all have answered: each other one would be a write.
-        return unknown(NAME, "AwaitingCuda", f"CUDA is being tried on {len(facts.tried)} cards, one after the other")
+    if _awaited(facts):
+        return _awaiting(facts)
     return ok(NAME, _passed(facts, [address for address in facts.held if address in driver.cards]))
 
 
 def unsure(facts: Facts) -> tuple[Check, ...]:
-    """The cards of which a try tells nothing, where others fail; the others are named beside, as they come first."""
+    """The cards of which nothing is known, or not yet, where others fail; the failing ones are named before them."""
     failing, silent = _bad(facts)
-    if not (failing and silent):
+    if not failing or not (silent or _awaited(facts)):
         return ()
-    check = _nothing_known(facts, silent)
+    check = _nothing_known(facts, silent) if silent else _awaiting(facts)
     return (replace(check, message=f"{works(facts).message}. Beside that {check.message}"),)
+
+
+def _awaited(facts: Facts) -> bool:
+    """Whether a try has not come to its end on some card that can be tried."""
+    return facts.driver is not None and any(address not in (facts.cuda or {}) for address in facts.tried)
+
+
+def _awaiting(facts: Facts) -> Check:
+    # The sentence stays the same until all have answered: each other one would be a write.
+    return unknown(NAME, "AwaitingCuda", f"CUDA is being tried on {len(facts.tried)} cards, one after the other")
 
 
 def _bad(facts: Facts) -> tuple[dict[str, CudaAnswer], dict[str, CudaAnswer]]:

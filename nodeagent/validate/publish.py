@@ -75,6 +75,8 @@ class Publisher:
         """Whether the API server has had what this run found."""
         self._lacks = ""
         """What the last look found lacking in this container, by its mark (`renewal`)."""
+        self._ended_for = ""
+        """For what an earlier container of this role ended, as its report says."""
         self._ending = False
         self._ended = asyncio.Event()
         self._writer = Controller("validate", self._write, workers=1)
@@ -91,6 +93,7 @@ class Publisher:
         published = self._store.get(self._key)
         self._want = self._have(published)
         self._looker.recall(self._want)
+        self._ended_for = self._want.get(_ENDED_FOR, "")
         if self._role == validation.CONTAINER and published is not None:
             self._cards = cardfacts.start(published.spec.features.instances.nvml)
         async with asyncio.TaskGroup() as group:
@@ -120,7 +123,7 @@ class Publisher:
                 found = report.judge(self._role, facts)
                 self._take(facts, report.attributes(self._role, facts, found))
                 _measure(found)
-            period = min(self._period, SOON) if self._lacks and not self._ended_for() else self._period
+            period = min(self._period, SOON) if self._lacks not in ("", self._ended_for) else self._period
             due = max(due + period, loop.time())
             await asyncio.sleep(due - loop.time())
 
@@ -130,19 +133,18 @@ class Publisher:
         feature = have.spec.features.attributes.validation if have is not None else None
         return renewal.told(facts, feature.elements if feature is not None else {})
 
-    def _ended_for(self) -> bool:
-        """Whether this role has ended before for what is lacking now."""
-        return self._want.get(_ENDED_FOR) == self._lacks
+    def _renew(self, facts: Facts) -> None:
+        """End this container where it lacks what one that is made now may have: at two looks in a row, and once.
 
-    def _renew(self, facts: Facts, ended_for: str) -> None:
-        """End this container where it lacks what one that is made now may have: at two looks, and once."""
+        It is decided at each look anew: until what it ends for stands in the report, every look says so again.
+        """
         before, self._lacks = self._lacks, renewal.mark(facts)
-        if not renewal.lacking(facts):
-            return
-        self._ending = self._lacks != "" and self._lacks == before and self._lacks != ended_for
-        if noted := self._lacks if self._ending else ended_for:
+        if facts.access is not None and not renewal.lacking(facts):
+            self._ended_for = ""
+        self._ending = self._lacks == before and self._lacks not in ("", self._ended_for)
+        if noted := self._lacks if self._ending else self._ended_for:
             self._want[_ENDED_FOR] = noted
-        if self._lacks and self._lacks == ended_for and before != self._lacks:
+        if self._lacks and self._lacks == self._ended_for and before != self._lacks:
             log.warning(
                 "this container was made anew and lacks device nodes of MIG instances all the same", **_say(facts)
             )
@@ -155,10 +157,9 @@ class Publisher:
         if self._role == validation.CONTAINER:
             self._cards = cardfacts.step(self._cards, facts)
         self._want, self._silent = report.settled(self._role, before, new, self._silent)
-        ended_for = before.get(_ENDED_FOR, "")
         self._want.pop(_ENDED_FOR, None)
         if self._role == validation.CONTAINER:
-            self._renew(facts, ended_for)
+            self._renew(facts)
         self._looked_at = time.monotonic()
         if self._want != before:
             told = {
@@ -184,7 +185,7 @@ class Publisher:
                 log.info("taking out what others wrote under this role's names", features=patch["spec"]["features"])
                 await self._execute((Merge(ref(NODEFEATURE, now), now.metadata.resource_version, patch),))
         self.confirmed = True
-        if self._ending:  # it is noted, so the next one does not end for the same
+        if self._ending and want.get(_ENDED_FOR) == self._lacks:  # noted, so the next one does not end for the same
             self._ended.set()
 
     def _tells(self, have: NodeFeature, cards: list[dict[str, str]]) -> bool:

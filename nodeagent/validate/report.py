@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nodeagent.validate.facts import Facts
 
 MESSAGE_MAX = 512
+_LOADING = (words.BOOT_ID, words.VERSION, words.LOAD)
 BRIDGED = 3
 """So many looks in a row that cannot tell are needed before `unknown` follows on `ok`."""
 
@@ -32,6 +33,7 @@ def attributes(role: str, facts: Facts, found: Verdict) -> dict[str, str]:
         words.MESSAGE: trouble.message[:MESSAGE_MAX] if trouble is not None else "",
         words.BOOT_ID: facts.boot_id,
         words.VERSION: facts.version,
+        words.LOAD: facts.module.load if facts.module is not None else "",
         words.CARDS: str(len(found.passed)),
         words.CARDS_FAILED: ",".join(found.failed),
         words.CHECKS_FAILED: _names(found, words.FAILED),
@@ -44,18 +46,39 @@ def attributes(role: str, facts: Facts, found: Verdict) -> dict[str, str]:
 def settled(role: str, last: Mapping[str, str], new: Mapping[str, str], silent: int) -> tuple[dict[str, str], int]:
     """What to publish, and how many looks in a row could not tell.
 
-    What is known counts at once, also of one card beside others of which nothing is known. A look that cannot tell
-    leaves an `ok` of the same boot and driver standing until the third in a row: a file that cannot be read once
-    withdraws no card.
+    A look that cannot tell leaves an `ok` of the same boot and loading of the driver standing until the third in a row:
+    a file that cannot be read once withdraws no card. What it knows of single cards counts at once: they are out, and
+    the others stay.
     """
     if new.get(role) != words.UNKNOWN or last.get(role) != words.OK:
         return dict(new), 0
-    told = (words.BOOT_ID, words.VERSION)
-    same = all(last.get(words.key(role, name)) == new.get(words.key(role, name)) for name in told)
-    known = _failed(role, new) - _failed(role, last)
-    if known or not same or silent + 1 >= BRIDGED:
+    if not _same_loading(role, last, new) or silent + 1 >= BRIDGED:
         return dict(new), 0
-    return dict(last), silent + 1
+    bridged = _without(role, last, new)
+    return (dict(new), 0) if bridged is None else (bridged, silent + 1)
+
+
+def _same_loading(role: str, last: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether both are told of one boot and one loading of the driver; of an older agent's loading nothing is known."""
+    of_last, of_new = ({name: told.get(words.key(role, name), "") for name in _LOADING} for told in (last, new))
+    return of_last == of_new or of_last == of_new | {words.LOAD: ""}
+
+
+def _without(role: str, last: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str] | None:
+    """The last verdict without the cards that fail now; None where none of its cards is left."""
+    before, now = _failed(role, last), _failed(role, new)
+    if now <= before:
+        return dict(last)
+    left = int(last.get(words.key(role, words.CARDS), "0")) - len(now - before)
+    if left <= 0:
+        return None
+    told = (words.REASON, words.MESSAGE, words.CHECKS_FAILED)
+    said = {name: new[name] for word in told if (name := words.key(role, word)) in new}
+    cards = {
+        words.key(role, words.CARDS): str(left),
+        words.key(role, words.CARDS_FAILED): ",".join(sorted(before | now)),
+    }
+    return dict(last) | said | cards
 
 
 def _failed(role: str, told: Mapping[str, str]) -> set[str]:

@@ -60,6 +60,8 @@ class Cluster:
         self.pods: Store[Pod] = process.reflect(POD, Pod)
         self.configmaps: Store[ConfigMap] = process.reflect(CONFIGMAP, ConfigMap, scope=Scope(api.NAMESPACE))
         self.devices: Store[GPUDevice] = process.reflect(GPUDEVICE, GPUDevice)
+        self.managed: set[str] = set()
+        """Nodes with a MIG manager that has worked there: it is to hear that its pod or its Node has gone."""
         self._wishes: dict[str, tuple[frozenset[tuple[str, str]], Wish]] = {}
         self.reports.index("node", lambda report: [report.node])
         self.pods.index("gpu", lambda pod: [pod.node] if pod.node and kubelet.asks(pod) else [])
@@ -92,7 +94,7 @@ class Cluster:
         self.configmaps.subscribe(configmap)
 
     def _wake_manager(self, wake: Wake, node: str) -> None:
-        if self.divides(node):
+        if node in self.managed or self.divides(node):
             wake(node)
 
     def _rules_changed(self, wakes: Wakes) -> None:

@@ -1,8 +1,7 @@
 """`nodeagent mig-manager` of simulated nodes: the real manager, at cards that are annotations.
 
 One manager plays those of all pools of a node, since there is one apply a node at a time: it lives while a pod of one
-of them is ready there. What it remembers of work that has begun goes with this process, as it does with a real node's
-memory at a reboot.
+of them is ready there. What it remembers of work that has begun goes with it, or when its node is started anew.
 """
 
 from __future__ import annotations
@@ -43,19 +42,22 @@ class MigManager:
     def __init__(self, cluster: Cluster, admin: Client, writes: Writes) -> None:
         """Prepare; `admin` changes the hardware."""
         self._cluster, self._admin, self._writes = cluster, admin, writes
-        self._managers: dict[str, tuple[str, Manager]] = {}
-        """With the uid of the Node that each was made for, by its name."""
+        self._managers: dict[str, tuple[tuple[str, str | None], Manager]] = {}
+        """With the Node's uid and boot that each was made for, by the Node's name."""
 
     async def node(self, name: str) -> float | None:
         """One pass of the node's manager; returns the seconds after which it wants another one."""
         node = self._cluster.node(name)
         if node is None or not self._cluster.divides(name):
             self._managers.pop(name, None)
+            self._cluster.managed.discard(name)
             return None
-        uid, manager = self._managers.get(name, ("", None))
-        if manager is None or uid != node.metadata.uid:
+        life = (node.metadata.uid, node.status.node_info.boot_id)
+        made_for, manager = self._managers.get(name, (None, None))
+        if manager is None or made_for != life:
             manager = self._made(node)
-            self._managers[name] = (node.metadata.uid, manager)
+            self._managers[name] = (life, manager)
+            self._cluster.managed.add(name)
         return await self._writes.guarded(manager.turn(), name)
 
     def _made(self, node: Node) -> Manager:

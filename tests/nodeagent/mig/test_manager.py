@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from controllers.domain.mig import DISABLED, CardLayout
 from nodeagent.mig import plan
 from nodeagent.mig.records import Attempt, Loading
 from tests.nodeagent.mig.plane import Died, Plane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEVEN, THREE, BIG = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3}), CardLayout(True, {"7g.40gb": 1})
 ALLOCATED = (Allocation(pod_uid="u", namespace="d", pod="p", container="c", slots=1),)
@@ -220,6 +224,52 @@ def test_a_card_that_somebody_holds(plane: Plane) -> None:
     plane.rest()
     assert plane.reason().startswith("CardInUse:")
     assert len(plane.log("reset")) == 20
+
+
+def counted_pauses(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None) -> list[float]:
+    """The pauses for who holds cards; `then` happens in each."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+        then()
+
+    monkeypatch.setattr("nodeagent.mig.work.asyncio.sleep", sleep)
+    return found
+
+
+def test_cards_that_are_all_held_share_the_patience(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it lasts the node's clients of cards are away, and they come back after ten minutes whatever is done."""
+    pauses = counted_pauses(monkeypatch)
+    plane.machine.state["held"] = [plane.address(0), plane.address(1)]
+    plane.want(SEVEN, 0)
+    plane.want(SEVEN, 1)
+    plane.rest()
+    assert [plane.reason(n).split(":")[0] for n in (0, 1)] == ["CardInUse", "CardInUse"]
+    assert len(plane.log("reset")) == 40, "each is tried in every round"
+    assert len(pauses) == 19
+
+
+def test_told_to_end_it_waits_for_nobody(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = counted_pauses(monkeypatch, then=plane.manager.work.hurry)
+    plane.machine.state["held"] = [plane.address(0)]
+    plane.want(SEVEN)
+    plane.rest()
+    assert plane.reason().startswith("CardInUse:")
+    assert len(pauses) == 1
+
+
+def test_a_card_of_which_nobody_knows_the_loading_is_not_lost(plane: Plane) -> None:
+    """An older manager told none, nor does one whose kernel does not show it."""
+    plane.machine.state["faults"] = [f"stuck:{plane.address(0)}"]
+    plane.want(SEVEN)
+    plane.rest()
+    failed = plane.said()
+    assert failed is not None
+    assert (failed.phase, failed.driver_load) == ("Failed", "1")
+    plane.change(plane.address(0), mig_apply=replace(failed, driver_load=None))
+    plane.rest()
+    assert plane.said() == failed
 
 
 def test_a_context_that_ends_soon_is_waited_for_before_instances_go(plane: Plane) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit.host import Host
-from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
+from nodeagent.toolkit.keeper import BY_HAND, DONE, READY, REFUSED, Keeper, State
 from nodeagent.toolkit.plan import FOLDER, PROGRAM
 from nodeagent.toolkit.sources import MAIN
 from tests.nodeagent.toolkit.test_host import served
@@ -51,6 +51,8 @@ ELSEWHERE = {
         f"kind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix://{CRIO}\n",
     ),
     "as JSON": ((f"--config={CONFIG}",), f'{{"containerRuntimeEndpoint": "unix://{CRIO}", "port": 1}}'),
+    "JSON in a line, not first": ((f"--config={CONFIG}",), f'{{"port":1,"containerRuntimeEndpoint":"unix://{CRIO}"}}'),
+    "a value in the next line": ((f"--config={CONFIG}",), f"containerRuntimeEndpoint:\n  unix://{CRIO}\n"),
     "flag wins": (
         (f"--config={CONFIG}", f"--container-runtime-endpoint=unix://{CRIO}"),
         f"containerRuntimeEndpoint: unix://{CONTAINERD}\n",
@@ -127,3 +129,37 @@ def test_a_kubelet_that_is_moved_to_another_runtime_is_noticed(tmp_path: Path) -
     (made.proc / "7" / "cmdline").write_text(f"kubelet\0--container-runtime-endpoint=unix://{CRIO}\0")
 
     assert keeper.look().phase == BY_HAND
+
+
+@pytest.mark.parametrize(
+    "text", ["containerRuntimeEndpoint:\ncgroupDriver: systemd\n", 'containerRuntimeEndpoint: ""\n']
+)
+def test_a_configuration_that_says_nothing_means_containerd(tmp_path: Path, text: str) -> None:
+    made = host(tmp_path, f"--config={CONFIG}", sockets=(CONTAINERD,))
+    configured(made, text)
+
+    assert Keeper(made).look().phase == REFUSED, "nobody serves containerd's socket here; that is all"
+
+
+def test_a_configuration_that_cannot_be_read_is_told_and_nothing_is_touched(tmp_path: Path) -> None:
+    made = host(tmp_path, f"--config={CONFIG}", sockets=(CONTAINERD,))
+    configured(made, "containerRuntimeEndpoint: [\n")
+
+    state = Keeper(made).look()
+
+    assert (state.phase, CONFIG in state.why) == (BY_HAND, True)
+
+
+def test_a_kubelet_that_is_moved_once_all_is_ready_is_noticed(tmp_path: Path) -> None:
+    """A look at a node that is ready compares what may have changed, and no more."""
+    with served(tmp_path / "root", "containerd") as running:
+        pid = running.server().pid
+        made = host(tmp_path, sockets=())
+        (made.proc / str(pid)).symlink_to(f"/proc/{pid}")
+        keeper = Keeper(made)
+        keeper.state, keeper._known = State(READY), made.fingerprint()
+        assert keeper.look().phase == READY
+
+        (made.proc / "7" / "cmdline").write_text(f"kubelet\0--container-runtime-endpoint=unix://{CRIO}\0")
+
+        assert keeper.look().phase == BY_HAND

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
+from nodeagent.host import procfs
 from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.places import Places
 from nodeagent.validate import devices, report
@@ -48,7 +49,8 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 async def test_a_container_that_sees_all_cards_passes(at: Machine) -> None:
     assert await told(at) == {
         "container": "ok", "container.boot_id": "c0ffee00-1111-4222-8333-444455556666",
-        "container.version": at.version, "container.cards": "8", "container.checks_unknown": "cuda,cdi",
+        "container.version": at.version, "container.load": procfs.load(at.sys), "container.cards": "8",
+        "container.checks_unknown": "cuda,cdi",
         "container.injection": "runtime", "container.cdi": "absent", "container.persistence": "on",
         "container.cuda_version": at.cuda,
     }  # fmt: skip

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from controllers.api import validation
+from controllers.api import names, validation
+from controllers.api.meta import ObjectMeta
+from controllers.api.nodefeature import NodeFeature
+from controllers.runtime.errors import Unreachable
+from controllers.runtime.store import Store
 from nodeagent.host import procfs
 from nodeagent.host.ask import Asker, Timing
+from nodeagent.host.facts import Driver
 from nodeagent.host.places import Places
 from nodeagent.validate import renewal, report
+from nodeagent.validate.devices import CONTROL
+from nodeagent.validate.facts import Facts, Node
 from nodeagent.validate.look import Looker
+from nodeagent.validate.publish import Publisher
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -19,7 +30,7 @@ from tests.nodeagent.validate.machine import Machine, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodeagent.validate.facts import Facts
+    from controllers.runtime.plan import Apply
 
 
 @pytest.fixture
@@ -95,3 +106,84 @@ async def test_who_sees_a_copy_goes_by_what_the_check_of_the_driver_tells(at: Ma
     assert renewal.lacking(renewal.told(facts, told)) == {21, 22}
     for stale in ({"driver.boot_id": "another"}, {"driver.version": "1.2"}, {"driver.access": f"x,²,-3,{'9' * 9999}"}):
         assert renewal.lacking(renewal.told(facts, told | stale)) == frozenset()
+
+
+NOTED = validation.key(validation.CONTAINER, validation.ENDED_FOR)
+
+
+class Written:
+    """An executor that notes the writes, or fails as where the API server is away."""
+
+    def __init__(self) -> None:
+        self.away, self.ready, self.notes = False, asyncio.Event(), list[str]()
+        self.ready.set()
+
+    async def execute(self, plan: tuple[Apply, ...]) -> None:
+        if self.away:
+            raise Unreachable("away")
+        await self.ready.wait()
+        features = plan[0].body["spec"]["features"]
+        self.notes.append(features["attributes"][names.FEATURE_VALIDATION]["elements"].get(NOTED, ""))
+
+
+def publisher(executor: Written) -> Publisher:
+    """Role container with an empty report, which the writes of `executor` do not change."""
+    store: Store[NodeFeature] = Store("reports")
+    meta = ObjectMeta(name="gpu-n", namespace=names.NAMESPACE, uid="u", resource_version="1")
+    store.replace([NodeFeature(metadata=meta)], 1)
+    looker = Looker(validation.CONTAINER, Places(), None)  # type: ignore[arg-type]
+    return Publisher(executor, store, looker, node="n", period=30, slack=1)  # type: ignore[arg-type]
+
+
+LACKING = Facts(
+    module=Driver("1.2", source="procfs", load="5"), nodes={CONTROL: Node()}, access=frozenset({12}), boot_id="b"
+)
+NEW = {"container": "ok", "container.boot_id": "b"}
+
+
+async def test_it_ends_at_the_second_look_whenever_the_note_can_be_written() -> None:
+    executor = Written()
+    role = publisher(executor)
+    executor.away = True
+    for _ in range(4):
+        role._take(LACKING, NEW)
+        with suppress(Unreachable):
+            await role._write("")
+        assert not role._ended.is_set(), "the next one would not know for what"
+    executor.away = False
+    await role._write("")
+    assert (role._ended.is_set(), executor.notes) == (True, [renewal.mark(LACKING)])
+
+
+async def test_a_write_that_was_under_way_without_the_note_ends_nothing() -> None:
+    executor = Written()
+    executor.ready.clear()
+    role = publisher(executor)
+    role._take(LACKING, NEW)
+    writing = asyncio.create_task(role._write(""))
+    await asyncio.sleep(0)
+    role._take(LACKING, NEW)
+    executor.ready.set()
+    await writing
+    assert (role._ended.is_set(), executor.notes) == (False, [""])
+    await role._write("")
+    assert role._ended.is_set()
+
+
+async def test_what_comes_back_meanwhile_ends_nothing() -> None:
+    role = publisher(executor := Written())
+    for _ in range(2):
+        role._take(LACKING, NEW)  # nothing can be written meanwhile
+    role._take(replace(LACKING, caps=frozenset({12})), NEW)
+    await role._write("")
+    assert (role._ended.is_set(), executor.notes) == (False, [""])
+
+
+async def test_while_nobody_tells_what_exists_it_is_remembered_for_what_it_ended() -> None:
+    role = publisher(executor := Written())
+    role._ended_for = renewal.mark(LACKING)
+    for facts in (LACKING, replace(LACKING, access=None), LACKING, LACKING, LACKING):
+        role._take(facts, NEW)
+        await role._write("")
+    assert not role._ended.is_set()
+    assert set(executor.notes) == {renewal.mark(LACKING)}
