@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from sim.errors import UserError
+from tools.errors import UserError
 
 RUN = Path(".run")
 _HALF = "half up: a `make up` is at work or did not come to its end; in the latter case `make down` ends what is there"
@@ -106,9 +106,10 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _up(args: argparse.Namespace) -> int:
-    from sim import controlplane, programs
+    from sim import controlplane
     from sim.cluster import Options, bring_up, is_whole
     from sim.nodes.manifests import node_manifests, parse_profile
+    from tools import programs
 
     node_manifests(parse_profile(args.profile, args.nodes))  # a wrong name is told before anything is started
     if is_whole(args.dir):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from sim import controlplane
-from sim.errors import UserError
+from tools.errors import UserError
 
 TERMINATED = 128 + signal.SIGTERM
 

@@ -32,13 +32,13 @@ from sim.bench.rows import Result, Row, Sizes
 from sim.bench.subject import Subject, total
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
-from sim.errors import UserError
 from sim.module.processes import Timers, module_process
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 NAMESPACES = 100
 """Reviews that reserve come from so many: one alone would meet the cap on unseen reservations."""

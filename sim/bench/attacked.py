@@ -26,7 +26,7 @@ from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.layout import Layout
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 TENANT = "attacker"
 """The namespace of the attacker."""

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from sim.controlplane import ProcessSpec, Ready
-from sim.errors import UserError
 from sim.module.install import ROOT
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -17,16 +17,17 @@ from controllers.api import names, resources
 from controllers.api.conversions import LATEST
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists
-from sim import controlplane, programs
+from sim import controlplane
 from sim.controlplane import ControlPlane
 from sim.controlplane.ports import free_ports
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
+from tools import programs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 AT_ONCE = 16
 MANAGER = "bench"

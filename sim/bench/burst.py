@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controllers.api.gpudevice import GPUDevice
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 PAIRS_A_BATCH = 25
 UNSEEN_SECONDS = 15.0

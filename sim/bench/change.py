@@ -34,7 +34,7 @@ from sim.bench.sight import following
 from sim.bench.track import Track, put_on_record
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 WARM_UP = 8
 """Changes that do not count: the API server compiles policies with them, and connections are made."""

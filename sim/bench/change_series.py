@@ -14,7 +14,7 @@ from sim.bench.load import at_pace
 from sim.bench.quiet import Moment, others
 from sim.bench.subject import total
 from sim.bench.track import WRITES
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from sim.bench.floor import RawClient

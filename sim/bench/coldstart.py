@@ -33,7 +33,7 @@ from sim.bench.track import Floor, Start, Track
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 BUDGET_NODES, MEMORY_NODES = 500, 1000
 """The sizes for which the budgets are stated (docs/design.md, Budgets)."""

@@ -19,7 +19,7 @@ from controllers.api.names import resource_name
 from controllers.api.resources import POD
 from sim.bench.bed import MANAGER, create_namespace
 from sim.bench.gpu_pool import POOL
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -19,7 +19,7 @@ import aiohttp
 import orjson
 import yaml
 
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -25,7 +25,7 @@ from sim.nodes.identity import Identities
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 POOL = "bench"
 PUBLISHED = {"pool": POOL, "configVersion": "0123456789abcdef", "slots": 1}

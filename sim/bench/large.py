@@ -25,7 +25,7 @@ from sim.bench.track import FILLED, WRITES, Start, Track
 from sim.controlplane.layout import Layout
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 STALL = "gpu_event_loop_stall_seconds"
 LOOKED = 'gpu_reconciles_total{controller="inventory",result="ok"}'

@@ -26,14 +26,14 @@ from sim.bench.bed import MANAGER, create_namespace, shown
 from sim.bench.fleet import CARDS, SHAPE
 from sim.bench.rows import Result, Row, Sizes
 from sim.cluster import Options, bring_up
-from sim.errors import UserError
 from sim.view import LateError, View
 from sim.workload import gpu_pod
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 POOL, TEAM = "bench", "bench-team"
 READY_SECONDS, STEP_SECONDS = 120.0, 30.0

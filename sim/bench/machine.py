@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from sim.programs.catalog import unit_of
+from tools.programs.catalog import unit_of
 
 
 def facts() -> dict[str, Any]:

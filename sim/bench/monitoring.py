@@ -43,7 +43,7 @@ from sim.nodes.machine import machine
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 STALL, SCRAPES = "gpu_event_loop_stall_seconds", 'gpu_scrapes_total{result="ok"}'

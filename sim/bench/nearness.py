@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sim.bench.rows import Sizes
-    from sim.programs import Progress
+    from tools.programs import Progress
     from webhook.place import Placement, Shelf, Strategy
 
 POOL: Final = "near"

@@ -34,10 +34,10 @@ from sim.bench.rows import Result, Row, Sizes
 from sim.bench.sight import Shown, Sight, following
 from sim.bench.subject import START_SECONDS, Subject, running, total
 from sim.bench.track import WRITES, Track, put_on_record
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 STALL = "gpu_event_loop_stall_seconds"
 LOOKED = 'gpu_reconciles_total{controller="nodes",result="ok"}'

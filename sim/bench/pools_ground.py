@@ -17,7 +17,7 @@ from sim.bench.floor import RawClient
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from sim.bench.fleet import Member
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 GROUP_LABEL = "bench/pool"
 SINCE = "2026-01-01T00:00:00Z"

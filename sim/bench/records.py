@@ -20,7 +20,7 @@ from controllers.runtime.errors import NotFound
 from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
 from sim.caches import kept, listed
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.api.resources import Resource

@@ -18,12 +18,12 @@ from sim.bench.fleet import CARDS, fleet
 from sim.bench.gpu_pool import cards, fill, free
 from sim.bench.subject import Subject, total
 from sim.controlplane.ports import free_ports
-from sim.errors import UserError
 from sim.module.balance import webhook_processes
 from sim.module.processes import Timers
+from tools.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 REPLICAS = 2
 KNOWN_SECONDS = 30.0

@@ -16,14 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sim import programs
 from sim.alone import orderly_end, refuse_second
 from sim.bench import admission, attacked, burst, change, coldstart, large, latency, monitoring, nearness, pools, table
 from sim.bench.machine import facts
 from sim.bench.rows import Result, Row, Sizes
 from sim.controlplane.state import write_atomically
-from sim.errors import UserError
-from sim.programs import Progress
+from tools import programs
+from tools.errors import UserError
+from tools.programs import Progress
 
 THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "coldstart": coldstart.measure,

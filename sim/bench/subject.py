@@ -24,8 +24,8 @@ from sim.controlplane import ProcessSpec, Ready
 from sim.controlplane.client import log_tail
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
-from sim.errors import UserError
 from sim.module.processes import Timers, module_process
+from tools.errors import UserError
 
 _UTIME, _STIME = 11, 12  # fields 14 and 15 of /proc/<pid>/stat, after "(comm)"
 START_SECONDS = 60.0

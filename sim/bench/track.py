@@ -25,11 +25,11 @@ from sim.bench.quiet import Moment, others, wait_for_quiet
 from sim.bench.records import Records
 from sim.bench.rows import Sizes
 from sim.bench.subject import START_SECONDS, Subject, by_kind, cpu_seconds, running, total
-from sim.errors import UserError
 from sim.nodes.names import NFD_NAMESPACE
+from tools.errors import UserError
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 SERVERS = ("etcd", "kube-apiserver")
 WRITES = "gpu_writes_total"

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UserError
 from sim.hardware.shape import card_uuid
 from sim.nvml.profiles import COMPUTE_PROFILES, profiles
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

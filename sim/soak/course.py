@@ -16,10 +16,10 @@ from sim.soak.records import Boundary, Reading, is_ours
 from sim.view import LateError
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
     from sim.soak.ground import Ground
     from sim.soak.hands import Hands
     from sim.soak.readings import Reader
+    from tools.programs import Progress
 
 RETURN_SECONDS = 90.0
 """So long, from the end of a cycle, everything may take to be as before; longer ends the soak."""

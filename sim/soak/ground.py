@@ -25,7 +25,7 @@ from sim.view import LateError, View
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from sim.controlplane import ControlPlane
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 MANAGER = "soak"
 SHAPE = "h100-sxm-8"

@@ -13,13 +13,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim import controlplane, programs
+from sim import controlplane
 from sim.alone import orderly_end, refuse_second
 from sim.bench.machine import facts
 from sim.cluster import Options, bring_up
 from sim.controlplane.layout import Layout
 from sim.controlplane.state import write_atomically
-from sim.errors import UserError
 from sim.module.processes import Timers
 from sim.soak import churn, judge, logs
 from sim.soak.course import Course, Length, Runner
@@ -29,10 +28,12 @@ from sim.soak.readings import Reader
 from sim.soak.records import is_ours
 from sim.soak.report import Check, Outcome, show
 from sim.view import LateError
+from tools import programs
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from sim.controlplane import ControlPlane
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 LOAD_SHARE = 0.95
 """Of twice the benchmark's load, at least: less is not the load that is told."""

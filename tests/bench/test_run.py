@@ -16,7 +16,7 @@ from sim.__main__ import main
 from sim.bench import run
 from sim.bench.quiet import LIMIT
 from sim.bench.rows import Result, Sizes
-from sim.errors import UserError
+from tools.errors import UserError
 
 TINY = Sizes(
     nodes=5,

@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CODE: Final = (
-    *("controllers", "webhook", "nodeagent", "sim", "templates", "charts", "crds", "openapi", "Chart.yaml"),
+    *(
+        "controllers",
+        "webhook",
+        "nodeagent",
+        "sim",
+        "tools/programs",
+        "templates",
+        "charts",
+        "crds",
+        "openapi",
+        "Chart.yaml",
+    ),
     *("tests/faults", "tests/tools", "tests/slice", "requirements.lock"),
 )
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sim import controlplane, programs
+from sim import controlplane
 from sim.controlplane import components
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.module.balancer import Backend, Balancer
+from tools import programs
 
 if TYPE_CHECKING:
     from tests.faults.ground import Ground

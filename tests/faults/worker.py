@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from sim import controlplane
-from sim.errors import UserError
 from tests.faults.ground import Dirty, Ground
 from tests.faults.plans import Plan
 from tests.faults.references import control, refer, reference_of
 from tests.faults.runner import Bench, Later
+from tools.errors import UserError
 
 FRESH = 2
 """Grounds that are tried for a plan before it counts as failed."""

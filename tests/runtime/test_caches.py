@@ -21,10 +21,10 @@ from sim.bench.fleet import fleet, writes
 from sim.bench.records import Records
 from sim.bench.sight import following
 from sim.caches import kept, listed
-from sim.errors import UserError
 from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import LISTS, WATCHES
 from tests.tools.faultproxy import reads_of
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client

@@ -10,8 +10,8 @@ import sim.bench.run
 import sim.soak.run
 from sim import controlplane
 from sim.bench.rows import Sizes
-from sim.errors import UserError
 from sim.soak.course import Length
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from sim.errors import UserError
 from sim.nvml import Config, build
 from sim.nvml.__main__ import main
 from tests.sim.nvml.conftest import CATALOGUE
+from tools.errors import UserError
 
 CARD = "[card]\naddress 0000:19:00.0\nuuid GPU-a\n"
 

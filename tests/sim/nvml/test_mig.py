@@ -3,11 +3,11 @@
 import pynvml
 import pytest
 
-from sim.errors import UserError
 from sim.hardware.shape import Card
 from sim.nvml import Config
 from sim.nvml.profiles import profiles
 from tests.sim.nvml.conftest import CATALOGUE
+from tools.errors import UserError
 
 NOT_SUPPORTED, NOT_FOUND, ARGUMENT = {"error": 3}, {"error": 6}, {"error": 2}
 FIRST = "0000:19:00.0"
