@@ -89,7 +89,7 @@ gpu: venv ## the node agent on this machine's own cards, CUDA too; reads only, k
 .PHONY: faults
 faults: venv ## a crash at every write and a share of the other faults (ALL=1: all); goes on where it was; ONLY=regex for some
 	@$(PY) -m tools.programs >/dev/null
-	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)') $(if $(ALL),--all)
+	@$(PY) -m reliability.faults campaign $(if $(ONLY),--only '$(ONLY)') $(if $(ALL),--all)
 
 .PHONY: faults-smoke
 faults-smoke: venv ## a pruned campaign, a few minutes
@@ -151,11 +151,11 @@ status: venv ## what runs
 
 .PHONY: bench
 bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
-	@$(PY) -m sim bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
+	@$(PY) -m reliability.bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
 
 .PHONY: soak
 soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/reliability.md)
-	@$(PY) -m sim soak --minutes $(SOAK_MINUTES)
+	@$(PY) -m reliability.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows

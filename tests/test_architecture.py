@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_SHIPPED = ("sim", "tools")
+NOT_SHIPPED = ("sim", "tools", "reliability")
 PACKAGES = ("controllers", "webhook", "nodeagent", "kubectl_gpu", *NOT_SHIPPED)
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

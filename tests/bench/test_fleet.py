@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY
-from sim.bench.fleet import CARDS, fleet, writes
-from sim.bench.reviews import review
+from reliability.bench.fleet import CARDS, fleet, writes
+from reliability.bench.reviews import review
 from webhook.review import Request, parse
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.bench import nearness
+from reliability.bench import nearness
 from webhook.place import Placement, Share, Strategy
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sim.bench.load import at_pace
-from sim.bench.subject import by_kind
+from reliability.bench.load import at_pace
+from reliability.bench.subject import by_kind
 from tests.kit.waiting import PATIENCE
 from tools.errors import UserError
 

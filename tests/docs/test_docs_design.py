@@ -23,6 +23,7 @@ FOLDERS = (
     "kubectl_gpu",
     "sim",
     "tools",
+    "reliability",
     "images",
     "tests",
     "templates",

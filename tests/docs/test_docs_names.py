@@ -17,7 +17,7 @@ from controllers.api.reasons import words as reasons_of_conditions
 from tests.docs.site import IDS, PAGES, ROOT, text
 from tools.docs.markdown import blocks
 
-CODE = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim", "tools")
+CODE = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim", "tools", "reliability")
 TEXTS = ("templates", "crds", "openapi", "monitoring", "values.yaml", "charts")
 CAMEL = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|GPU[A-Z][A-Za-z]+|[A-Z]{2,}[a-z]\w+")
 KUBERNETES = {

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.faults import campaign as campaigns
-from tests.faults import crew, fingerprint
-from tests.faults.campaign import Campaign
-from tests.faults.crew import Helper
-from tests.faults.plans import Plan
-from tests.faults.references import reference_of
+from reliability.faults import campaign as campaigns
+from reliability.faults import crew, fingerprint
+from reliability.faults.campaign import Campaign
+from reliability.faults.crew import Helper
+from reliability.faults.plans import Plan
+from reliability.faults.references import reference_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,13 @@ def test_results_at_another_pace_count_for_nothing(tmp_path: Path, monkeypatch: 
 def test_everything_that_decides_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     hashes = set()
-    for name in ("controllers/a.py", "nodeagent/a.py", "tests/tools/a.py", "tests/slice/a.py", "requirements.lock"):
+    for name in (
+        "controllers/a.py",
+        "nodeagent/a.py",
+        "reliability/kit/a.py",
+        "tools/programs/a.py",
+        "requirements.lock",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
         hashes.add(fingerprint.code_hash())

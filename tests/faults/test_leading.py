@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.faults import leading
+from reliability.faults import leading
 from tests.faults.test_invariants import sent
 
 if TYPE_CHECKING:
-    from tests.faults.tap import Sent
+    from reliability.faults.tap import Sent
 
 LASTS = 3.0
 WRITE = sent("apply", "configmaps", at=5)

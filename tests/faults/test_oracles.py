@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names
-from tests.faults import counts, oracles, plans
-from tests.faults.dues import BY_FAULT, due
-from tests.faults.evidence import Due, Reference, Run, Verdict
-from tests.faults.machine import Given
-from tests.faults.picture import ABSENT
-from tests.faults.plans import Plan
-from tests.faults.tap import Sent
-from tests.faults.trace import Revision
+from reliability.faults import counts, oracles, plans
+from reliability.faults.dues import BY_FAULT, due
+from reliability.faults.evidence import Due, Reference, Run, Verdict
+from reliability.faults.machine import Given
+from reliability.faults.picture import ABSENT
+from reliability.faults.plans import Plan
+from reliability.faults.tap import Sent
+from reliability.faults.trace import Revision
 
 
 def card(name: str, **status: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controllers.api import names
-from tests.faults.picture import GONE, alike, differences, mask, picture
+from reliability.faults.picture import GONE, alike, differences, mask, picture
 
 ONE, OTHER = "5b3f2b1e-0000-4000-8000-000000000000", "6b3f2b1e-0000-4000-8000-000000000000"
 

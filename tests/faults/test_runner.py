@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tests.faults import references, runner
-from tests.faults.evidence import Run
-from tests.faults.machine import Given
-from tests.faults.plans import Facts
-from tests.faults.runner import Bench
-from tests.faults.sight import Seen
-from tests.faults.trace import Recorder, Revision
-from tests.faults.wiping import Dirty
+from reliability.faults import references, runner
+from reliability.faults.evidence import Run
+from reliability.faults.machine import Given
+from reliability.faults.plans import Facts
+from reliability.faults.runner import Bench
+from reliability.faults.sight import Seen
+from reliability.faults.trace import Recorder, Revision
+from reliability.faults.wiping import Dirty
 
 if TYPE_CHECKING:
-    from tests.faults.ground import Ground
+    from reliability.faults.ground import Ground
 
 BAD = "Traceback (most recent call last):"
 

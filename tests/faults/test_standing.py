@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controllers.domain.clock import stamp
-from tests.faults.standing import overlap, united
+from reliability.faults.standing import overlap, united
 from tests.faults.test_invariants import IN_POOL, NOW, SLACK, device, pod, pool, told
 
 MUCH = SLACK + 55

@@ -14,18 +14,18 @@ import pytest
 from aiohttp import web
 
 from controllers.runtime.connections import ENDING
-from tests.faults import plans
-from tests.faults.strikes import events, requests
-from tests.faults.strikes.strike import Strike
-from tests.faults.tap import Tap, spelled
-from tests.tools.faultproxy import Exchange
+from reliability.faults import plans
+from reliability.faults.strikes import events, requests
+from reliability.faults.strikes.strike import Strike
+from reliability.faults.tap import Tap, spelled
+from reliability.kit.faultproxy import Exchange
 from webhook import pki
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from tests.tools.faultproxy import When
+    from reliability.kit.faultproxy import When
 
 
 def tap_alone() -> Tap:
@@ -155,7 +155,9 @@ SPELLED = "update:configmaps:team:one#1"
 async def test_a_request_that_is_lost_is_lost_to_the_process_although_its_library_sends_it_again(
     tmp_path: Path, when: When, reached: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.faults.tap.RESENT", 60.0)  # however long a busy machine takes for the library's resend
+    monkeypatch.setattr(
+        "reliability.faults.tap.RESENT", 60.0
+    )  # however long a busy machine takes for the library's resend
     upstream = Upstream(tmp_path)
 
     async def use(tap: Tap, session: aiohttp.ClientSession) -> None:
@@ -239,7 +241,7 @@ async def test_the_version_that_a_write_left_is_that_of_the_answer(
 
 
 async def test_a_strike_without_an_effect_struck_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.faults.strikes.strike.WITNESS", 0.0)
+    monkeypatch.setattr("reliability.faults.strikes.strike.WITNESS", 0.0)
     void, real = Strike(), Strike()
     void.claim("people were refused", lambda: False)
     real.claim("people were refused", lambda: True)

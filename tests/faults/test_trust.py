@@ -6,11 +6,11 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from tests.faults import trust
+from reliability.faults import trust
 from webhook import pki
 
 if TYPE_CHECKING:
-    from tests.faults.trace import Objects
+    from reliability.faults.trace import Objects
 
 NOW, DAY = 1_800_000_000.0, 86400.0
 AUTHORITY, KEY = pki.make_authority(NOW, 10 * DAY)

@@ -7,9 +7,9 @@ from collections import defaultdict
 
 import pytest
 
-from sim.bench.rows import Sizes
-from sim.soak import churn
-from sim.soak.churn import GUEST, STAYING_NODES, Act, Pace, cycle
+from reliability.bench.rows import Sizes
+from reliability.soak import churn
+from reliability.soak.churn import GUEST, STAYING_NODES, Act, Pace, cycle
 
 PACE = Pace()
 NUMBERS = range(1, 6)

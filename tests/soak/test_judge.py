@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from controllers.api import names
-from sim.soak import judge
-from sim.soak.judge import SERVER as API_SERVER
-from sim.soak.judge import Row
-from sim.soak.limits import LEAST_CYCLES
+from reliability.soak import judge
+from reliability.soak.judge import SERVER as API_SERVER
+from reliability.soak.judge import Row
+from reliability.soak.limits import LEAST_CYCLES
 from tests.soak.cycles import CYCLE, OURS, SERVER, ends, own, reading
 
 MANY = 48

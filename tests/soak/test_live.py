@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from controllers.api import names
+from reliability.soak import churn, course, run
+from reliability.soak.churn import Pace
+from reliability.soak.course import Length
+from reliability.soak.records import is_ours
 from sim import controlplane
 from sim.module.processes import Timers
-from sim.soak import churn, course, run
-from sim.soak.churn import Pace
-from sim.soak.course import Length
-from sim.soak.records import is_ours
 
 SHORT = Length(15.0, Pace(cycle=15.0, rest=5.0, rounds=1), least_warm_up=0.0, quiet=2.0, period=1.0)
 PATIENT = Timers(lease_duration=120.0, renew_deadline=90.0, retry_period=2.0)

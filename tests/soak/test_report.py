@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sim.__main__ import main
-from sim.soak import judge, run
-from sim.soak.course import Course, Length
-from sim.soak.hands import Hands
-from sim.soak.report import Check, Outcome, show
+from reliability.soak import judge, run
+from reliability.soak.__main__ import main
+from reliability.soak.course import Course, Length
+from reliability.soak.hands import Hands
+from reliability.soak.report import Check, Outcome, show
 from tests.soak.cycles import OURS, ends, own, reading
 
 MACHINE = {"cores": 2, "cpu": "a CPU", "python": "3.11"}
@@ -83,7 +83,7 @@ def test_cycles_fill_the_time() -> None:
 @pytest.mark.parametrize("minutes", ["2", "soon", "-1", "5000"])
 def test_wrong_minutes_are_a_sentence(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["soak", "--minutes", minutes])
+        main(["--minutes", minutes])
     assert ended.value.code == 2
     assert "minutes of churn are 3 to 1440" in capsys.readouterr().err
 

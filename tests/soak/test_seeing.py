@@ -12,10 +12,10 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter
-from sim.bench.subject import told
-from sim.soak import logs, readings
-from sim.soak.population import TEAM, TOLD, differences, population
-from sim.soak.records import is_ours
+from reliability.bench.subject import told
+from reliability.soak import logs, readings
+from reliability.soak.population import TEAM, TOLD, differences, population
+from reliability.soak.records import is_ours
 
 METRICS = """# HELP gpu_client_requests_total Requests to the API server.
 # TYPE gpu_client_requests_total counter

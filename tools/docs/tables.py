@@ -123,9 +123,14 @@ def layers(root: Path) -> str:
     rows = []
     for layer in found:
         packages = layer.split(" | ")
-        what = _package(root, packages[0]) if len(packages) == 1 else "the programs; independent of each other"
+        what = _package(root, packages[0]) if len(packages) == 1 else _independent(packages)
         rows.append((_listed(packages), what))
     return _table(("packages", "what they are"), rows)
+
+
+def _independent(packages: list[str]) -> str:
+    what = "the programs" if "webhook" in packages else "beside the product"
+    return f"{what}; independent of each other"
 
 
 def _package(root: Path, name: str) -> str:

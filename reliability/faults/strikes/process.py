@@ -1,0 +1,114 @@
+"""Faults of one process: no rights, another time of day, stopped, watches that fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from controllers.api import names
+from controllers.runtime.client import MERGE
+from reliability.faults.processes import FULL, MANAGER, PACE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from reliability.faults.ground import Ground
+    from reliability.faults.strikes.strike import Strike
+    from reliability.faults.tap import Tap
+
+WITHOUT_RIGHTS: Final = 4.5 * PACE
+"""Seconds; longer than a lease, so that it is surely lost."""
+STOPPED: Final = 5.0 * PACE
+"""Longer than a lease."""
+JUMP: Final = 600.0
+WEBHOOK_JUMP: Final = 8.0
+"""Of the webhook's clock, which dates reservations: those of a clock that was ahead end later by as much, and no more
+is promised (`controllers/gpupool/reservations.py`). It is still more than what ends a process."""
+JUMPED: Final = 6.0 * PACE
+"""Long enough to act under the wrong time: a process starts anew where its clock jumps."""
+RBAC_PATHS: Final = (
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    f"/apis/rbac.authorization.k8s.io/v1/namespaces/{names.NAMESPACE}/rolebindings",
+)
+
+
+async def rbac(ground: Ground, process: str, strike: Strike) -> None:
+    """The process's rights are taken away for a while: it may do nothing at all."""
+    saved = []
+    for path in RBAC_PATHS:
+        for item in orjson.loads(await ground.client.request("GET", path))["items"]:
+            if any(subject["name"] == FULL[process] for subject in item.get("subjects") or ()):
+                saved.append((f"{path}/{item['metadata']['name']}", item["subjects"]))  # noqa: PERF401 - two loops read better
+    assert saved, f"no rights of {process} are found"
+
+    async def write(path: str, subjects: list[Any]) -> None:
+        query, body = {"fieldManager": MANAGER}, {"subjects": subjects}
+        await ground.eventually(
+            lambda: ground.client.request("PATCH", path, query=query, body=body, content_type=MERGE), 20
+        )
+
+    async def restored() -> None:
+        await asyncio.sleep(WITHOUT_RIGHTS)
+        for path, subjects in saved:
+            await write(path, subjects)
+
+    for path, subjects in saved:
+        await write(path, [s for s in subjects if s["name"] != FULL[process]])
+    began, tap = time.monotonic(), ground.taps[process]
+    ground.suspect.add(process)
+    strike.claim("it was told that it may not", lambda: tap.forbidden(began))
+    strike.spawn(restored())
+
+
+def clock(by: float) -> Callable[[Ground, str, Strike], Awaitable[None]]:
+    """The wall clock is so many seconds off for a while."""
+
+    async def jump(ground: Ground, process: str, strike: Strike) -> None:
+        off = by if process != "webhook" else math.copysign(WEBHOOK_JUMP, by)
+
+        async def back() -> None:
+            await asyncio.sleep(JUMPED)
+            ground.clock(process).write_text("0")
+
+        ground.clock(process).write_text(str(off))
+        tap, began = ground.taps[process], time.monotonic()
+        strike.claim("it wrote another time into its lease", lambda: _told_another_time(tap, began, abs(off) / 2))
+        strike.spawn(back())
+
+    return jump
+
+
+def _told_another_time(tap: Tap, since: float, least: float) -> bool:
+    begun = time.time() - time.monotonic()
+    for sent in tap.sent():
+        if sent.resource == "leases" and sent.at > since and isinstance(sent.body, dict):
+            told = sent.body.get("spec", {}).get("renewTime")
+            if told and abs(datetime.fromisoformat(told).timestamp() - (begun + sent.at)) > least:
+                return True
+    return False
+
+
+async def stopped(ground: Ground, process: str, strike: Strike) -> None:
+    """SIGSTOP for longer than its lease: it comes back and no longer leads."""
+
+    async def woken() -> None:
+        await asyncio.sleep(STOPPED)
+        ground.taps[process].marks.append(time.monotonic())
+        ground.signal(process, signal.SIGCONT)
+
+    if ground.signal(process, signal.SIGSTOP):
+        strike.at("it was stopped")
+    strike.spawn(woken())
+
+
+async def half_open(ground: Ground, process: str, strike: Strike) -> None:
+    """Its watches stay open and say nothing any more."""
+    tap = ground.taps[process]
+    tap.freeze()
+    strike.claim("it missed events", lambda: tap.lost > 0)

@@ -1,0 +1,182 @@
+"""The cluster of the soak: that of `make up`, with five nodes that stay and one that comes again.
+
+Timers that would outlast a cycle are settings, scaled down; leases and watches are as they are in earnest. The API
+server forgets Events after two cycles instead of an hour, so that their number can be steady within the warm-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controllers.api import names, resources
+from controllers.runtime.errors import RuntimeFault
+from reliability.bench.bed import configure, create_namespace, each, shown
+from reliability.soak.churn import GUEST, GUESTS, LEFT, RIGHT, STAYING_NODES, STEADY, home_of
+from reliability.soak.population import TEAM, differences, population
+from sim.nodes import kubelet
+from sim.nodes.manifests import node_manifests
+from sim.view import LateError, View
+
+if TYPE_CHECKING:
+    from controllers.runtime.client import Client
+    from sim.controlplane import ControlPlane
+    from tools.programs import Progress
+
+MANAGER = "soak"
+SHAPE = "h100-sxm-8"
+PART = "soak/part"
+"""Label of nodes by which pools mean them."""
+EVENT_TTL = 60
+"""Seconds."""
+START_SECONDS = 180.0
+SETTINGS: dict[str, Any] = {
+    "admission": {"reservationTTL": "6s"},
+    "bootstrap": {"monitoring": {"scrapePeriod": "1s", "missingAfter": "30s"}},
+    "health": {"recoveryScrapes": 3},
+    "pools": {"danglingAfter": "3s"},
+    "scheduling": {"defaultStrategy": "Spread"},
+}
+
+
+@dataclass
+class Ground:
+    """The cluster between cycles."""
+
+    view: View
+    cards: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Of each node that stays: names and addresses of its cards, by address."""
+    first: dict[str, str] = field(default_factory=dict)
+    """The population at the begin."""
+
+    @property
+    def client(self) -> Client:
+        """The administrator's."""
+        return self.view.client
+
+    def population(self) -> dict[str, str]:
+        """What is there now."""
+        view = self.view
+        features = (f"{one.metadata.namespace}/{one.name}" for one in view.features)
+        return population(
+            nodes=view.nodes,
+            inventories=view.inventories,
+            devices=view.devices,
+            pools=view.pools,
+            pods=view.pods,
+            features=features,
+        )
+
+    def moved(self) -> list[str]:
+        """What is not as it was at the begin."""
+        return differences(self.first, self.population())
+
+    async def returned(self, seconds: float) -> float:
+        """Wait until everything is as it was; returns the seconds that took. Raises LateError."""
+        return await self.view.until(lambda: not self.moved(), seconds, lambda: "; ".join(self.moved()))
+
+
+@asynccontextmanager
+async def ground(plane: ControlPlane, progress: Progress) -> AsyncIterator[Ground]:
+    """Settings, nodes and pools on a cluster without nodes, whole when the block begins. Raises LateError."""
+    async with View(plane.kubeconfig) as view:
+        made = Ground(view)
+        async with shown(progress, f"{len(STAYING_NODES) + 1} nodes, their cards and their pools"):
+            await _make(made)
+            await view.until(lambda: not _wanting(made), START_SECONDS, lambda: "; ".join(_wanting(made)))
+            await _resting(made)
+        made.first = made.population()
+        yield made
+
+
+async def _make(made: Ground) -> None:
+    client = made.client
+    await configure(client, SETTINGS)
+    await create_namespace(client, TEAM)
+    await each((STAYING_NODES | {GUEST: GUESTS}).items(), lambda item: join(client, *item))
+    for name in (STEADY, GUESTS):
+        await make_pool(client, name, nodeSelector=_of(name), deviceAssignment={"requireAnnotation": False})
+    for name in (LEFT, RIGHT):
+        await make_pool(client, name, nodeSelector=_of("movers"), deviceAssignment={"requireAnnotation": True})
+    count = len(STAYING_NODES)
+    view = made.view
+    await view.until(lambda: view.ready() == count + 1, START_SECONDS, view.unready)
+    for node in STAYING_NODES:
+        there = sorted((d for d in view.devices if d.status.node_name == node), key=lambda device: device.name)
+        made.cards[node] = [(d.name, d.status.hardware.pci.address) for d in there if d.status.hardware is not None]
+    for position, (card, _) in enumerate(made.cards["movers-1"]):
+        body = {"metadata": {"annotations": {names.ASSIGNMENT: home_of(position)}}}
+        await _eventually(client.merge, resources.GPUDEVICE, card, body)
+
+
+def _wanting(made: Ground) -> list[str]:
+    """What is not yet as it is to be: all cards in the pools that mean them, and offered."""
+    wanted = {STEADY: 24, LEFT: 4, RIGHT: 4, GUESTS: 8}
+    totals = {pool.name: pool.status.capacity.available if pool.status.capacity else 0 for pool in made.view.pools}
+    offered = dict.fromkeys(wanted, 0)
+    for node in made.view.nodes:
+        for pool in wanted:
+            offered[pool] += int(node.status.allocatable.get(names.resource_name(pool), 0))
+    short = [
+        f"{pool}: {totals.get(pool)} of {count} available, {offered[pool]} offered"
+        for pool, count in wanted.items()
+        if (totals.get(pool), offered[pool]) != (count, count)
+    ]
+    return short + [text for text in (made.view.unready(),) if made.view.ready() != len(STAYING_NODES) + 1]
+
+
+async def _resting(made: Ground) -> None:
+    """Wait until nothing of the population has moved for some seconds: it is compared with from then on."""
+    still, limit = 3.0, time.monotonic() + START_SECONDS
+    before, since = made.population(), time.monotonic()
+    while time.monotonic() - since < still:
+        await asyncio.sleep(0.2)
+        if (now := made.population()) != before:
+            if time.monotonic() > limit:
+                raise LateError(f"still moving: {'; '.join(differences(before, now))}")
+            before, since = now, time.monotonic()
+
+
+async def _eventually(call: Any, resource: resources.Resource, name: str, body: dict[str, Any]) -> None:
+    """Repeat a write until it is taken; raises what refused it last."""
+    limit = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            await call(resource, name, body, manager=MANAGER)
+        except RuntimeFault:
+            if time.monotonic() > limit:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+async def join(client: Client, name: str, part: str) -> None:
+    """Create a node of a part; raises AlreadyExists."""
+    (made,) = node_manifests([SHAPE], prefix="soak")
+    labels = made["metadata"]["labels"] | kubelet.labels(name) | {PART: part}
+    meta = {**made["metadata"], "name": name, "labels": labels}
+    await client.create(resources.NODE, {**made, "metadata": meta}, manager=MANAGER)
+
+
+async def make_pool(client: Client, name: str, **spec: Any) -> None:
+    """Create a pool; raises AlreadyExists."""
+    kind = {"apiVersion": resources.GPUPOOL.api_version, "kind": resources.GPUPOOL.kind}
+    await client.create(resources.GPUPOOL, {**kind, "metadata": {"name": name}, "spec": spec}, manager=MANAGER)
+
+
+def _of(part: str) -> dict[str, Any]:
+    return {"matchLabels": {PART: part}}
+
+
+def brief_spec(positions: str) -> dict[str, Any]:
+    """The pool of a cycle: cards at these positions of their node, which it takes by itself."""
+    return {
+        "nodeSelector": _of("brief"),
+        "deviceSelector": {"include": {"indexes": [positions]}},
+        "deviceAssignment": {"requireAnnotation": False},
+    }
