@@ -22,14 +22,16 @@ from controllers.api import names
 from controllers.api.resources import MUTATING_WEBHOOK
 from controllers.runtime.client import Client
 from reliability.bench import echo, stats
-from reliability.bench.bed import MANAGER, Bed, bed, shown
+from reliability.bench.bed import MANAGER, Bed, bed
 from reliability.bench.fleet import CARDS, fleet
 from reliability.bench.gpu_pool import POOL, fill
 from reliability.bench.load import Answer, open_loop
 from reliability.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from reliability.bench.reviews import review
 from reliability.bench.rows import Result, Row, Sizes
-from reliability.bench.subject import Subject, total
+from reliability.bench.subject import Subject
+from reliability.kit.process import total
+from reliability.kit.progress import show_progress
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.module.processes import Timers, module_process
@@ -71,7 +73,7 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
     subjects: list[Subject] = []
     try:
         await fill(ground, admin, members, progress)
-        async with shown(progress, "starting the webhook, and a server that decides nothing"):
+        async with show_progress(progress, "starting the webhook, and a server that decides nothing"):
             subjects.append(await asyncio.to_thread(_webhook, ground))
             subjects.append(await asyncio.to_thread(_echo, ground))
             trust = await _trust(admin)
@@ -127,12 +129,12 @@ async def _load(webhook: Target, floor: Target, sizes: Sizes, progress: Progress
     at_start = (await webhook.subject.metrics())["gpu_event_loop_stall_seconds"]
     while len(decided) < rounds or (len(undisturbed(decided)) < rounds and len(decided) < sizes.tries * rounds):
         await wait_for_quiet(webhook.subject.folder, sizes.patience)
-        async with shown(progress, f"{rate} reviews a second to a server that decides nothing"):
+        async with show_progress(progress, f"{rate} reviews a second to a server that decides nothing"):
             floors.append(await floor.series(sizes.review_seconds, dry_run=True))
-        async with shown(progress, f"{rate} reviews a second to the webhook, decisions only"):
+        async with show_progress(progress, f"{rate} reviews a second to the webhook, decisions only"):
             decided.append(await webhook.series(sizes.review_seconds, dry_run=True))
     stall = (await webhook.subject.metrics())["gpu_event_loop_stall_seconds"]
-    async with shown(progress, f"{rate} reviews a second to the webhook, with reservations"):
+    async with show_progress(progress, f"{rate} reviews a second to the webhook, with reservations"):
         written = await webhook.series(sizes.writing_seconds, dry_run=False)
     metrics, rss = await webhook.subject.metrics(), webhook.subject.peak_rss_mb()
     if refused := sum(one.latency.count - one.granted for one in decided):

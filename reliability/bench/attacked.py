@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from controllers.api.resources import POD
 from reliability.bench import attacker, stats
 from reliability.bench.attacks import Plan, plans
-from reliability.bench.bed import Bed, bed, shown
+from reliability.bench.bed import Bed, bed
 from reliability.bench.creators import CARD, PLAIN, TEAMS
 from reliability.bench.fleet import CARDS
 from reliability.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from reliability.bench.replicas import Ground, replicas
 from reliability.bench.rows import Result, Row, Sizes
+from reliability.kit.progress import show_progress
 from sim import controlplane
 from sim.controlplane.layout import Layout
 
@@ -83,7 +84,7 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
         quiet_rss = max(webhook.peak_rss_mb() for webhook in ground.webhooks)
         for plan in plans(sizes.idle_connections):
             await wait_for_quiet(made.plane.dir, sizes.patience)
-            async with shown(progress, f"nobody attacks, then: {plan.title}"):
+            async with show_progress(progress, f"nobody attacks, then: {plan.title}"):
                 found.append(await _one(ground, plan, sizes.attack_seconds))
     raw = {"cards": sizes.attacked_nodes * CARDS, "attacks": list(map(asdict, found)), "quiet_rss_mb": quiet_rss}
     return Result(_rows(found, quiet_rss), raw)

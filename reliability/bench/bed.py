@@ -6,17 +6,13 @@ The latency theme takes a whole cluster from `sim.cluster` instead.
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from controllers.api import names, resources
-from controllers.api.conversions import LATEST
-from controllers.runtime.client import Client
-from controllers.runtime.errors import AlreadyExists
+from controllers.api import names
 from sim import controlplane
 from sim.controlplane import ControlPlane
 from sim.controlplane.ports import free_ports
@@ -25,13 +21,11 @@ from sim.module.install import Tools, install_chart, install_crds
 from tools import programs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from tools.programs import Progress
 
-AT_ONCE = 16
 MANAGER = "bench"
-TICK = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,50 +63,3 @@ def bed(folder: Path, progress: Progress) -> Iterator[Bed]:
         yield Bed(plane, tools, port)
     finally:
         controlplane.down(folder)
-
-
-@asynccontextmanager
-async def shown(
-    progress: Progress, title: str, done: Callable[[], int] = lambda: 0, total: int | None = None
-) -> AsyncIterator[None]:
-    """Show work that is awaited inside."""
-    with progress.task(title) as task:
-
-        async def tick() -> None:
-            while True:
-                task.update(done(), total)
-                await asyncio.sleep(TICK)
-
-        ticker = asyncio.create_task(tick())
-        try:
-            yield
-        finally:
-            ticker.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticker
-
-
-async def each(items: Iterable[Any], work: Callable[[Any], Awaitable[None]], at_once: int = AT_ONCE) -> None:
-    """Do the same with all items, several at a time; the first error ends it."""
-    queue = iter(items)
-
-    async def worker() -> None:
-        for item in queue:
-            await work(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(worker())
-
-
-async def configure(client: Client, settings: dict[str, Any]) -> None:
-    """Give the module its settings."""
-    kind = {"apiVersion": resources.MODULECONFIG.api_version, "kind": resources.MODULECONFIG.kind}
-    body = {**kind, "metadata": {"name": names.MODULE}, "spec": {"version": LATEST, "settings": settings}}
-    await client.create(resources.MODULECONFIG, body, manager=MANAGER)
-
-
-async def create_namespace(client: Client, name: str) -> None:
-    """Create a namespace where it is not there."""
-    with suppress(AlreadyExists):
-        await client.create(resources.NAMESPACE, {"metadata": {"name": name}}, manager=MANAGER)

@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.domain.clock import seconds
 from reliability.bench import stats
-from reliability.bench.bed import Bed, bed, shown
+from reliability.bench.bed import Bed, bed
 from reliability.bench.creators import CARD, PLAIN, TEAMS, Creation
 from reliability.bench.fleet import CARDS
 from reliability.bench.gpu_pool import cards
 from reliability.bench.quiet import Moment, others, wait_for_quiet
 from reliability.bench.replicas import Ground, replicas
 from reliability.bench.rows import Result, Row, Sizes
-from reliability.bench.subject import cpu_seconds
+from reliability.kit.process import cpu_seconds
+from reliability.kit.progress import show_progress
 from sim import controlplane
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
 
 async def _pairs(ground: Ground, sizes: Sizes, progress: Progress) -> list[Pair]:
     pairs: list[Pair] = []
-    async with shown(progress, "a pod with a card and one without, in turn", lambda: len(pairs), sizes.creation_pairs):
+    async with show_progress(
+        progress, "a pod with a card and one without, in turn", lambda: len(pairs), sizes.creation_pairs
+    ):
         while len(pairs) < sizes.creation_pairs:
             for _ in range(min(PAIRS_A_BATCH, sizes.creation_pairs - len(pairs))):
                 (plain,) = await ground.creators.several(1, PLAIN, 1)
@@ -127,7 +130,9 @@ async def _series(ground: Ground, sizes: Sizes, progress: Progress) -> list[Seri
         took = time.perf_counter() - began
         return sizes.series_pods / took, {name: cpu - before[name] for name, cpu in _cpu(folder).items()}
 
-    async with shown(progress, "series of pods with and without cards", lambda: len(found), sizes.series_rounds):
+    async with show_progress(
+        progress, "series of pods with and without cards", lambda: len(found), sizes.series_rounds
+    ):
         for _ in range(sizes.series_rounds):
             await wait_for_quiet(folder, sizes.patience)
             moment = Moment.now(folder)
@@ -148,11 +153,11 @@ def _cpu(folder: Path) -> dict[str, float]:
 
 async def _burst(ground: Ground, sizes: Sizes, progress: Progress) -> Burst:
     count = sizes.burst_pods
-    async with shown(progress, f"opening {count} connections"):
+    async with show_progress(progress, f"opening {count} connections"):
         await ground.creators.open(count)
     conflicts = sum(await ground.sum("gpu_webhook_conflicts_total"))
     began = time.perf_counter()
-    async with shown(progress, f"{count} pods at once"):
+    async with show_progress(progress, f"{count} pods at once"):
         creations = await asyncio.gather(
             *(ground.creators.create(TEAMS[number % len(TEAMS)], CARD) for number in range(count))
         )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, bed, shown
+from reliability.bench.bed import MANAGER, Bed, bed
 from reliability.bench.change_rows import Floor, Found, Round, rows, undisturbed
 from reliability.bench.change_series import STALL, Series
 from reliability.bench.fleet import fleet
@@ -32,6 +32,7 @@ from reliability.bench.reports import UNREAD, Reports
 from reliability.bench.rows import Result, Sizes
 from reliability.bench.sight import following
 from reliability.bench.track import Track, put_on_record
+from reliability.kit.progress import show_progress
 
 if TYPE_CHECKING:
     from tools.programs import Progress
@@ -54,7 +55,7 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         track = Track(ground, client, ground.kubeconfig(names.INVENTORY), sizes, progress)
         await track.join(members)
         await put_on_record(ground, members, progress)
-        async with shown(progress, f"starting the inventory, {sizes.nodes} nodes on record"):
+        async with show_progress(progress, f"starting the inventory, {sizes.nodes} nodes on record"):
             subject = await stack.enter_async_context(track.inventory(wait=True))
         raw = RawClient(ground.kubeconfig(names.BOOTSTRAP), names.MANAGER_BOOTSTRAP)
         series = Series(
@@ -75,18 +76,18 @@ async def _all(series: Series, progress: Progress) -> Found:
     sizes, rate = series.sizes, f"{series.sizes.changes_a_second:g} a second"
     rounds: list[Round] = []
     floors: list[Floor] = []
-    async with shown(progress, "warming up"):
+    async with show_progress(progress, "warming up"):
         await series.floor(WARM_UP)
         await series.changes(WARM_UP)
     while len(rounds) < sizes.rounds or (
         len(undisturbed(rounds)) < sizes.rounds and len(rounds) < sizes.tries * sizes.rounds
     ):
         await wait_for_quiet(series.subject.folder, sizes.patience)
-        async with shown(progress, f"the floor: a raw client changes GPUDevices, {rate}"):
+        async with show_progress(progress, f"the floor: a raw client changes GPUDevices, {rate}"):
             floors.append(await series.floor(series.count))
-        async with shown(progress, f"agents change their reports, {rate}"):
+        async with show_progress(progress, f"agents change their reports, {rate}"):
             rounds.append(await series.changes(series.count))
-    async with shown(progress, "reports change in what is not read"):
+    async with show_progress(progress, "reports change in what is not read"):
         unread = await series.unread()
     await series.subject.metrics()
     reading = (await series.subject.metrics())[STALL]

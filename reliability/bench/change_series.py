@@ -12,8 +12,8 @@ from reliability.bench import stats
 from reliability.bench.change_rows import Floor, Round, Unread
 from reliability.bench.load import at_pace
 from reliability.bench.quiet import Moment, others
-from reliability.bench.subject import total
 from reliability.bench.track import WRITES
+from reliability.kit.process import total
 from tools.errors import UserError
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ import orjson
 
 from controllers.api.names import resource_name
 from controllers.api.resources import POD
-from reliability.bench.bed import MANAGER, create_namespace
+from reliability.bench.bed import MANAGER
 from reliability.bench.gpu_pool import POOL
+from reliability.kit.actors import create_namespace
 from tools.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Creators:
 
     async def enrol(self, team: str) -> None:
         """Make a team's namespace and its account."""
-        await create_namespace(self._admin, team)
+        await create_namespace(self._admin, team, manager=MANAGER)
         accounts = f"/api/v1/namespaces/{team}/serviceaccounts"
         await self._admin.request("POST", accounts, body={"metadata": {"name": "default"}})
         binding = {

@@ -17,8 +17,9 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import GPUDEVICE, GPUPOOL, NODE
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, each, shown
+from reliability.bench.bed import MANAGER, Bed
 from reliability.bench.fleet import CARDS, Member, Write, writes
+from reliability.kit.progress import for_each, show_progress
 from sim.caches import listed
 from sim.nodes.identity import Identities
 
@@ -48,8 +49,8 @@ async def fill(ground: Bed, admin: Client, members: list[Member], progress: Prog
         filled += 1
 
     try:
-        async with shown(progress, f"filling the pool: {len(members)} nodes", lambda: filled, len(members)):
-            await each(members, fill)
+        async with show_progress(progress, f"filling the pool: {len(members)} nodes", lambda: filled, len(members)):
+            await for_each(members, fill)
     finally:
         for client in (inventory, gpupool, agents):
             await client.close()
@@ -105,4 +106,4 @@ async def free(gpupool: Client, reserved: Iterable[GPUDevice]) -> None:
     async def release(card: GPUDevice) -> None:
         await gpupool.merge(GPUDEVICE, card.name, empty, manager=names.MANAGER_POOL, subresource="status")
 
-    await each([card for card in reserved if card.status.reservations], release)
+    await for_each([card for card in reserved if card.status.reservations], release)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, bed, shown
+from reliability.bench.bed import MANAGER, Bed, bed
 from reliability.bench.fleet import CARDS, Member, fleet, writes
 from reliability.bench.quiet import LIMIT, wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
-from reliability.bench.subject import START_SECONDS, Subject, by_kind, total
+from reliability.bench.subject import START_SECONDS, Subject
 from reliability.bench.track import FILLED, WRITES, Start, Track
+from reliability.kit.process import by_kind, total
+from reliability.kit.progress import show_progress
 from sim.controlplane.layout import Layout
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         joined = time.monotonic() - began
         await wait_for_quiet(ground.plane.dir, sizes.patience)
         start = await track.cold_start("cold start of the inventory", filled)
-        async with shown(progress, "a restart of the inventory, everything on record"):
+        async with show_progress(progress, "a restart of the inventory, everything on record"):
             restart = await _restart(track)
     etcd = (Layout.of(ground.plane.dir).etcd / "member" / "snap" / "db").stat().st_size / 1e6
     raw = {

@@ -21,9 +21,11 @@ from controllers.runtime.errors import ApiError
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench import stats
-from reliability.bench.bed import MANAGER, create_namespace, shown
+from reliability.bench.bed import MANAGER
 from reliability.bench.fleet import CARDS, SHAPE
 from reliability.bench.rows import Result, Row, Sizes
+from reliability.kit.actors import create_namespace
+from reliability.kit.progress import show_progress
 from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.view import LateError, View
@@ -102,9 +104,9 @@ def _rows(ways: list[Way]) -> tuple[Row, ...]:
 async def _measure(kubeconfig: Path, nodes: int, sizes: Sizes, progress: Progress) -> list[Way]:
     async with View(kubeconfig) as view:
         track = Track(view)
-        async with shown(progress, f"{nodes} nodes become ready for pooling"):
+        async with show_progress(progress, f"{nodes} nodes become ready for pooling"):
             await view.until(lambda: view.ready() == nodes, READY_SECONDS, view.unready)
-        await create_namespace(view.client, TEAM)
+        await create_namespace(view.client, TEAM, manager=MANAGER)
         pool = {"metadata": {"name": POOL}, "spec": {"allocation": {"mode": "Exclusive"}}}
         kind = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind}
         await view.client.create(GPUPOOL, kind | pool, manager=MANAGER)
@@ -123,7 +125,7 @@ async def _ways(track: Track, configs: Store[ConfigMap], sizes: Sizes, progress:
     stopwatch = Stopwatch()
     for store in (track.view.devices, track.view.nodes, track.view.pods, configs):
         store.subscribe(lambda _old, _new: stopwatch.look())
-    async with shown(progress, "from annotation to a running pod", lambda: len(ways), sizes.repeats):
+    async with show_progress(progress, "from annotation to a running pod", lambda: len(ways), sizes.repeats):
         for card in await track.cards(sizes.repeats):
             ways.append(await track.way(card, len(ways), configs, stopwatch))
             await asyncio.sleep(sizes.gap)

@@ -26,14 +26,17 @@ from controllers.api.record import adapter
 from controllers.api.resources import GPUNODEINVENTORY, NODE, POD, Resource
 from controllers.bootstrap.phases import PHASES
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, bed, create_namespace, each, shown
+from reliability.bench.bed import MANAGER, Bed, bed
 from reliability.bench.fleet import CARDS, SHAPE, Member, fleet
 from reliability.bench.quiet import Moment, others, wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.sight import Shown, Sight, following
 from reliability.bench.stats import percentile
-from reliability.bench.subject import START_SECONDS, Subject, running, total
+from reliability.bench.subject import START_SECONDS, Subject, running
 from reliability.bench.track import WRITES, Track, put_on_record
+from reliability.kit.actors import create_namespace
+from reliability.kit.process import total
+from reliability.kit.progress import for_each, show_progress
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
 from sim.nodes import dcgm
@@ -98,17 +101,17 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         account = ground.kubeconfig(names.BOOTSTRAP)
         process = running(ground.plane.dir, names.BOOTSTRAP, account, f"--exporter-url={url}", wait=False)
         subject = await stack.enter_async_context(process)
-        async with shown(
+        async with show_progress(
             progress, f"preparing {len(ready)} nodes", lambda: sum(f.done() for f in ready.values()), len(ready)
         ):
             await asyncio.wait_for(asyncio.gather(*ready.values()), START_SECONDS + sizes.monitored_nodes / 5)
         await subject.until_idle(START_SECONDS)
         await wait_for_quiet(ground.plane.dir, sizes.patience)
-        async with shown(progress, "and then nothing but scrapes"):
+        async with show_progress(progress, "and then nothing but scrapes"):
             quiet = await _quiet(subject, sizes)
         took: dict[str, list[float]] = {}
         for series in LAST:
-            async with shown(progress, f"nodes whose last component is the {series}"):
+            async with show_progress(progress, f"nodes whose last component is the {series}"):
                 took[series] = [await _last(client, sight, name, series) for name, of in kept.items() if of == series]
     raw = {"nodes": sizes.monitored_nodes, "quiet": asdict(quiet), "ready_after": took}
     return Result(_rows(sizes, len(ready), quiet, took), raw)
@@ -135,10 +138,10 @@ async def _pods(client: Client, members: list[Member], kept: dict[str, str], pro
                 await _set_ready(client, member.name, component)
         done += 1
 
-    await create_namespace(client, names.NAMESPACE)
+    await create_namespace(client, names.NAMESPACE, manager=MANAGER)
     await client.apply(ACCOUNT, "default", _account(), manager=MANAGER, namespace=names.NAMESPACE)
-    async with shown(progress, f"adding the pods of {len(members)} nodes", lambda: done, len(members)):
-        await each(members, one)
+    async with show_progress(progress, f"adding the pods of {len(members)} nodes", lambda: done, len(members)):
+        await for_each(members, one)
 
 
 def _account() -> dict[str, Any]:

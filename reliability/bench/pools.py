@@ -24,7 +24,7 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
 from controllers.runtime.client import Client
 from reliability.bench import stats
-from reliability.bench.bed import MANAGER, Bed, bed, configure, each, shown
+from reliability.bench.bed import MANAGER, Bed, bed
 from reliability.bench.fleet import CARDS, Member, fleet, writes
 from reliability.bench.floor import RawClient
 from reliability.bench.load import at_pace
@@ -32,8 +32,11 @@ from reliability.bench.pools_ground import GROUP_LABEL, grouped, make_pools, mak
 from reliability.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.bench.sight import Shown, Sight, following
-from reliability.bench.subject import START_SECONDS, Subject, running, total
+from reliability.bench.subject import START_SECONDS, Subject, running
 from reliability.bench.track import WRITES, Track, put_on_record
+from reliability.kit.actors import configure
+from reliability.kit.process import total
+from reliability.kit.progress import for_each, show_progress
 from tools.errors import UserError
 
 if TYPE_CHECKING:
@@ -103,9 +106,9 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         await put_on_record(ground, members, progress)
         await make_ready(ground, members, progress)
         await make_pools(client, sizes.pools)
-        await configure(client, {"pools": {"pluginPatience": f"{sizes.plugin_patience:g}s"}})
+        await configure(client, {"pools": {"pluginPatience": f"{sizes.plugin_patience:g}s"}}, manager=MANAGER)
         await wait_for_quiet(ground.plane.dir, sizes.patience)
-        async with shown(progress, f"starting the pool controller, {len(members) * CARDS} free cards"):
+        async with show_progress(progress, f"starting the pool controller, {len(members) * CARDS} free cards"):
             account = ground.kubeconfig(names.POOL_CONTROLLER)
             process = running(ground.plane.dir, names.POOL_CONTROLLER, account, wait=True)
             subject = await stack.enter_async_context(process)
@@ -122,11 +125,11 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         )
         await at_work.series(WARM_UP, card=0)
         await wait_for_quiet(ground.plane.dir, sizes.patience)
-        async with shown(progress, f"annotations, {sizes.annotations_a_second:g} a second"):
+        async with show_progress(progress, f"annotations, {sizes.annotations_a_second:g} a second"):
             series = await at_work.series(sizes.annotations, card=1)
-        async with shown(progress, "many annotations at once"):
+        async with show_progress(progress, "many annotations at once"):
             burst = await at_work.burst()
-        async with shown(progress, "one pool takes half of the cards by itself"):
+        async with show_progress(progress, "one pool takes half of the cards by itself"):
             large = await at_work.large()
         quiet_writes = await at_work.quiet()
         rss = subject.peak_rss_mb()
@@ -198,7 +201,7 @@ class _AtWork:
         before = await self.subject.metrics()
         seen = [self._listed(number, card) for number, card in chosen]
         began = time.monotonic()
-        await each(chosen, lambda one: self._annotate(*one))
+        await for_each(chosen, lambda one: self._annotate(*one))
         last = max([await _within(future) for future in seen])
         # Nodes and pools gather what changes before they write. The plugins' part does not belong to it: none runs
         # here, and after pools.pluginPatience each card says so.

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.conditions import READY_FOR_POOLING
 from controllers.api.resources import GPUNODEINVENTORY, GPUPOOL
-from reliability.bench.bed import MANAGER, Bed, each, shown
+from reliability.bench.bed import MANAGER, Bed
 from reliability.bench.floor import RawClient
+from reliability.kit.progress import for_each, show_progress
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
@@ -56,8 +57,8 @@ async def make_ready(ground: Bed, members: list[Member], progress: Progress) -> 
             await raw.apply(GPUNODEINVENTORY.path(None, member.name, "status"), body)
             done += 1
 
-        async with shown(progress, "making the nodes ready for pooling", lambda: done, len(members)):
-            await each(members, one)
+        async with show_progress(progress, "making the nodes ready for pooling", lambda: done, len(members)):
+            await for_each(members, one)
 
 
 async def make_pools(client: Client, pools: int) -> None:
@@ -68,4 +69,4 @@ async def make_pools(client: Client, pools: int) -> None:
         kind = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind}
         await client.create(GPUPOOL, {**kind, "metadata": {"name": pool_name(number)}, "spec": spec}, manager=MANAGER)
 
-    await each(range(pools), one)
+    await for_each(range(pools), one)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reliability.bench.subject import cpu_seconds
+from reliability.kit.process import cpu_seconds
 from sim import controlplane
 
 if TYPE_CHECKING:

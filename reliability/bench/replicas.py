@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, configure, shown
+from reliability.bench.bed import MANAGER, Bed
 from reliability.bench.creators import CARD, TEAMS, Creators
 from reliability.bench.fleet import CARDS, fleet
 from reliability.bench.gpu_pool import cards, fill, free
-from reliability.bench.subject import Subject, total
+from reliability.bench.subject import Subject
+from reliability.kit.actors import configure
+from reliability.kit.process import total
+from reliability.kit.progress import show_progress
 from sim import controlplane
 from sim.controlplane.ports import free_ports
 from sim.module.balance import webhook_processes
@@ -61,8 +64,8 @@ async def replicas(made: Bed, nodes: int, admission: dict[str, Any], progress: P
     try:
         await fill(made, admin, fleet(nodes), progress)
         if admission:
-            await configure(admin, {"admission": admission})
-        async with shown(progress, f"starting {REPLICAS} replicas of the webhook and the balancer"):
+            await configure(admin, {"admission": admission}, manager=MANAGER)
+        async with show_progress(progress, f"starting {REPLICAS} replicas of the webhook and the balancer"):
             subjects += await asyncio.to_thread(_start, made, ports)
         async with Creators(made.plane, admin) as creators:
             ground = Ground(made, admin, gpupool, creators, subjects[1:], ports[1::2])

@@ -8,7 +8,6 @@ when it fails or is interrupted; the cluster of `make up` in `<folder>` is not t
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
 import traceback
@@ -29,9 +28,10 @@ from reliability.bench import (
     pools,
     table,
 )
-from reliability.bench.machine import facts
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.kit.exclusive_lock import orderly_end, refuse_second
+from reliability.kit.machine import facts
+from reliability.kit.report import results, write_json
 from sim.controlplane.state import write_atomically
 from tools import programs
 from tools.errors import UserError
@@ -74,15 +74,8 @@ def measure(folder: Path, sizes: Sizes, only: list[str] | None = None) -> int:
             result = _measured(folder, name, sizes, progress)
             rows += [(name, row) for row in result.rows]
             raw[name] = result.raw
-    found = {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "seconds": round(time.time() - started, 1),
-        "machine": machine,
-        "rows": [{"theme": name, **row.to_json()} for name, row in rows],
-        "raw": raw,
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "bench.json", json.dumps(found, indent=1, default=_plain) + "\n")
+    told = [{"theme": name, **row.to_json()} for name, row in rows]
+    write_json(folder / "bench.json", results(started, machine=machine, rows=told, raw=raw), _plain)
     table.show([row for _, row in rows], machine)
     print(f"every figure: {folder / 'bench.json'}")
     return 0

@@ -8,7 +8,6 @@ the last reading on, that reading's own cost included.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
+from reliability.kit.process import cpu_seconds, parse_metrics
 from sim import controlplane
 from sim.controlplane import ProcessSpec, Ready
 from sim.controlplane.client import log_tail
@@ -27,7 +27,6 @@ from sim.controlplane.ports import free_ports
 from sim.module.processes import Timers, module_process
 from tools.errors import UserError
 
-_UTIME, _STIME = 11, 12  # fields 14 and 15 of /proc/<pid>/stat, after "(comm)"
 START_SECONDS = 60.0
 LOG_LOOK, IDLE_LOOK = 0.02, 0.25  # seconds
 IDLE = 0.08
@@ -84,7 +83,7 @@ class Subject:
     async def metrics(self) -> dict[str, float]:
         """Its metrics by name with labels; reading them resets the event loop's worst stall."""
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}/metrics") as answer:
-            return told(await answer.text())
+            return parse_metrics(await answer.text())
 
     async def until_logged(self, event: str, within: float) -> float:
         """Wait until it has logged an event; returns when, in seconds since the epoch. Raises UserError."""
@@ -129,26 +128,3 @@ async def running(folder: Path, name: str, account: Path, *flags: str, wait: boo
         yield subject
     finally:
         await asyncio.to_thread(subject.stop)
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[_UTIME]) + int(fields[_STIME])) / os.sysconf("SC_CLK_TCK")
-
-
-def told(text: str) -> dict[str, float]:
-    """Metrics by name with labels, of what a process answers."""
-    pairs = (line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
-    return {name: float(value) for name, value in pairs}
-
-
-def total(metrics: dict[str, float], name: str) -> float:
-    """The sum of a metric over its labels."""
-    return sum(value for key, value in metrics.items() if key == name or key.startswith(name + "{"))
-
-
-def by_kind(metrics: dict[str, float], name: str) -> dict[str, int]:
-    """A metric whose only label is `kind`."""
-    head = f'{name}{{kind="'
-    return {key[len(head) : -2]: int(value) for key, value in metrics.items() if key.startswith(head)}

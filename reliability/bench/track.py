@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE, NODEFEATURE
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, create_namespace, each, shown
+from reliability.bench.bed import MANAGER, Bed
 from reliability.bench.fleet import CARDS, Member, Write, writes
 from reliability.bench.floor import RawClient
 from reliability.bench.quiet import Moment, others, wait_for_quiet
 from reliability.bench.records import Records
 from reliability.bench.rows import Sizes
-from reliability.bench.subject import START_SECONDS, Subject, by_kind, cpu_seconds, running, total
+from reliability.bench.subject import START_SECONDS, Subject, running
+from reliability.kit.actors import create_namespace
+from reliability.kit.process import by_kind, cpu_seconds, total
+from reliability.kit.progress import for_each, show_progress
 from sim import controlplane
 from sim.nodes.names import NFD_NAMESPACE
 from tools.errors import UserError
@@ -109,11 +112,11 @@ class Track:
                 await self.client.create(NODEFEATURE, body, report["metadata"]["namespace"], manager=MANAGER)
             joined += 1
 
-        await create_namespace(self.client, NFD_NAMESPACE)
+        await create_namespace(self.client, NFD_NAMESPACE, manager=MANAGER)
         if members:
             title = f"adding {len(members)} nodes and their reports"
-            async with shown(self.progress, title, lambda: joined, len(members)):
-                await each(members, join)
+            async with show_progress(self.progress, title, lambda: joined, len(members)):
+                await for_each(members, join)
 
     async def floor(self, raw: RawClient, planned: list[list[Write]], at_once: int) -> Floor:
         """Run the floor."""
@@ -123,7 +126,9 @@ class Track:
             nonlocal done
             done += 1
 
-        async with shown(self.progress, "the floor: the same writes by a raw client", lambda: done, len(planned)):
+        async with show_progress(
+            self.progress, "the floor: the same writes by a raw client", lambda: done, len(planned)
+        ):
             took = await raw.write(planned, at_once=at_once, done=one_more)
         disturbed = others(moment, self._now())
         return Floor(took.seconds, took.cpu_seconds, took.writes, self._server_cpu(before), disturbed)
@@ -138,7 +143,9 @@ class Track:
         try:
             before, moment = self._server_cpu(), self._now()
             async with self.inventory() as subject:
-                async with shown(self.progress, f"{title}, {nodes} nodes", lambda: len(self.records.summaries), nodes):
+                async with show_progress(
+                    self.progress, f"{title}, {nodes} nodes", lambda: len(self.records.summaries), nodes
+                ):
                     if filled is not None:
                         await subject.until_logged(FILLED, START_SECONDS + nodes / 10)
                         await filled(subject)
@@ -147,7 +154,7 @@ class Track:
                     cpu, rss = subject.cpu_seconds(), subject.peak_rss_mb()
                     metrics = await subject.metrics()
                     await self.records.verify(nodes * CARDS)
-                async with shown(self.progress, "and then nothing: writes while nothing changes"):
+                async with show_progress(self.progress, "and then nothing: writes while nothing changes"):
                     writes, quiet_writes, quiet_changes = await self._quiet(subject)
                 filled_at = subject.logged(FILLED)
         finally:
@@ -206,7 +213,7 @@ class Track:
 
     async def wipe(self) -> None:
         """Remove everything that was recorded, and the lease, and wait until it is gone."""
-        async with shown(self.progress, "removing what was recorded"):
+        async with show_progress(self.progress, "removing what was recorded"):
             await self.records.remove()
             await asyncio.sleep(self.sizes.settle)
             await wait_for_quiet(self.ground.plane.dir, self.sizes.patience)
@@ -225,6 +232,6 @@ async def put_on_record(ground: Bed, members: list[Member], progress: Progress) 
     planned = [writes(member, time.time()) for member in members]
     async with (
         RawClient(ground.kubeconfig(names.INVENTORY), names.MANAGER_INVENTORY) as raw,
-        shown(progress, "putting the cards on record", lambda: done, len(members)),
+        show_progress(progress, "putting the cards on record", lambda: done, len(members)),
     ):
         await raw.write(planned, at_once=WORKERS, done=one_more)

@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from controllers.api import names, resources
+from controllers.api import resources
 from controllers.api.conditions import READY_FOR_POOLING, is_true
-from controllers.api.conversions import LATEST
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
 from reliability.faults import wiping
@@ -26,12 +25,12 @@ from reliability.faults.processes import FULL, MANAGER, PACE, START_SECONDS, Pro
 from reliability.faults.staleness import Stale
 from reliability.faults.trace import PLAIN, Recorder
 from reliability.faults.wiping import NODES, REST, TEAM, Dirty
+from reliability.kit import actors
 from reliability.kit.apiserver import Server
 from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.controlplane.ports import free_ports
 from sim.nodes.leaving import bury
-from sim.nodes.manifests import node_manifests
 from sim.view import LateError, View
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ SETTINGS: Final[dict[str, Any]] = {
 SHAPE: Final = "mixed-2"
 """One card that can be divided and one that cannot."""
 LOOK: Final = 0.05
+CONFIGURE_SECONDS: Final = 20.0
 
 
 class Ground(Processes):
@@ -105,10 +105,10 @@ class Ground(Processes):
     async def _settle_in(self) -> None:
         await self.configure()
         for namespace in (TEAM, PLAIN):
-            await self.client.create(resources.NAMESPACE, {"metadata": {"name": namespace}}, manager=MANAGER)
+            await actors.create_namespace(self.client, namespace, manager=MANAGER)
         for namespace in (TEAM, PLAIN):
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
-            await self.eventually(partial(self.client.request, "GET", path), 20)
+            await actors.retry(partial(self.client.request, "GET", path), CONFIGURE_SECONDS)
         for name in NODES:
             await self.join(name)
         await self.until(lambda: self.ready(*NODES), START_SECONDS, self.view.unready)
@@ -217,25 +217,17 @@ class Ground(Processes):
 
     async def configure(self, settings: dict[str, Any] | None = None, *, enabled: bool = True) -> None:
         """Write the ModuleConfig; what every run begins with, and these settings."""
-        body = {
-            "apiVersion": resources.MODULECONFIG.api_version,
-            "kind": "ModuleConfig",
-            "metadata": {"name": names.MODULE},
-            "spec": {"enabled": enabled, "version": LATEST, "settings": SETTINGS | (settings or {})},
-        }
-        await self.eventually(
-            lambda: self.client.apply(resources.MODULECONFIG, names.MODULE, body, manager=MANAGER), 20
+        given = SETTINGS | (settings or {})
+        await actors.retry(
+            lambda: actors.configure(self.client, given, manager=MANAGER, enabled=enabled), CONFIGURE_SECONDS
         )
 
     async def join(self, name: str) -> None:
         """Add a node, which has no pods of the last one of that name."""
         if not await self._is_there(resources.NODE, name):  # it is where an answer got lost, and this is another try
             await bury(self.client, name)
-        (made,) = node_manifests([SHAPE], prefix="x")
-        made["metadata"]["name"] = name
-        made["metadata"]["labels"][names.LABEL_HOSTNAME] = name
         with suppress(AlreadyExists):
-            await self.client.create(resources.NODE, made, manager=MANAGER)
+            await actors.create_node(self.client, name, SHAPE, manager=MANAGER)
 
     async def _is_there(self, resource: resources.Resource, name: str) -> bool:
         with suppress(NotFound):
@@ -245,19 +237,7 @@ class Ground(Processes):
 
     async def delete(self, resource: resources.Resource, name: str, namespace: str | None = None) -> None:
         """Delete an object, at once; none is fine."""
-        with suppress(NotFound):
-            await self.client.request("DELETE", resource.path(namespace, name), body={"gracePeriodSeconds": 0})
-
-    async def eventually(self, call: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """Repeat a request until it succeeds; raises the last refusal."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                return await call()
-            except RuntimeFault:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(0.1)
+        await actors.delete(self.client, resource, name, namespace)
 
     def ready(self, *nodes: str) -> bool:
         """Whether nodes' cards may be pooled."""

@@ -17,6 +17,7 @@ from controllers.api import names, resources
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find
 from controllers.runtime.errors import AlreadyExists, Invalid, NotFound, RuntimeFault
 from reliability.faults.ground import MANAGER, PACE, SETTINGS, TEAM
+from reliability.kit.actors import retry
 from sim.nodes.names import FAULT
 from sim.workload import gpu_pod, gpupool
 
@@ -44,7 +45,7 @@ class Hands:
             await ground.before_step(step)
         before = await ground.reviews() if ground.counts_reviews else 0.0
         try:
-            await ground.eventually(lambda: self._told(call), PATIENCE)
+            await retry(lambda: self._told(call), PATIENCE)
             ground.taken.append(time.monotonic())
         except (AlreadyExists, NotFound):
             return

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reliability.bench.bed import shown
+from reliability.kit.progress import show_progress
 from reliability.soak import churn, stored
 from reliability.soak.churn import Pace
 from reliability.soak.records import Boundary, Reading, is_ours
@@ -105,14 +105,14 @@ class Runner:
         title = f"churn, {length.cycles} cycles of {length.pace.cycle:.0f} s"
         async with (
             _reading(self.reader, course, length.period),
-            shown(self.progress, title, self._elapsed, round(length.churn)),
+            show_progress(self.progress, title, self._elapsed, round(length.churn)),
         ):
             for number in range(1, length.cycles + 1):
                 if not await self._cycle(number):
                     return
                 if number % TELL == 1 or number == length.cycles:
                     self.progress.note(self._told(number))
-        async with shown(self.progress, f"and then nothing: writes in {length.quiet:.0f} s"):
+        async with show_progress(self.progress, f"and then nothing: writes in {length.quiet:.0f} s"):
             await _quiet(self.ground, self.reader, course, length.quiet)
 
     def _elapsed(self) -> int:

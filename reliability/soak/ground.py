@@ -11,15 +11,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
-from controllers.runtime.errors import RuntimeFault
-from reliability.bench.bed import configure, create_namespace, each, shown
+from reliability.kit.actors import configure, create_namespace, create_node, create_pool, retry
+from reliability.kit.progress import for_each, show_progress
 from reliability.soak.churn import GUEST, GUESTS, LEFT, RIGHT, STAYING_NODES, STEADY, home_of
 from reliability.soak.population import TEAM, differences, population
-from sim.nodes import kubelet
-from sim.nodes.manifests import node_manifests
 from sim.view import LateError, View
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ async def ground(plane: ControlPlane, progress: Progress) -> AsyncIterator[Groun
     """Settings, nodes and pools on a cluster without nodes, whole when the block begins. Raises LateError."""
     async with View(plane.kubeconfig) as view:
         made = Ground(view)
-        async with shown(progress, f"{len(STAYING_NODES) + 1} nodes, their cards and their pools"):
+        async with show_progress(progress, f"{len(STAYING_NODES) + 1} nodes, their cards and their pools"):
             await _make(made)
             await view.until(lambda: not _wanting(made), START_SECONDS, lambda: "; ".join(_wanting(made)))
             await _resting(made)
@@ -95,13 +94,15 @@ async def ground(plane: ControlPlane, progress: Progress) -> AsyncIterator[Groun
 
 async def _make(made: Ground) -> None:
     client = made.client
-    await configure(client, SETTINGS)
-    await create_namespace(client, TEAM)
-    await each((STAYING_NODES | {GUEST: GUESTS}).items(), lambda item: join(client, *item))
+    await configure(client, SETTINGS, manager=MANAGER)
+    await create_namespace(client, TEAM, manager=MANAGER)
+    await for_each((STAYING_NODES | {GUEST: GUESTS}).items(), lambda item: join(client, *item))
     for name in (STEADY, GUESTS):
-        await make_pool(client, name, nodeSelector=_of(name), deviceAssignment={"requireAnnotation": False})
+        assignment = {"requireAnnotation": False}
+        await create_pool(client, name, manager=MANAGER, nodeSelector=_of(name), deviceAssignment=assignment)
     for name in (LEFT, RIGHT):
-        await make_pool(client, name, nodeSelector=_of("movers"), deviceAssignment={"requireAnnotation": True})
+        assignment = {"requireAnnotation": True}
+        await create_pool(client, name, manager=MANAGER, nodeSelector=_of("movers"), deviceAssignment=assignment)
     count = len(STAYING_NODES)
     view = made.view
     await view.until(lambda: view.ready() == count + 1, START_SECONDS, view.unready)
@@ -110,7 +111,7 @@ async def _make(made: Ground) -> None:
         made.cards[node] = [(d.name, d.status.hardware.pci.address) for d in there if d.status.hardware is not None]
     for position, (card, _) in enumerate(made.cards["movers-1"]):
         body = {"metadata": {"annotations": {names.ASSIGNMENT: home_of(position)}}}
-        await _eventually(client.merge, resources.GPUDEVICE, card, body)
+        await retry(partial(client.merge, resources.GPUDEVICE, card, body, manager=MANAGER), START_SECONDS)
 
 
 def _wanting(made: Ground) -> list[str]:
@@ -141,32 +142,9 @@ async def _resting(made: Ground) -> None:
             before, since = now, time.monotonic()
 
 
-async def _eventually(call: Any, resource: resources.Resource, name: str, body: dict[str, Any]) -> None:
-    """Repeat a write until it is taken; raises what refused it last."""
-    limit = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            await call(resource, name, body, manager=MANAGER)
-        except RuntimeFault:
-            if time.monotonic() > limit:
-                raise
-            await asyncio.sleep(0.2)
-        else:
-            return
-
-
 async def join(client: Client, name: str, part: str) -> None:
     """Create a node of a part; raises AlreadyExists."""
-    (made,) = node_manifests([SHAPE], prefix="soak")
-    labels = made["metadata"]["labels"] | kubelet.labels(name) | {PART: part}
-    meta = {**made["metadata"], "name": name, "labels": labels}
-    await client.create(resources.NODE, {**made, "metadata": meta}, manager=MANAGER)
-
-
-async def make_pool(client: Client, name: str, **spec: Any) -> None:
-    """Create a pool; raises AlreadyExists."""
-    kind = {"apiVersion": resources.GPUPOOL.api_version, "kind": resources.GPUPOOL.kind}
-    await client.create(resources.GPUPOOL, {**kind, "metadata": {"name": name}, "spec": spec}, manager=MANAGER)
+    await create_node(client, name, SHAPE, manager=MANAGER, labels={PART: part})
 
 
 def _of(part: str) -> dict[str, Any]:

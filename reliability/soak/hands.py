@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names, resources
-from controllers.runtime.errors import AlreadyExists, ApiError, NotFound, RuntimeFault
+from controllers.runtime.errors import AlreadyExists, ApiError, RuntimeFault
+from reliability.kit.actors import create_pool, delete
 from reliability.soak.churn import Act
-from reliability.soak.ground import MANAGER, Ground, brief_spec, join, make_pool
+from reliability.soak.ground import MANAGER, Ground, brief_spec, join
 from reliability.soak.population import TEAM
 from sim.nodes.leaving import remove_node
 from sim.nodes.names import FAULT
@@ -102,7 +103,7 @@ class Hands:
             await self._client.create(resources.POD, body, TEAM, manager=MANAGER)
 
     async def _unpod(self, act: Act) -> None:
-        await self._delete(resources.POD, act.subject, TEAM)
+        await delete(self._client, resources.POD, act.subject, TEAM)
 
     async def _assign(self, act: Act) -> None:
         node, _, position = act.subject.partition("/")
@@ -118,14 +119,14 @@ class Hands:
 
     async def _pool(self, act: Act) -> None:
         with suppress(AlreadyExists):
-            await make_pool(self._client, act.subject, **brief_spec(act.value))
+            await create_pool(self._client, act.subject, manager=MANAGER, **brief_spec(act.value))
 
     async def _resize(self, act: Act) -> None:
         spec = {"deviceSelector": brief_spec(act.value)["deviceSelector"]}
         await self._client.merge(resources.GPUPOOL, act.subject, {"spec": spec}, manager=MANAGER)
 
     async def _unpool(self, act: Act) -> None:
-        await self._delete(resources.GPUPOOL, act.subject)
+        await delete(self._client, resources.GPUPOOL, act.subject)
 
     async def _leave(self, act: Act) -> None:
         await remove_node(self._client, act.subject)
@@ -137,10 +138,6 @@ class Hands:
     async def _settings(self, act: Act) -> None:
         body = {"spec": {"settings": {"scheduling": {"defaultStrategy": act.value}}}}
         await self._client.merge(resources.MODULECONFIG, names.MODULE, body, manager=MANAGER)
-
-    async def _delete(self, resource: resources.Resource, name: str, namespace: str | None = None) -> None:
-        with suppress(NotFound):
-            await self._client.request("DELETE", resource.path(namespace, name), body={"gracePeriodSeconds": 0})
 
 
 def _word(error: RuntimeFault) -> str:

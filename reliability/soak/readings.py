@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 import aiohttp
 
-from reliability.bench.subject import cpu_seconds, told, total
+from reliability.kit.process import cpu_seconds, parse_metrics, total
 from reliability.soak.records import Own, Reading, is_ours
 from sim import controlplane
 
@@ -69,7 +69,7 @@ class Reader:
 
     async def _own(self, name: str, state: ProcessState) -> Own:
         async with self._session.get(f"http://127.0.0.1:{state.ports['health']}/metrics") as answer:
-            metrics = told(await answer.text())
+            metrics = parse_metrics(await answer.text())
         known, now = self.came.get(name, {}), time.monotonic()
         self.came[name] = {series: known.get(series, now) for series in metrics}
         return own(metrics)

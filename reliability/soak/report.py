@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from reliability.bench.table import COLOURS
+from reliability.kit import report
 from reliability.soak.slopes import CONFIDENCE
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from reliability.soak.judge import Row
 
 WIDTH = 150
-COLOUR = {**COLOURS, "unsure": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +80,10 @@ class Outcome:
 
 def show(outcome: Outcome) -> None:
     """Print it on standard output; plain text where it is no terminal."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    machine = outcome.machine
+    console = report.console(WIDTH)
     title = (
         f"{outcome.minutes:g} minutes of churn, {outcome.judged} of {outcome.cycles} cycles judged,"
-        f" seed {outcome.seed}; {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}"
+        f" seed {outcome.seed}; {report.hardware(outcome.machine)}"
     )
     table = Table(title=title, title_justify="left")
     for name in ("process", "quantity"):
@@ -97,7 +93,7 @@ def show(outcome: Outcome) -> None:
     table.add_column("verdict")
     before = ""
     for row in outcome.rows:
-        table.add_row(*_cells(row, before), f"[{COLOUR[row.verdict]}]{row.verdict}[/]")
+        table.add_row(*_cells(row, before), report.verdict(row.verdict))
         before = row.process
     console.print(table)
     console.print("done: " + _counted(outcome.done), markup=False)

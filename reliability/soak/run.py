@@ -7,14 +7,14 @@ Where something is wrong the processes' logs stay in `<folder>/soak-logs`.
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reliability.bench.machine import facts
 from reliability.kit.exclusive_lock import orderly_end, refuse_second
+from reliability.kit.machine import facts
+from reliability.kit.report import results, write_json
 from reliability.soak import churn, judge, logs
 from reliability.soak.course import Course, Length, Runner
 from reliability.soak.ground import EVENT_TTL, ground
@@ -25,7 +25,6 @@ from reliability.soak.report import Check, Outcome, show
 from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.controlplane.layout import Layout
-from sim.controlplane.state import write_atomically
 from sim.module.processes import Timers
 from sim.view import LateError
 from tools import programs
@@ -65,10 +64,7 @@ def soak(folder: Path, length: Length, seed: int = 1, output: str = "text", time
             raise UserError(f"the cluster did not come to rest before the churn: {late}") from late
         finally:
             controlplane.down(below)
-    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
-    found = {"at": at, "seconds": round(time.time() - started, 1), **outcome.to_json(seen)}
-    text = json.dumps(found, indent=1) + "\n"
-    write_atomically(folder / "soak.json", text)
+    text = write_json(folder / "soak.json", results(started, **outcome.to_json(seen)))
     if output == "json":
         print(text, end="")
     else:

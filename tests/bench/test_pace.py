@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from reliability.bench.load import at_pace
-from reliability.bench.subject import by_kind
+from reliability.kit.process import by_kind
 from tests.kit.waiting import PATIENCE
 from tools.errors import UserError
 

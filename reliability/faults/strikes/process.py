@@ -14,6 +14,7 @@ import orjson
 from controllers.api import names
 from controllers.runtime.client import MERGE
 from reliability.faults.processes import FULL, MANAGER, PACE
+from reliability.kit.actors import retry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -49,9 +50,7 @@ async def rbac(ground: Ground, process: str, strike: Strike) -> None:
 
     async def write(path: str, subjects: list[Any]) -> None:
         query, body = {"fieldManager": MANAGER}, {"subjects": subjects}
-        await ground.eventually(
-            lambda: ground.client.request("PATCH", path, query=query, body=body, content_type=MERGE), 20
-        )
+        await retry(lambda: ground.client.request("PATCH", path, query=query, body=body, content_type=MERGE), 20)
 
     async def restored() -> None:
         await asyncio.sleep(WITHOUT_RIGHTS)
