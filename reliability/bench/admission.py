@@ -22,7 +22,7 @@ from controllers.api import names
 from controllers.api.resources import MUTATING_WEBHOOK
 from controllers.runtime.client import Client
 from reliability.bench import echo, stats
-from reliability.bench.bed import MANAGER, Bed, bed
+from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import CARDS, fleet
 from reliability.bench.gpu_pool import POOL, fill
 from reliability.bench.load import Answer, open_loop
@@ -63,26 +63,26 @@ class Round:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as ground:
-        return asyncio.run(_measure(ground, sizes, progress))
+    with running_environment(folder, progress) as environment:
+        return asyncio.run(_measure(environment, sizes, progress))
 
 
-async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
     members = fleet(sizes.pool_nodes)
-    admin = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
+    admin = await Client.connect(environment.plane.kubeconfig, user_agent=MANAGER)
     subjects: list[Subject] = []
     try:
-        await fill(ground, admin, members, progress)
+        await fill(environment, admin, members, progress)
         async with show_progress(progress, "starting the webhook, and a server that decides nothing"):
-            subjects.append(await asyncio.to_thread(_webhook, ground))
-            subjects.append(await asyncio.to_thread(_echo, ground))
+            subjects.append(await asyncio.to_thread(_webhook, environment))
+            subjects.append(await asyncio.to_thread(_echo, environment))
             trust = await _trust(admin)
         webhook, floor = subjects
         async with (
             _session(trust) as to_webhook,
-            _session(ssl.create_default_context(cafile=ground.plane.ca)) as to_floor,
+            _session(ssl.create_default_context(cafile=environment.plane.ca)) as to_floor,
         ):
-            url = f"https://127.0.0.1:{ground.webhook_port}/mutate-pods"
+            url = f"https://127.0.0.1:{environment.webhook_port}/mutate-pods"
             return await _load(
                 Target(webhook, to_webhook, url, sizes.reviews_a_second),
                 Target(floor, to_floor, f"https://127.0.0.1:{floor.port}/", sizes.reviews_a_second),
@@ -206,18 +206,18 @@ def _rows(
     )
 
 
-def _webhook(ground: Bed) -> Subject:
+def _webhook(environment: Environment) -> Subject:
     """Start the webhook and wait until it is ready. Blocks."""
     (health,) = free_ports(1)
-    flags = ("--host=127.0.0.1", f"--port={ground.webhook_port}")
-    spec = module_process(names.WEBHOOK, ground.kubeconfig(names.WEBHOOK), health, Timers(), *flags)
-    return Subject.start(ground.plane.dir, spec, wait=True)
+    flags = ("--host=127.0.0.1", f"--port={environment.webhook_port}")
+    spec = module_process(names.WEBHOOK, environment.kubeconfig(names.WEBHOOK), health, Timers(), *flags)
+    return Subject.start(environment.plane.dir, spec, wait=True)
 
 
-def _echo(ground: Bed) -> Subject:
+def _echo(environment: Environment) -> Subject:
     """Start the server that decides nothing. Blocks."""
     (port,) = free_ports(1)
-    return Subject.start(ground.plane.dir, echo.spec(Layout.of(ground.plane.dir), port), wait=True)
+    return Subject.start(environment.plane.dir, echo.spec(Layout.of(environment.plane.dir), port), wait=True)
 
 
 async def _trust(admin: Client) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""What attackers take from the others: creations while somebody attacks, over those of a quiet moment right before.
+"""Pod creations during an attack, over those of a quiet moment right before.
 
 Two replicas behind the balancer and a pool of free cards, as in `reliability.bench.burst`. Teams create a pod without
 and one with a card in turn; first nobody else does anything, then one attacks (`reliability.bench.attacks`), in a
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from controllers.api.resources import POD
 from reliability.bench import attacker, stats
 from reliability.bench.attacks import Plan, plans
-from reliability.bench.bed import Bed, bed
 from reliability.bench.creators import CARD, PLAIN, TEAMS
+from reliability.bench.environment import Environment, running_environment
 from reliability.bench.fleet import CARDS
 from reliability.bench.quiet import LIMIT, Moment, others, wait_for_quiet
-from reliability.bench.replicas import Ground, replicas
+from reliability.bench.replicas import WebhookReplicas, webhook_replicas
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.kit.progress import show_progress
 from sim import controlplane
@@ -73,70 +73,70 @@ class Attacked:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as made:
+    with running_environment(folder, progress) as made:
         return asyncio.run(_measure(made, sizes, progress))
 
 
-async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(made: Environment, sizes: Sizes, progress: Progress) -> Result:
     found: list[Attacked] = []
-    async with replicas(made, sizes.attacked_nodes, {}, progress) as ground:
-        await ground.creators.enrol(TENANT)
-        quiet_rss = max(webhook.peak_rss_mb() for webhook in ground.webhooks)
+    async with webhook_replicas(made, sizes.attacked_nodes, {}, progress) as replicas:
+        await replicas.creators.enrol(TENANT)
+        quiet_rss = max(webhook.peak_rss_mb() for webhook in replicas.webhooks)
         for plan in plans(sizes.idle_connections):
             await wait_for_quiet(made.plane.dir, sizes.patience)
             async with show_progress(progress, f"nobody attacks, then: {plan.title}"):
-                found.append(await _one(ground, plan, sizes.attack_seconds))
+                found.append(await _one(replicas, plan, sizes.attack_seconds))
     raw = {"cards": sizes.attacked_nodes * CARDS, "attacks": list(map(asdict, found)), "quiet_rss_mb": quiet_rss}
     return Result(_rows(found, quiet_rss), raw)
 
 
-async def _one(ground: Ground, plan: Plan, seconds: float) -> Attacked:
-    quiet = await _stretch(ground, seconds)
-    await ground.clear()
-    floor = (await _under(ground, _attack(ground, plan, plan.floor), seconds))[0] if plan.floor else None
-    attacked, did = await _under(ground, _attack(ground, plan, plan.body), seconds)
-    for webhook in ground.webhooks:
+async def _one(replicas: WebhookReplicas, plan: Plan, seconds: float) -> Attacked:
+    quiet = await _stretch(replicas, seconds)
+    await replicas.clear()
+    floor = (await _under(replicas, _attack(replicas, plan, plan.floor), seconds))[0] if plan.floor else None
+    attacked, did = await _under(replicas, _attack(replicas, plan, plan.body), seconds)
+    for webhook in replicas.webhooks:
         webhook.check()
-    rss = max(webhook.peak_rss_mb() for webhook in ground.webhooks)
+    rss = max(webhook.peak_rss_mb() for webhook in replicas.webhooks)
     return Attacked(plan.name, plan.title, quiet, floor, attacked, did, rss)
 
 
-async def _under(ground: Ground, attack: attacker.Attack, seconds: float) -> tuple[Stretch, dict[str, int]]:
+async def _under(replicas: WebhookReplicas, attack: attacker.Attack, seconds: float) -> tuple[Stretch, dict[str, int]]:
     """The creations while one attacks, and what that one did."""
-    folder, process = ground.bed.plane.dir, attacker.process(attack)
+    folder, process = replicas.environment.plane.dir, attacker.process(attack)
     await asyncio.to_thread(controlplane.add_process, folder, process)
     try:
         await asyncio.to_thread(controlplane.wait_ready, folder, process.name, BEGUN_SECONDS)
-        seen = await _stretch(ground, seconds)
+        seen = await _stretch(replicas, seconds)
     finally:
         await asyncio.to_thread(controlplane.remove_process, folder, process.name)
         await asyncio.to_thread(Path(attack.began).unlink, missing_ok=True)
-    await ground.clear()  # not before it has ended: it would take them again
+    await replicas.clear()  # not before it has ended: it would take them again
     return seen, attacker.did(Layout.of(folder).log(process.name))
 
 
-def _attack(ground: Ground, plan: Plan, content: bytes) -> attacker.Attack:
+def _attack(replicas: WebhookReplicas, plan: Plan, content: bytes) -> attacker.Attack:
     """The attack with its addresses; its body and its sign of life lie with the control plane's identities."""
-    folder = ground.bed.identities
+    folder = replicas.environment.identities
     body, began = folder / f"{plan.name}.json", folder / f"{plan.name}.began"
     body.write_bytes(content)
     made = attacker.Attack(str(began), plan.at_once, plan.a_second, body=str(body))
     if plan.at == "connections":
-        return replace(made, ports=tuple(ground.ports))
+        return replace(made, ports=tuple(replicas.ports))
     if plan.at == "webhook":
-        urls = tuple(f"https://{attacker.HOST}:{port}/mutate-pods" for port in ground.ports)
+        urls = tuple(f"https://{attacker.HOST}:{port}/mutate-pods" for port in replicas.ports)
         return replace(made, urls=urls, headers=attacker.JSON)
-    url = f"{ground.bed.plane.server}{POD.path(TENANT)}{plan.query}"
-    return replace(made, urls=(url,), headers=ground.creators.headers(TENANT))
+    url = f"{replicas.environment.plane.server}{POD.path(TENANT)}{plan.query}"
+    return replace(made, urls=(url,), headers=replicas.creators.headers(TENANT))
 
 
-async def _stretch(ground: Ground, seconds: float) -> Stretch:
+async def _stretch(replicas: WebhookReplicas, seconds: float) -> Stretch:
     """Pods of the teams, one without and one with a card in turn."""
-    folder, plain, card, refusals = ground.bed.plane.dir, list[float](), list[float](), list[str]()
+    folder, plain, card, refusals = replicas.environment.plane.dir, list[float](), list[float](), list[str]()
     moment, end = Moment.now(folder), time.monotonic() + seconds
     while not plain or time.monotonic() < end:
         for resource, took in ((PLAIN, plain), (CARD, card)):
-            made = await ground.creators.create(TEAMS[len(plain) % len(TEAMS)], resource)
+            made = await replicas.creators.create(TEAMS[len(plain) % len(TEAMS)], resource)
             took.append(made.seconds)
             if not made.pod:
                 refusals.append(made.refusal)

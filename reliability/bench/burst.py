@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.domain.clock import seconds
 from reliability.bench import stats
-from reliability.bench.bed import Bed, bed
 from reliability.bench.creators import CARD, PLAIN, TEAMS, Creation
+from reliability.bench.environment import Environment, running_environment
 from reliability.bench.fleet import CARDS
 from reliability.bench.gpu_pool import cards
 from reliability.bench.quiet import Moment, others, wait_for_quiet
-from reliability.bench.replicas import Ground, replicas
+from reliability.bench.replicas import WebhookReplicas, webhook_replicas
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.kit.process import cpu_seconds
 from reliability.kit.progress import show_progress
@@ -87,16 +87,16 @@ class Burst:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as made:
+    with running_environment(folder, progress) as made:
         return asyncio.run(_measure(made, sizes, progress))
 
 
-async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(made: Environment, sizes: Sizes, progress: Progress) -> Result:
     nodes = -(-sizes.burst_pods // CARDS)
-    async with replicas(made, nodes, {"unseenTTL": LONG}, progress) as ground:
-        pairs = await _pairs(ground, sizes, progress)
-        series = await _series(ground, sizes, progress)
-        burst = await _burst(ground, sizes, progress)
+    async with webhook_replicas(made, nodes, {"unseenTTL": LONG}, progress) as replicas:
+        pairs = await _pairs(replicas, sizes, progress)
+        series = await _series(replicas, sizes, progress)
+        burst = await _burst(replicas, sizes, progress)
     raw = {
         "cards": nodes * CARDS,
         "pairs": list(map(asdict, pairs)),
@@ -106,27 +106,27 @@ async def _measure(made: Bed, sizes: Sizes, progress: Progress) -> Result:
     return Result(_rows(sizes, pairs, series, burst), raw)
 
 
-async def _pairs(ground: Ground, sizes: Sizes, progress: Progress) -> list[Pair]:
+async def _pairs(replicas: WebhookReplicas, sizes: Sizes, progress: Progress) -> list[Pair]:
     pairs: list[Pair] = []
     async with show_progress(
         progress, "a pod with a card and one without, in turn", lambda: len(pairs), sizes.creation_pairs
     ):
         while len(pairs) < sizes.creation_pairs:
             for _ in range(min(PAIRS_A_BATCH, sizes.creation_pairs - len(pairs))):
-                (plain,) = await ground.creators.several(1, PLAIN, 1)
-                (card,) = await ground.creators.several(1, CARD, 1)
+                (plain,) = await replicas.creators.several(1, PLAIN, 1)
+                (card,) = await replicas.creators.several(1, CARD, 1)
                 pairs.append(Pair(plain.seconds, card.seconds))
-            await ground.clear()
+            await replicas.clear()
     return pairs
 
 
-async def _series(ground: Ground, sizes: Sizes, progress: Progress) -> list[Series]:
+async def _series(replicas: WebhookReplicas, sizes: Sizes, progress: Progress) -> list[Series]:
     found: list[Series] = []
-    folder = ground.bed.plane.dir
+    folder = replicas.environment.plane.dir
 
     async def one(resource: str) -> tuple[float, dict[str, float]]:
         began, before = time.perf_counter(), _cpu(folder)
-        await ground.creators.several(sizes.series_pods, resource, sizes.creators)
+        await replicas.creators.several(sizes.series_pods, resource, sizes.creators)
         took = time.perf_counter() - began
         return sizes.series_pods / took, {name: cpu - before[name] for name, cpu in _cpu(folder).items()}
 
@@ -140,7 +140,7 @@ async def _series(ground: Ground, sizes: Sizes, progress: Progress) -> list[Seri
             card, card_cpu = await one(CARD)
             cpu = {name: (plain_cpu[name] / sizes.series_pods, card_cpu[name] / sizes.series_pods) for name in card_cpu}
             found.append(Series(plain, card, cpu, others(moment, Moment.now(folder))))
-            await ground.clear()
+            await replicas.clear()
     return found
 
 
@@ -151,23 +151,23 @@ def _cpu(folder: Path) -> dict[str, float]:
     return found | {"creators": time.process_time()}
 
 
-async def _burst(ground: Ground, sizes: Sizes, progress: Progress) -> Burst:
+async def _burst(replicas: WebhookReplicas, sizes: Sizes, progress: Progress) -> Burst:
     count = sizes.burst_pods
     async with show_progress(progress, f"opening {count} connections"):
-        await ground.creators.open(count)
-    conflicts = sum(await ground.sum("gpu_webhook_conflicts_total"))
+        await replicas.creators.open(count)
+    conflicts = sum(await replicas.sum("gpu_webhook_conflicts_total"))
     began = time.perf_counter()
     async with show_progress(progress, f"{count} pods at once"):
         creations = await asyncio.gather(
-            *(ground.creators.create(TEAMS[number % len(TEAMS)], CARD) for number in range(count))
+            *(replicas.creators.create(TEAMS[number % len(TEAMS)], CARD) for number in range(count))
         )
     wall = time.perf_counter() - began
     return _judged(
         creations,
         wall,
-        await cards(ground.admin),
-        sum(await ground.sum("gpu_webhook_conflicts_total")) - conflicts,
-        await ground.sum("gpu_webhook_reservations_total"),
+        await cards(replicas.admin),
+        sum(await replicas.sum("gpu_webhook_conflicts_total")) - conflicts,
+        await replicas.sum("gpu_webhook_reservations_total"),
     )
 
 

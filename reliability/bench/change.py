@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, bed
 from reliability.bench.change_rows import Floor, Found, Round, rows, undisturbed
 from reliability.bench.change_series import STALL, Series
+from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import fleet
 from reliability.bench.floor import RawClient
 from reliability.bench.quiet import wait_for_quiet
 from reliability.bench.reports import UNREAD, Reports
 from reliability.bench.rows import Result, Sizes
-from reliability.bench.sight import following
 from reliability.bench.track import Track, put_on_record
+from reliability.bench.watch import following
 from reliability.kit.progress import show_progress
 
 if TYPE_CHECKING:
@@ -43,21 +43,21 @@ WARM_UP = 8
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as ground:
-        return asyncio.run(_measure(ground, sizes, progress))
+    with running_environment(folder, progress) as environment:
+        return asyncio.run(_measure(environment, sizes, progress))
 
 
-async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
     members = fleet(sizes.nodes)
     async with AsyncExitStack() as stack:
-        client = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
+        client = await Client.connect(environment.plane.kubeconfig, user_agent=MANAGER)
         stack.push_async_callback(client.close)
-        track = Track(ground, client, ground.kubeconfig(names.INVENTORY), sizes, progress)
+        track = Track(environment, client, environment.kubeconfig(names.INVENTORY), sizes, progress)
         await track.join(members)
-        await put_on_record(ground, members, progress)
+        await put_on_record(environment, members, progress)
         async with show_progress(progress, f"starting the inventory, {sizes.nodes} nodes on record"):
             subject = await stack.enter_async_context(track.inventory(wait=True))
-        raw = RawClient(ground.kubeconfig(names.BOOTSTRAP), names.MANAGER_BOOTSTRAP)
+        raw = RawClient(environment.kubeconfig(names.BOOTSTRAP), names.MANAGER_BOOTSTRAP)
         series = Series(
             subject=subject,
             reports=Reports(client, members),

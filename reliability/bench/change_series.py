@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from reliability.bench.floor import RawClient
     from reliability.bench.reports import Reports
     from reliability.bench.rows import Sizes
-    from reliability.bench.sight import Shown, Sight
     from reliability.bench.subject import Subject
+    from reliability.bench.watch import ObjectWatch, Shown
 
 STEP_SECONDS = 30.0
 STALL = "gpu_event_loop_stall_seconds"
@@ -45,8 +45,8 @@ class Series:
     subject: Subject
     reports: Reports
     raw: RawClient
-    cards: Sight
-    summaries: Sight
+    cards: ObjectWatch
+    summaries: ObjectWatch
     sizes: Sizes
     turn: int = 0
     """Each series changes another card of each node."""

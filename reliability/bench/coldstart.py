@@ -23,7 +23,7 @@ from controllers.api import names
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.client import Client
 from reliability.bench import stats
-from reliability.bench.bed import MANAGER, Bed, bed
+from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import CARDS, fleet, writes
 from reliability.bench.floor import RawClient
 from reliability.bench.quiet import LIMIT
@@ -44,28 +44,30 @@ schemas with them, and opens the storage of kinds that nobody has asked for."""
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as ground:
-        return asyncio.run(_measure(ground, sizes, progress))
+    with running_environment(folder, progress) as environment:
+        return asyncio.run(_measure(environment, sizes, progress))
 
 
-async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
     from controllers.inventory.__main__ import WORKERS
 
     members = fleet(sizes.nodes)
     planned = [writes(member, time.time()) for member in members]
-    account = ground.kubeconfig(names.INVENTORY)
-    client = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
+    account = environment.kubeconfig(names.INVENTORY)
+    client = await Client.connect(environment.plane.kubeconfig, user_agent=MANAGER)
     floors: list[Floor] = []
     starts: list[Start] = []
     try:
         async with RawClient(account, names.MANAGER_INVENTORY) as raw:
-            small = Track(ground, client, account, replace(sizes, nodes=min(WARM_UP, sizes.nodes), quiet=0), progress)
+            small = Track(
+                environment, client, account, replace(sizes, nodes=min(WARM_UP, sizes.nodes), quiet=0), progress
+            )
             await small.join(members[:WARM_UP])
             await raw.write(planned[:WARM_UP], at_once=WORKERS)
             await small.wipe()
             await small.cold_start("warming up")
             await small.wipe()
-            track = Track(ground, client, account, sizes, progress)
+            track = Track(environment, client, account, sizes, progress)
             await track.join(members[WARM_UP:])
             floors.append(await track.floor(raw, planned, WORKERS))
             while enough(starts, floors) < sizes.rounds and len(starts) < sizes.tries * sizes.rounds:

@@ -17,7 +17,7 @@ import orjson
 
 from controllers.api.names import resource_name
 from controllers.api.resources import POD
-from reliability.bench.bed import MANAGER
+from reliability.bench.environment import MANAGER
 from reliability.bench.gpu_pool import POOL
 from reliability.kit.actors import create_namespace
 from tools.errors import UserError

@@ -17,7 +17,7 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import GPUDEVICE, GPUPOOL, NODE
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed
+from reliability.bench.environment import MANAGER, Environment
 from reliability.bench.fleet import CARDS, Member, Write, writes
 from reliability.kit.progress import for_each, show_progress
 from sim.caches import listed
@@ -32,14 +32,14 @@ POOL = "bench"
 PUBLISHED = {"pool": POOL, "configVersion": "0123456789abcdef", "slots": 1}
 
 
-async def fill(ground: Bed, admin: Client, members: list[Member], progress: Progress) -> None:
+async def fill(environment: Environment, admin: Client, members: list[Member], progress: Progress) -> None:
     """Make the pool, its nodes, and cards that are published, each field by its owner."""
     spec = {"allocation": {"mode": "Exclusive"}}
     pool = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": {"name": POOL}, "spec": spec}
     await admin.create(GPUPOOL, pool, manager=MANAGER)
     filled = 0
-    inventory = await Client.connect(ground.kubeconfig(names.INVENTORY), user_agent=MANAGER)
-    gpupool = await Client.connect(ground.kubeconfig(names.POOL_CONTROLLER), user_agent=MANAGER)
+    inventory = await Client.connect(environment.kubeconfig(names.INVENTORY), user_agent=MANAGER)
+    gpupool = await Client.connect(environment.kubeconfig(names.POOL_CONTROLLER), user_agent=MANAGER)
     agents = Identities(admin)
     owners = _Owners(admin, inventory, gpupool, agents)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, bed
+from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import CARDS, Member, fleet, writes
 from reliability.bench.quiet import LIMIT, wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
@@ -55,11 +55,11 @@ class Restart:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as ground:
-        return asyncio.run(_measure(ground, sizes, progress))
+    with running_environment(folder, progress) as environment:
+        return asyncio.run(_measure(environment, sizes, progress))
 
 
-async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
     sizes = replace(sizes, nodes=sizes.large_nodes, quiet=sizes.large_quiet)
     members = fleet(sizes.nodes)
     expected = sum(_expected(member) for member in members)
@@ -69,17 +69,17 @@ async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
         filling.append((await subject.metrics())[STALL])
 
     async with AsyncExitStack() as stack:
-        client = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
+        client = await Client.connect(environment.plane.kubeconfig, user_agent=MANAGER)
         stack.push_async_callback(client.close)
-        track = Track(ground, client, ground.kubeconfig(names.INVENTORY), sizes, progress)
+        track = Track(environment, client, environment.kubeconfig(names.INVENTORY), sizes, progress)
         began = time.monotonic()
         await track.join(members)
         joined = time.monotonic() - began
-        await wait_for_quiet(ground.plane.dir, sizes.patience)
+        await wait_for_quiet(environment.plane.dir, sizes.patience)
         start = await track.cold_start("cold start of the inventory", filled)
         async with show_progress(progress, "a restart of the inventory, everything on record"):
             restart = await _restart(track)
-    etcd = (Layout.of(ground.plane.dir).etcd / "member" / "snap" / "db").stat().st_size / 1e6
+    etcd = (Layout.of(environment.plane.dir).etcd / "member" / "snap" / "db").stat().st_size / 1e6
     raw = {
         "nodes": sizes.nodes,
         "cards": sizes.nodes * CARDS,

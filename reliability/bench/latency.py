@@ -21,7 +21,7 @@ from controllers.runtime.errors import ApiError
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench import stats
-from reliability.bench.bed import MANAGER
+from reliability.bench.environment import MANAGER
 from reliability.bench.fleet import CARDS, SHAPE
 from reliability.bench.rows import Result, Row, Sizes
 from reliability.kit.actors import create_namespace

@@ -26,14 +26,14 @@ from controllers.api.record import adapter
 from controllers.api.resources import GPUNODEINVENTORY, NODE, POD, Resource
 from controllers.bootstrap.phases import PHASES
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed, bed
+from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import CARDS, SHAPE, Member, fleet
 from reliability.bench.quiet import Moment, others, wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
-from reliability.bench.sight import Shown, Sight, following
 from reliability.bench.stats import percentile
 from reliability.bench.subject import START_SECONDS, Subject, running
 from reliability.bench.track import WRITES, Track, put_on_record
+from reliability.bench.watch import ObjectWatch, Shown, following
 from reliability.kit.actors import create_namespace
 from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
@@ -79,34 +79,34 @@ class Quiet:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as ground:
-        return asyncio.run(_measure(ground, sizes, progress))
+    with running_environment(folder, progress) as environment:
+        return asyncio.run(_measure(environment, sizes, progress))
 
 
-async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
     members = fleet(sizes.monitored_nodes)
     kept = _kept(members, sizes)
     async with AsyncExitStack() as stack:
-        client = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
+        client = await Client.connect(environment.plane.kubeconfig, user_agent=MANAGER)
         stack.push_async_callback(client.close)
         for member in members:
             found = member.report["spec"]["features"]["attributes"]
             found[names.FEATURE_VALIDATION] = {"elements": {"driver": "ok", "container": "ok"}}
-        await Track(ground, client, ground.kubeconfig(names.INVENTORY), sizes, progress).join(members)
-        await put_on_record(ground, members, progress)
+        await Track(environment, client, environment.kubeconfig(names.INVENTORY), sizes, progress).join(members)
+        await put_on_record(environment, members, progress)
         await _pods(client, members, kept, progress)
         url = await stack.enter_async_context(_exporters(members))
         sight = await stack.enter_async_context(following(client, GPUNODEINVENTORY))
         ready = {m.name: sight.expect(m.name, _is_ready) for m in members if m.name not in kept}
-        account = ground.kubeconfig(names.BOOTSTRAP)
-        process = running(ground.plane.dir, names.BOOTSTRAP, account, f"--exporter-url={url}", wait=False)
+        account = environment.kubeconfig(names.BOOTSTRAP)
+        process = running(environment.plane.dir, names.BOOTSTRAP, account, f"--exporter-url={url}", wait=False)
         subject = await stack.enter_async_context(process)
         async with show_progress(
             progress, f"preparing {len(ready)} nodes", lambda: sum(f.done() for f in ready.values()), len(ready)
         ):
             await asyncio.wait_for(asyncio.gather(*ready.values()), START_SECONDS + sizes.monitored_nodes / 5)
         await subject.until_idle(START_SECONDS)
-        await wait_for_quiet(ground.plane.dir, sizes.patience)
+        await wait_for_quiet(environment.plane.dir, sizes.patience)
         async with show_progress(progress, "and then nothing but scrapes"):
             quiet = await _quiet(subject, sizes)
         took: dict[str, list[float]] = {}
@@ -215,7 +215,7 @@ async def _quiet(subject: Subject, sizes: Sizes) -> Quiet:
     )
 
 
-async def _last(client: Client, sight: Sight, node: str, series: str) -> float:
+async def _last(client: Client, sight: ObjectWatch, node: str, series: str) -> float:
     """Seconds until a node is ready whose last components are made so now."""
     monitored = EXPORTER not in LAST[series]
     waits = sight.expect(node, lambda obj: _says(obj, "False", WAITS[series]) and _is_monitored(obj) >= monitored)

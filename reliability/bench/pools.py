@@ -24,16 +24,16 @@ from controllers.api import names
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
 from controllers.runtime.client import Client
 from reliability.bench import stats
-from reliability.bench.bed import MANAGER, Bed, bed
+from reliability.bench.environment import MANAGER, Environment, running_environment
 from reliability.bench.fleet import CARDS, Member, fleet, writes
 from reliability.bench.floor import RawClient
 from reliability.bench.load import at_pace
-from reliability.bench.pools_ground import GROUP_LABEL, grouped, make_pools, make_ready, pool_name
+from reliability.bench.pools_environment import GROUP_LABEL, grouped, make_pools, make_ready, pool_name
 from reliability.bench.quiet import LIMIT, Moment, others, wait_for_quiet
 from reliability.bench.rows import Result, Row, Sizes
-from reliability.bench.sight import Shown, Sight, following
 from reliability.bench.subject import START_SECONDS, Subject, running
 from reliability.bench.track import WRITES, Track, put_on_record
+from reliability.bench.watch import ObjectWatch, Shown, following
 from reliability.kit.actors import configure
 from reliability.kit.process import total
 from reliability.kit.progress import for_each, show_progress
@@ -93,38 +93,38 @@ class Large:
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
     """Measure on a control plane in `folder`; raises UserError."""
-    with bed(folder, progress) as ground:
-        return asyncio.run(_measure(ground, sizes, progress))
+    with running_environment(folder, progress) as environment:
+        return asyncio.run(_measure(environment, sizes, progress))
 
 
-async def _measure(ground: Bed, sizes: Sizes, progress: Progress) -> Result:
+async def _measure(environment: Environment, sizes: Sizes, progress: Progress) -> Result:
     members = grouped(fleet(sizes.pooled_nodes), sizes.pools)
     async with AsyncExitStack() as stack:
-        client = await Client.connect(ground.plane.kubeconfig, user_agent=MANAGER)
+        client = await Client.connect(environment.plane.kubeconfig, user_agent=MANAGER)
         stack.push_async_callback(client.close)
-        await Track(ground, client, ground.kubeconfig(names.INVENTORY), sizes, progress).join(members)
-        await put_on_record(ground, members, progress)
-        await make_ready(ground, members, progress)
+        await Track(environment, client, environment.kubeconfig(names.INVENTORY), sizes, progress).join(members)
+        await put_on_record(environment, members, progress)
+        await make_ready(environment, members, progress)
         await make_pools(client, sizes.pools)
         await configure(client, {"pools": {"pluginPatience": f"{sizes.plugin_patience:g}s"}}, manager=MANAGER)
-        await wait_for_quiet(ground.plane.dir, sizes.patience)
+        await wait_for_quiet(environment.plane.dir, sizes.patience)
         async with show_progress(progress, f"starting the pool controller, {len(members) * CARDS} free cards"):
-            account = ground.kubeconfig(names.POOL_CONTROLLER)
-            process = running(ground.plane.dir, names.POOL_CONTROLLER, account, wait=True)
+            account = environment.kubeconfig(names.POOL_CONTROLLER)
+            process = running(environment.plane.dir, names.POOL_CONTROLLER, account, wait=True)
             subject = await stack.enter_async_context(process)
             rested = await _rested(subject, len(members))
         started = {"rested": rested - subject.started, "cpu": subject.cpu_seconds(), **_kinds(await subject.metrics())}
         at_work = _AtWork(
             subject=subject,
             client=client,
-            raw=await stack.enter_async_context(RawClient(ground.kubeconfig(names.POOL_CONTROLLER), MANAGER)),
+            raw=await stack.enter_async_context(RawClient(environment.kubeconfig(names.POOL_CONTROLLER), MANAGER)),
             lists=await stack.enter_async_context(following(client, CONFIGMAP)),
             pools=await stack.enter_async_context(following(client, GPUPOOL)),
             members=members,
             sizes=sizes,
         )
         await at_work.series(WARM_UP, card=0)
-        await wait_for_quiet(ground.plane.dir, sizes.patience)
+        await wait_for_quiet(environment.plane.dir, sizes.patience)
         async with show_progress(progress, f"annotations, {sizes.annotations_a_second:g} a second"):
             series = await at_work.series(sizes.annotations, card=1)
         async with show_progress(progress, "many annotations at once"):
@@ -161,8 +161,8 @@ class _AtWork:
     subject: Subject
     client: Client
     raw: RawClient
-    lists: Sight
-    pools: Sight
+    lists: ObjectWatch
+    pools: ObjectWatch
     members: list[Member]
     sizes: Sizes
 

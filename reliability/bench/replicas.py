@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed
 from reliability.bench.creators import CARD, TEAMS, Creators
+from reliability.bench.environment import MANAGER, Environment
 from reliability.bench.fleet import CARDS, fleet
 from reliability.bench.gpu_pool import cards, fill, free
 from reliability.bench.subject import Subject
@@ -33,10 +33,10 @@ KNOWN_SECONDS = 30.0
 
 
 @dataclass
-class Ground:
+class WebhookReplicas:
     """Everybody who takes part."""
 
-    bed: Bed
+    environment: Environment
     admin: Client
     gpupool: Client
     creators: Creators
@@ -55,7 +55,9 @@ class Ground:
 
 
 @asynccontextmanager
-async def replicas(made: Bed, nodes: int, admission: dict[str, Any], progress: Progress) -> AsyncIterator[Ground]:
+async def webhook_replicas(
+    made: Environment, nodes: int, admission: dict[str, Any], progress: Progress
+) -> AsyncIterator[WebhookReplicas]:
     """Bring them up, with a pool of so many nodes, and settings of admission; until the end of the block."""
     admin = await Client.connect(made.plane.kubeconfig, user_agent=MANAGER)
     gpupool = await Client.connect(made.kubeconfig(names.POOL_CONTROLLER), user_agent=MANAGER)
@@ -68,9 +70,9 @@ async def replicas(made: Bed, nodes: int, admission: dict[str, Any], progress: P
         async with show_progress(progress, f"starting {REPLICAS} replicas of the webhook and the balancer"):
             subjects += await asyncio.to_thread(_start, made, ports)
         async with Creators(made.plane, admin) as creators:
-            ground = Ground(made, admin, gpupool, creators, subjects[1:], ports[1::2])
-            await _known(ground, nodes * CARDS)
-            yield ground
+            replicas = WebhookReplicas(made, admin, gpupool, creators, subjects[1:], ports[1::2])
+            await _known(replicas, nodes * CARDS)
+            yield replicas
     finally:
         for subject in reversed(subjects):
             await asyncio.to_thread(subject.stop)
@@ -78,7 +80,7 @@ async def replicas(made: Bed, nodes: int, admission: dict[str, Any], progress: P
         await admin.close()
 
 
-def _start(made: Bed, ports: list[int]) -> list[Subject]:
+def _start(made: Environment, ports: list[int]) -> list[Subject]:
     """The balancer, then the replicas. Blocks."""
     account = made.kubeconfig(names.WEBHOOK)
     balancer, *webhooks = webhook_processes(account, made.webhook_port, ports, Timers())
@@ -88,12 +90,12 @@ def _start(made: Bed, ports: list[int]) -> list[Subject]:
     return started
 
 
-async def _known(ground: Ground, free_cards: int) -> None:
+async def _known(replicas: WebhookReplicas, free_cards: int) -> None:
     """Wait until pods are admitted; raises UserError."""
     limit = time.monotonic() + KNOWN_SECONDS
-    while not (made := await ground.creators.create(TEAMS[0], CARD)).pod:
+    while not (made := await replicas.creators.create(TEAMS[0], CARD)).pod:
         if time.monotonic() > limit:
             raise UserError(f"no pod is admitted to a pool of {free_cards} cards: {made.refusal}")
         await asyncio.sleep(0.2)
-    await ground.creators.several(4 * REPLICAS, CARD, 4)
-    await ground.clear()
+    await replicas.creators.several(4 * REPLICAS, CARD, 4)
+    await replicas.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import names
 from controllers.api.resources import NODEFEATURE
 from controllers.inventory.identity import device_name
-from reliability.bench.bed import MANAGER
+from reliability.bench.environment import MANAGER
 from reliability.bench.fleet import CARDS
 from sim.nodes.names import NFD_NAMESPACE
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, NODE, NODEFEATURE
 from controllers.runtime.client import Client
-from reliability.bench.bed import MANAGER, Bed
+from reliability.bench.environment import MANAGER, Environment
 from reliability.bench.fleet import CARDS, Member, Write, writes
 from reliability.bench.floor import RawClient
 from reliability.bench.quiet import Moment, others, wait_for_quiet
@@ -89,7 +89,7 @@ def written(metrics: dict[str, float]) -> float:
 class Track:
     """The control plane between measurements."""
 
-    ground: Bed
+    environment: Environment
     client: Client
     account: Path
     sizes: Sizes
@@ -177,14 +177,14 @@ class Track:
 
     def inventory(self, *, wait: bool = False) -> AbstractAsyncContextManager[Subject]:
         """The inventory under its own account, until the end of the block; `wait`: until its caches are filled."""
-        return running(self.ground.plane.dir, names.INVENTORY, self.account, wait=wait)
+        return running(self.environment.plane.dir, names.INVENTORY, self.account, wait=wait)
 
     def _now(self) -> Moment:
-        return Moment.now(self.ground.plane.dir)
+        return Moment.now(self.environment.plane.dir)
 
     def _server_cpu(self, since: dict[str, float] | None = None) -> dict[str, float]:
         """CPU seconds of the control plane's processes, in all or since then."""
-        processes = controlplane.status(self.ground.plane.dir).processes
+        processes = controlplane.status(self.environment.plane.dir).processes
         now = {name: cpu_seconds(processes[name].pid) for name in SERVERS}
         return {name: round(cpu - (since or {}).get(name, 0.0), 2) for name, cpu in now.items()}
 
@@ -216,10 +216,10 @@ class Track:
         async with show_progress(self.progress, "removing what was recorded"):
             await self.records.remove()
             await asyncio.sleep(self.sizes.settle)
-            await wait_for_quiet(self.ground.plane.dir, self.sizes.patience)
+            await wait_for_quiet(self.environment.plane.dir, self.sizes.patience)
 
 
-async def put_on_record(ground: Bed, members: list[Member], progress: Progress) -> None:
+async def put_on_record(environment: Environment, members: list[Member], progress: Progress) -> None:
     """Record every card of nodes that joined, with the inventory's own writes and without the inventory."""
     from controllers.inventory.__main__ import WORKERS
 
@@ -231,7 +231,7 @@ async def put_on_record(ground: Bed, members: list[Member], progress: Progress) 
 
     planned = [writes(member, time.time()) for member in members]
     async with (
-        RawClient(ground.kubeconfig(names.INVENTORY), names.MANAGER_INVENTORY) as raw,
+        RawClient(environment.kubeconfig(names.INVENTORY), names.MANAGER_INVENTORY) as raw,
         show_progress(progress, "putting the cards on record", lambda: done, len(members)),
     ):
         await raw.write(planned, at_once=WORKERS, done=one_more)

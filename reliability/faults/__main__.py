@@ -19,9 +19,9 @@ from pathlib import Path
 
 from reliability.faults import outcomes, plans, references, report, worker
 from reliability.faults.campaign import QUIET, Campaign, all_workloads, workers_for_machine
-from reliability.faults.crew import ROOT
 from reliability.faults.plans import Plan
 from reliability.faults.regressions import REGRESSIONS
+from reliability.faults.worker_process import ROOT
 
 FOLDER = ROOT / ".run" / "faults"
 

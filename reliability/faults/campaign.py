@@ -1,4 +1,4 @@
-"""Many plans on several grounds at once: references first, then every plan that has no result of its kind yet.
+"""Many plans on several environments at once: references first, then every plan that has no result of its kind yet.
 
 Results are appended to a file, a line of JSON each, with a key: a hash of the code that they are about, and of all that
 decides how it was asked. A campaign that was cut short goes on where it was, and one over other code begins anew. What
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from reliability.faults import outcomes, plans, runner
-from reliability.faults.crew import Helper
 from reliability.faults.fingerprint import code_hash
 from reliability.faults.plans import Facts, Plan
 from reliability.faults.processes import PACE
 from reliability.faults.references import joined
+from reliability.faults.worker_process import WorkerProcess
 from reliability.faults.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Campaign:
     deadline: float = float("inf")
     """No plan is begun after this, monotonic."""
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _crew: list[Helper] = field(default_factory=list)
+    _processes: list[WorkerProcess] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -178,7 +178,7 @@ class Campaign:
 
     async def _finish(self) -> None:
         """What the last plan of each ground left is wiped away, too."""
-        for answer in await asyncio.gather(*(helper.ask({"finish": True}) for helper in self._crew)):
+        for answer in await asyncio.gather(*(worker.ask({"finish": True}) for worker in self._processes)):
             self._later(answer)
 
     def _keep(self, result: dict[str, Any]) -> None:
@@ -201,29 +201,29 @@ class Campaign:
     async def _work(
         self, tasks: list[dict[str, Any]], keep: Callable[[dict[str, Any]], None], most: int = sys.maxsize
     ) -> None:
-        """Have the crew, or so many of it, do tasks; it stays for more, until `dismiss`."""
+        """Have the workers, or so many of it, do tasks; it stays for more, until `dismiss`."""
         waiting, done, began = list(reversed(tasks)), [0], time.monotonic()
-        while len(self._crew) < min(self.workers, most, len(tasks)):
-            self._crew.append(Helper(self.folder / f"worker-{len(self._crew)}", self.wrapped))
+        while len(self._processes) < min(self.workers, most, len(tasks)):
+            self._processes.append(WorkerProcess(self.folder / f"worker-{len(self._processes)}", self.wrapped))
 
-        async def one(helper: Helper) -> None:
+        async def one(worker: WorkerProcess) -> None:
             while waiting and time.monotonic() < self.deadline:
-                answer = await helper.ask(waiting.pop())
+                answer = await worker.ask(waiting.pop())
                 self._later(answer)
                 keep(answer)
                 done[0] += 1
                 self._progress(answer, done[0], len(tasks), began)
 
         try:
-            await asyncio.gather(*map(one, self._crew[:most]))
+            await asyncio.gather(*map(one, self._processes[:most]))
         except asyncio.CancelledError:
             await self.dismiss(now=True)
             raise
 
     async def dismiss(self, *, now: bool = False) -> None:
-        """Have the crew take its control planes down; `now`: whatever it has in hand."""
-        crew, self._crew = self._crew, []
-        await asyncio.gather(*(helper.end(now=now) for helper in crew))
+        """Have the workers take its control planes down; `now`: whatever it has in hand."""
+        processes, self._processes = self._processes, []
+        await asyncio.gather(*(worker.end(now=now) for worker in processes))
 
     def _progress(self, answer: dict[str, Any], done: int, of: int, began: float) -> None:
         took = time.monotonic() - began

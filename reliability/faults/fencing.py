@@ -1,4 +1,4 @@
-"""The fence, on every revision: what was another pool's is that pool's until nobody holds it any more. Pure.
+"""No card is given to another pool while a pod of its old pool may hold it, checked on every revision. Pure.
 
 A card in pool b, or on b's list, is published by no other pool's plugin and serves no other pool's pod; it leaves a
 pool only when its plugin has withdrawn it and no pod has it.
@@ -14,7 +14,7 @@ from controllers.api import names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from reliability.faults.standing import Wrong
+    from reliability.faults.eventual_invariants import Wrong
     from reliability.faults.trace import Objects, Revision
 
 

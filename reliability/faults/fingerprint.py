@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from reliability.faults.crew import ROOT
+from reliability.faults.worker_process import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reliability.faults.eventual_invariants import EventualInvariants, Excess, overdue
 from reliability.faults.fencing import Fence, one_list, unowned
-from reliability.faults.standing import Excess, Standing, overdue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from reliability.faults.standing import Span
-    from reliability.faults.tap import Sent
+    from reliability.faults.eventual_invariants import Span
+    from reliability.faults.process_proxy import Sent
     from reliability.faults.trace import Objects, Revision
 
 Found = list[str]
@@ -34,7 +34,7 @@ def replay(
 ) -> Found:
     """Every invariant of state on every revision, in the order of versions. `until`: when the run ended, epoch."""
     state, found, generations = dict(initial), Found(), dict[tuple[str, str], int]()
-    fence, excess, standing = Fence(), Excess(), Standing(slack, away)
+    fence, excess, standing = Fence(), Excess(), EventualInvariants(slack, away)
 
     def stands(at: float) -> Found:
         return standing.look(overdue(state) | unowned(state) | excess.look(state), at)

@@ -1,4 +1,4 @@
-"""What the machine gave a run: CPU time that its programs had, and that they wanted and waited for, as Linux counts it.
+"""CPU time that a run's processes had, and that they waited for, as Linux counts it.
 
 The programs are those of the control plane and of the module, and the worker through whose proxies all requests go. A
 program that ends between two looks takes up to `PERIOD` of its account with it: what is judged by it is the machine.

@@ -1,4 +1,4 @@
-"""What a run is judged by: each function returns sentences about what is wrong, none where all is well. Pure.
+"""The oracles of a run: each function returns sentences about what is wrong, none where all is well. Pure.
 
 Most bugs of controllers show as a difference to a run without a fault (Sieve: 45 of 46): in what there is at the end,
 and in what was made and deleted on the way. Such a difference may be a rare order of what happens at once, so that it
@@ -15,18 +15,18 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from reliability.faults import counts, invariants, leading, trust
-from reliability.faults.counts import few
-from reliability.faults.evidence import Verdict
-from reliability.faults.picture import differences
-from reliability.faults.standing import united
+from reliability.faults import invariants, leader_election, webhook_trust, write_counts
+from reliability.faults.eventual_invariants import united
+from reliability.faults.run_record import Verdict
+from reliability.faults.snapshot import differences
+from reliability.faults.write_counts import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from reliability.faults.evidence import Due, Reference, Run
-    from reliability.faults.standing import Span
-    from reliability.faults.tap import Sent
+    from reliability.faults.eventual_invariants import Span
+    from reliability.faults.process_proxy import Sent
+    from reliability.faults.run_record import Budget, Reference, Run
     from reliability.faults.trace import Revision
 
 MADE_BY_US = ("GPUDevice", "GPUNodeInventory", "ConfigMap", "DaemonSet", "NodeFeatureRule", "RuntimeClass")
@@ -38,25 +38,25 @@ SWEEPER = "gpupool"
 """The process whose sweeps end what stands too long."""
 
 
-def verdict(run: Run, reference: Reference | None, due: Due) -> Verdict:
+def verdict(run: Run, reference: Reference | None, budget: Budget) -> Verdict:
     """All oracles; without a reference those that need none."""
     certain = invariants.replay(
-        run.initial, run.history, until=run.until, slack=due.slack + due.blind, away=united(run.away)
+        run.initial, run.history, until=run.until, slack=budget.slack + budget.blind, away=united(run.away)
     )
-    certain += invariants.conditional(run.sent) + leading.one_leader(run.sent, run.ended, run.lease)
-    certain += refused(run.plain, due) + unhandled(run.logs)
+    certain += invariants.conditional(run.sent) + leader_election.one_leader(run.sent, run.ended, run.lease)
+    certain += refused(run.plain, budget) + unhandled(run.logs)
     found = [*run.trouble]
     if not run.rested:
         found.append("it does not come to rest")
     if run.objects:
-        found += trust.broken(run.objects, run.until)
-    paced = delayed(run.plain, due) + ended(run.restarts, due)
+        found += webhook_trust.broken(run.objects, run.until)
+    paced = delayed(run.plain, budget) + ended(run.restarts, budget)
     if reference is None:
         return Verdict(certain, found, paced)
-    found += end_state(run, reference) + made(run, reference) + counts.unchanged(run, reference, due)
-    paced += counts.writes(run, reference, due)
-    if (lost := recovery(run, reference)) > due.recovery:
-        paced.append(f"it took {lost:.1f} s longer than the reference, {due.recovery:.0f} s are due")
+    found += end_state(run, reference) + made(run, reference) + write_counts.unchanged(run, reference, budget)
+    paced += write_counts.writes(run, reference, budget)
+    if (lost := recovery(run, reference)) > budget.recovery:
+        paced.append(f"it took {lost:.1f} s longer than the reference, {budget.recovery:.0f} s are allowed")
     return Verdict(certain, found, paced, busy(run, reference) if paced else "")
 
 
@@ -79,7 +79,7 @@ def recovery(run: Run, reference: Reference) -> float:
 
 def away(sent: Iterable[Sent], span: Span, pause: float, offset: float) -> list[Span]:
     """When nobody was there to sweep, epoch; `offset`: what the epoch is ahead of the monotonic clock of `span`."""
-    return [(begin + offset, end + offset) for begin, end in leading.away(sent, SWEEPER, span, pause)]
+    return [(begin + offset, end + offset) for begin, end in leader_election.away(sent, SWEEPER, span, pause)]
 
 
 def end_state(run: Run, reference: Reference) -> list[str]:
@@ -111,20 +111,22 @@ def made(run: Run, reference: Reference) -> list[str]:
     return few(found)
 
 
-def refused(plain: Iterable[tuple[float, str]], due: Due) -> list[str]:
+def refused(plain: Iterable[tuple[float, str]], budget: Budget) -> list[str]:
     """A pod that asks for no card is never refused."""
-    return few([f"a pod without a card was refused: {why}" for _, why in plain if why and due.plain])
+    return few([f"a pod without a card was refused: {why}" for _, why in plain if why and budget.plain])
 
 
-def delayed(plain: Iterable[tuple[float, str]], due: Due) -> list[str]:
+def delayed(plain: Iterable[tuple[float, str]], budget: Budget) -> list[str]:
     """Nor delayed."""
-    late = [took for took, _ in plain if took > due.plain_seconds and due.plain]
+    late = [took for took, _ in plain if took > budget.plain_seconds and budget.plain]
     return few([f"a pod without a card was created after {took:.1f} s" for took in late])
 
 
-def ended(restarts: Mapping[str, int], due: Due) -> list[str]:
+def ended(restarts: Mapping[str, int], budget: Budget) -> list[str]:
     """No process ends by itself. It does where it has lost its lease, to which a machine without time brings it."""
-    return [f"{name} ended by itself {count} times" for name, count in restarts.items() if count > 0 and not due.ends]
+    return [
+        f"{name} ended by itself {count} times" for name, count in restarts.items() if count > 0 and not budget.ends
+    ]
 
 
 def unhandled(logs: Mapping[str, Sequence[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The module's processes over a control plane, each behind its tap: what faults get hold of.
+"""The module's processes on a control plane, each behind a fault proxy.
 
 Every timer of the module is scaled down together, to about a twentieth; leases last 3 s. The API server reaches the
 webhook through a balancer of ours, so that a second replica can stand behind the same address. A second replica of any
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from controllers.api import names
-from reliability.faults.tap import Tap
+from reliability.faults.process_proxy import ProcessProxy
 from sim import controlplane
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
@@ -69,7 +69,7 @@ class Processes:
 
     def __init__(self, folder: Path, wrapped: tuple[str, ...] = ()) -> None:
         self.folder, self._wrapped = folder, wrapped
-        self.taps: dict[str, Tap] = {}
+        self.proxies: dict[str, ProcessProxy] = {}
         """By short name; that of a second replica stays until the next run, since it tells what was sent."""
         self._specs: dict[str, controlplane.ProcessSpec] = {}
         self._flags: dict[str, tuple[str, ...]] = {}
@@ -97,12 +97,12 @@ class Processes:
         await self.up()
 
     async def _add(self, called: str, short: str) -> None:
-        """Start a process behind a tap of its own."""
+        """Start a process behind a proxy of its own."""
         health, reviews = free_ports(2)
-        tap = self.taps[called] = Tap(self.server, short, 1 if called == short else 2)
-        await tap.start()
+        proxy = self.proxies[called] = ProcessProxy(self.server, short, 1 if called == short else 2)
+        await proxy.start()
         content = json.loads(self._configs[short].read_text())
-        content["clusters"][0]["cluster"]["server"] = tap.url
+        content["clusters"][0]["cluster"]["server"] = proxy.url
         config = self._configs[short].with_name(f"{called}.tap")
         with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(content, file)
@@ -110,7 +110,7 @@ class Processes:
         if short == "webhook":
             self._backends.append(Backend(reviews))
             extra = (*extra, f"--port={reviews}")
-        spec = module_process(FULL[short], config, health, TIMERS, *extra, replica=tap.replica)
+        spec = module_process(FULL[short], config, health, TIMERS, *extra, replica=proxy.replica)
         self.clock(called).write_text("0")
         env = {**spec.env, "PYTHONPATH": f"{CLOCK}{os.pathsep}{ROOT}", "FAULTS_CLOCK": str(self.clock(called))}
         argv = spec.argv if not self._wrapped else (spec.argv[0], *self._wrapped, *spec.argv[2:])
@@ -120,8 +120,8 @@ class Processes:
     async def end_module(self) -> None:
         """Let go of what stands before the processes."""
         await self._balancer.stop()
-        for tap in self.taps.values():
-            await tap.close()
+        for proxy in self.proxies.values():
+            await proxy.close()
 
     # --- one process ----------------------------------------------------------------------
 
@@ -154,9 +154,9 @@ class Processes:
             return False
         with suppress(ProcessLookupError):
             os.kill(pid, number)
-        if number == signal.SIGKILL and short in self.taps:
-            self.taps[short].marks.append(time.monotonic())
-            self.taps[short].kills.append(time.monotonic())
+        if number == signal.SIGKILL and short in self.proxies:
+            self.proxies[short].marks.append(time.monotonic())
+            self.proxies[short].kills.append(time.monotonic())
         return True
 
     async def stop(self, short: str) -> None:
@@ -181,7 +181,7 @@ class Processes:
         await self.up([called])
 
     async def alone(self, short: str) -> None:
-        """The first replica again, and the second ended; what there was is told by its tap until the next run."""
+        """The first replica again, and the second ended; what there was is told by its proxy until the next run."""
         if not self.pid(short):
             self.start(short)
         await self.up([short])
@@ -191,8 +191,8 @@ class Processes:
 
     async def forget_second(self) -> None:
         """Let go of what second replicas leave."""
-        for called in [called for called in self.taps if called not in FULL]:
-            await self.taps.pop(called).close()
+        for called in [called for called in self.proxies if called not in FULL]:
+            await self.proxies.pop(called).close()
             self._specs.pop(called)
 
     def share(self) -> None:

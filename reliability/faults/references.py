@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from reliability.faults import counts, oracles, plans
-from reliability.faults.evidence import Reference, Run
-from reliability.faults.picture import mask
+from reliability.faults import oracles, plans, write_counts
+from reliability.faults.observation import Seen
+from reliability.faults.run_record import Reference, Run
 from reliability.faults.runner import QUIET, Bench, Result
-from reliability.faults.sight import Seen
+from reliability.faults.snapshot import mask
 from reliability.faults.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def common(seen: Sequence[Seen]) -> dict[str, Any]:
         "end": seen[0].run.end,
         "masked": sorted(mask([one.run.end for one in seen])),
         "made": [dict(oracles.counted(one.run.history)) for one in seen],
-        "tallies": [dict(counts.tally(one.run)) for one in seen],
+        "tallies": [dict(write_counts.tally(one.run)) for one in seen],
         "waits": [one.run.given.wait for one in seen],
         "story": max(one.run.story for one in seen),
         "after": max(one.run.after for one in seen),

@@ -1,4 +1,4 @@
-"""Plans on one ground, each from a wiped state to a verdict; what shows only later is told of the plan before."""
+"""Plans on one environment, each from a wiped state to a verdict; what shows only later is told of the plan before."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from controllers.runtime.errors import RuntimeFault
-from reliability.faults import oracles, plans, sight, strikes
-from reliability.faults.dues import due
-from reliability.faults.evidence import Run, Verdict
-from reliability.faults.ground import TTL
-from reliability.faults.hands import Hands
-from reliability.faults.picture import Picture, differences, picture
+from reliability.faults import injections, observation, oracles, plans
+from reliability.faults.actors import Actors
+from reliability.faults.budgets import budget
+from reliability.faults.cleanup import Dirty
+from reliability.faults.environment import TTL
+from reliability.faults.observation import Seen
 from reliability.faults.processes import PACE
-from reliability.faults.sight import Seen
-from reliability.faults.wiping import Dirty
+from reliability.faults.run_record import Run, Verdict
+from reliability.faults.snapshot import Picture, differences, picture
 from reliability.faults.workloads import WORKLOADS
 from sim.view import LateError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reliability.faults.evidence import Reference
-    from reliability.faults.ground import Ground
+    from reliability.faults.environment import Environment
+    from reliability.faults.injections.injection import Injection
     from reliability.faults.plans import Plan
-    from reliability.faults.strikes import Strike
+    from reliability.faults.run_record import Reference
 
 QUIET: dict[str, float] = {"smoke": 3.0, "campaign": 2 * TTL, "long": 30.0}
 """Seconds without a write in the end: campaign, twice the scaled reservation TTL; long, once for each workload."""
@@ -36,8 +36,8 @@ STORY = 150.0 * PACE
 HEAL = 120.0 * PACE
 """Seconds for taking a fault back."""
 SAME = 60.0 * PACE
-"""Seconds after a wipe in which the ground must look as it did when it was new. On a busy machine a process may lose
-its lease in them, and takes a quarter of a minute to come back."""
+"""Seconds after a wipe in which the environment must look as it did when it was new. On a busy machine a process may
+lose its lease in them, and takes a quarter of a minute to come back."""
 
 
 @dataclass
@@ -70,42 +70,42 @@ Later = tuple[str, list[str], bool]
 
 
 class Bench:
-    """A ground, and what was done on it last."""
+    """An environment, and what was done on it last."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
         self.later: list[Later] = []
         self._last = ""
         self._judged: dict[str, int] = {}
         """Lines of each log that have been judged, from where it began to be read."""
         self._new: Picture | None = None
-        """The ground when it was wiped first."""
+        """The environment when it was wiped first."""
 
     async def run(
         self, plan: Plan, reference: Reference | None, *, quiet: float = QUIET["smoke"]
     ) -> tuple[Result, Seen]:
-        """Wipe, arm, tell the workload, heal, wait for rest, judge; raises Dirty where the ground cannot be wiped."""
+        """Wipe, arm, run the workload, heal, wait for rest, judge; raises Dirty where a wipe fails."""
         await self._prepare()
-        ground, began = self.ground, time.monotonic()
+        environment, began = self.environment, time.monotonic()
         self._last = str(plan)
-        strike, started = strikes.arm(ground, plan), sight.starts(ground)
-        held, trouble = _held_up(ground), await self._story(plan)
+        injection, started = injections.arm(environment, plan), observation.starts(environment)
+        held, trouble = _held_up(environment), await self._story(plan)
         told = time.monotonic()
-        await _heal(strike, plan)
+        await _heal(injection, plan)
         healed = time.monotonic()
-        if plan.fault != plans.REFERENCE and not trouble and not strike.what:
-            await ground.end()
-            self._judged = {short: len(lines) for short, lines in ground.logs().items()}
+        if plan.fault != plans.REFERENCE and not trouble and not injection.what:
+            await environment.end()
+            self._judged = {short: len(lines) for short, lines in environment.logs().items()}
             missed = Result(str(plan), "not reached", seconds=round(time.monotonic() - began, 1))
-            return missed, Seen(Run(), sight.facts(ground))
+            return missed, Seen(Run(), observation.facts(environment))
         rested = await self._settle(plan, reference, quiet)
-        await ground.end()
-        ground.recorder.check()
-        found = sight.run(ground, plan, began, started, rested=rested)
+        await environment.end()
+        environment.recorder.check()
+        found = observation.run(environment, plan, began, started, rested=rested)
         found.trouble = trouble
-        found.story, found.after = told - began - held[0], max(0.0, ground.active_at() - healed)
+        found.story, found.after = told - began - held[0], max(0.0, environment.active_at() - healed)
         self._judged = {short: len(lines) for short, lines in found.logs.items()}
-        verdict = oracles.verdict(found, reference, due(plan))
+        verdict = oracles.verdict(found, reference, budget(plan))
         self._suspect(plan, verdict)
         result = Result(
             str(plan),
@@ -114,17 +114,17 @@ class Bench:
             len(verdict.certain),
             verdict.paced,
             verdict.busy,
-            strike.what,
+            injection.what,
             round(time.monotonic() - began, 1),
             round(oracles.recovery(found, reference), 1) if reference else 0.0,
         )
-        return result, Seen(found, sight.facts(ground))
+        return result, Seen(found, observation.facts(environment))
 
     async def _story(self, plan: Plan) -> list[str]:
         """What people do; what they do not get done."""
         try:
             async with asyncio.timeout(STORY):
-                await WORKLOADS[plan.workload].tell(Hands(self.ground))
+                await WORKLOADS[plan.workload].tell(Actors(self.environment))
         except (LateError, RuntimeFault, TimeoutError) as error:
             return [f"the workload does not come to its end: {error or 'it takes too long'}"]
         return []
@@ -132,21 +132,21 @@ class Bench:
     async def _prepare(self) -> None:
         """A clean ground from which a run begins, or Dirty."""
         await self.finish()
-        self.ground.begin()
+        self.environment.begin()
         self._judged = {}
 
     async def finish(self) -> None:
         """Wipe the last plan away, or raise Dirty; whatever is found on the way there is that plan's."""
         try:
-            await self.ground.wipe()
-            self.ground.recorder.check()
+            await self.environment.wipe()
+            self.environment.recorder.check()
             await self._looks_new()
         except Dirty as error:
             self._tell([f"afterwards: {error}"], certain=False)
             raise
         if not self._last:
             return
-        since = {short: lines[self._judged.get(short, 0) :] for short, lines in self.ground.logs().items()}
+        since = {short: lines[self._judged.get(short, 0) :] for short, lines in self.environment.logs().items()}
         self._tell([f"while it was wiped away: {line}" for line in oracles.unhandled(since)], certain=True)
         self._last = ""
 
@@ -156,40 +156,42 @@ class Bench:
 
     async def _looks_new(self) -> None:
         if self._new is None:
-            self._new = picture(self.ground.recorder.now)
+            self._new = picture(self.environment.recorder.now)
         deadline = time.monotonic() + SAME
-        while left := differences(self._new, picture(self.ground.recorder.now)):
+        while left := differences(self._new, picture(self.environment.recorder.now)):
             if time.monotonic() > deadline:
                 first = [f"{path} is {now!r} and was {then!r}" for path, (then, now) in list(left.items())[:5]]
-                raise Dirty(f"the ground is not as it was when it was new: {'; '.join(first)}")
+                raise Dirty(f"the environment is not as it was when it was new: {'; '.join(first)}")
             await asyncio.sleep(0.2)
 
     def _suspect(self, plan: Plan, verdict: Verdict) -> None:
         """Whose caches went through something: the next run begins with fresh ones."""
         if plan.process and plan.fault in (*plans.EVENTS, *plans.ONE, *plans.WATCHES, *plans.AT_PROCESS_STEP):
-            self.ground.suspect.add(plan.process)
+            self.environment.suspect.add(plan.process)
         if verdict.failures:
-            self.ground.suspect.update(self.ground.taps)
+            self.environment.suspect.update(self.environment.proxies)
 
     async def _settle(self, plan: Plan, reference: Reference | None, quiet: float) -> bool:
         """Wait until nothing moves any more and the end is the reference's; False where something moves on and on.
 
         An end that differs is given the time in which a sweep may mend it, but no longer.
         """
-        ground, deadline = self.ground, time.monotonic() + CONVERGE + quiet
+        environment, deadline = self.environment, time.monotonic() + CONVERGE + quiet
         while True:
-            if not await ground.rest(quiet, max(quiet + 1.0, deadline - time.monotonic())):
+            if not await environment.rest(quiet, max(quiet + 1.0, deadline - time.monotonic())):
                 return False
-            if reference is None or not differences(reference.end, sight.shown(ground, plan), reference.masked):
+            if reference is None or not differences(
+                reference.end, observation.shown(environment, plan), reference.masked
+            ):
                 return True
             if time.monotonic() > deadline:
                 return True
-            await ground.stirs(deadline)
+            await environment.stirs(deadline)
 
 
-def _held_up(ground: Ground) -> list[float]:
+def _held_up(environment: Environment) -> list[float]:
     """Seconds for which a fault's own preparation keeps people waiting, as they add up."""
-    spent, inner = [0.0], ground.before_step
+    spent, inner = [0.0], environment.before_step
     if inner is not None:
 
         async def before(step: int) -> None:
@@ -199,13 +201,13 @@ def _held_up(ground: Ground) -> list[float]:
             finally:
                 spent[0] += time.monotonic() - began
 
-        ground.before_step = before
+        environment.before_step = before
     return spent
 
 
-async def _heal(strike: Strike, plan: Plan) -> None:
+async def _heal(injection: Injection, plan: Plan) -> None:
     try:
         async with asyncio.timeout(HEAL):
-            await strike.heal()
+            await injection.heal()
     except TimeoutError as error:
         raise RuntimeError(f"the fault of {plan} does not end within {HEAL:.0f} s") from error

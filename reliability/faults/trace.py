@@ -1,4 +1,4 @@
-"""Every revision of what the module is about, as the API server tells an administrator: the ground of all oracles."""
+"""Records every revision of the module's objects, as a watch of the API server shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker of a campaign: one ground, plans by standard input, results by standard output, a line of JSON each.
+"""A worker of a campaign: one environment, plans by standard input, results by standard output, as JSON lines.
 
 `{"refer": workload, …}` answers `{"reference": …, "results": […]}`, and so does `{"control": workload, "first": n, …}`
 of runs that join the others; `{"plan": name, "reference": file}` answers a
@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reliability.faults.ground import Dirty, Ground
+from reliability.faults.environment import Dirty, Environment
 from reliability.faults.plans import Plan
 from reliability.faults.references import control, refer, reference_of
 from reliability.faults.runner import Bench, Later
@@ -30,7 +30,7 @@ FRESH = 2
 
 
 class Worker:
-    """Holds the ground, and makes a new one where the old one is beyond cleaning."""
+    """Holds the environment, and makes a new one where the old one is beyond cleaning."""
 
     def __init__(self, folder: Path, wrapped: tuple[str, ...]) -> None:
         self._folder, self._wrapped = folder, wrapped
@@ -38,23 +38,23 @@ class Worker:
         self._number = 0
 
     async def bench(self) -> Bench:
-        """The ground, up."""
+        """The environment, up."""
         if self._bench is None:
             self._number += 1
-            ground = Ground(self._folder / f"{os.getpid()}-{self._number}", self._wrapped)
-            self._bench = Bench(ground)
+            environment = Environment(self._folder / f"{os.getpid()}-{self._number}", self._wrapped)
+            self._bench = Bench(environment)
             try:
-                await ground.open()
+                await environment.open()
             except BaseException:
                 await self.close()
                 raise
         return self._bench
 
     async def close(self) -> None:
-        """Take the ground down."""
+        """Take the environment down."""
         bench, self._bench = self._bench, None
         if bench is not None:
-            await bench.ground.close()
+            await bench.environment.close()
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Do what a line asks for."""

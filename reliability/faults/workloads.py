@@ -1,4 +1,4 @@
-"""What people and machines do while something breaks: short stories over a ground with two ready nodes of two cards.
+"""The workloads during which faults are injected: scenarios in an environment of two nodes of two cards.
 
 Each ends in a state that does not depend on luck: who got which of two equal cards is either no matter any more, or
 said in `alike` (patterns, and what stands for all that match). No two name a pool alike to which they give the same
@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reliability.faults import hasty, stories
+from reliability.faults import scenarios, scenarios_revoked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from reliability.faults.hands import Hands
+    from reliability.faults.actors import Actors
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Workload:
     """A story."""
 
     name: str
-    tell: Callable[[Hands], Awaitable[None]]
+    tell: Callable[[Actors], Awaitable[None]]
     alike: tuple[tuple[str, str], ...] = ()
     hasty: bool = False
     """Whether it is luck what is made and deleted on the way: the end alone is the reference's."""
@@ -35,31 +35,36 @@ PODS = ((r"\bp-\d\b", "p"),)
 WORKLOADS = {
     made.name: made
     for made in (
-        Workload("join", stories.join),
-        Workload("vanish", stories.vanish),
-        Workload("lost", stories.lost),
-        Workload("recreate", stories.recreate),
-        Workload("again", stories.again),
-        Workload("driver", stories.driver),
-        Workload("exporter", stories.exporter),
-        Workload("pool", stories.pool),
-        Workload("shrink", stories.shrink),
-        Workload("reassign", stories.reassign),
-        Workload("handover", stories.handover),
-        Workload("burst", stories.burst, PODS),
-        Workload("pairs", stories.pairs, PODS),
-        Workload("expiry", stories.expiry),
-        Workload("maintenance", stories.maintenance),
-        Workload("layout", stories.layout),
-        Workload("settings", stories.settings),
-        Workload("disable", stories.disable),
-        Workload("dangling", stories.dangling),
-        Workload("ignored", stories.ignored),
-        Workload("returned", stories.returned),
-        Workload("hasty-assign", hasty.assign, hasty=True),
-        Workload("hasty-pool", hasty.pool, hasty=True),
-        Workload("hasty-allocation", hasty.allocation, hasty=True, luck=("GPUPool turns.status.lastReconfigured",)),
-        Workload("hasty-disable", hasty.disable, hasty=True),
-        Workload("hasty-pods", hasty.pods, hasty=True),
+        Workload("join", scenarios.join),
+        Workload("vanish", scenarios.vanish),
+        Workload("lost", scenarios.lost),
+        Workload("recreate", scenarios.recreate),
+        Workload("again", scenarios.again),
+        Workload("driver", scenarios.driver),
+        Workload("exporter", scenarios.exporter),
+        Workload("pool", scenarios.pool),
+        Workload("shrink", scenarios.shrink),
+        Workload("reassign", scenarios.reassign),
+        Workload("handover", scenarios.handover),
+        Workload("burst", scenarios.burst, PODS),
+        Workload("pairs", scenarios.pairs, PODS),
+        Workload("expiry", scenarios.expiry),
+        Workload("maintenance", scenarios.maintenance),
+        Workload("layout", scenarios.layout),
+        Workload("settings", scenarios.settings),
+        Workload("disable", scenarios.disable),
+        Workload("dangling", scenarios.dangling),
+        Workload("ignored", scenarios.ignored),
+        Workload("returned", scenarios.returned),
+        Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
+        Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
+        Workload(
+            "hasty-allocation",
+            scenarios_revoked.allocation,
+            hasty=True,
+            luck=("GPUPool turns.status.lastReconfigured",),
+        ),
+        Workload("hasty-disable", scenarios_revoked.disable, hasty=True),
+        Workload("hasty-pods", scenarios_revoked.pods, hasty=True),
     )
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reliability.kit import command
 from reliability.soak import run
-from reliability.soak.course import Length
+from reliability.soak.run_loop import Length
 
 
 def _parser() -> argparse.ArgumentParser:

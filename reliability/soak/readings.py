@@ -1,4 +1,4 @@
-"""What a process holds at one moment: the kernel's count of it, and its own.
+"""Memory, descriptors, tasks and requests of a process at one moment, by the kernel and by its own metrics.
 
 Each reading costs the process an answer of its metrics over one connection that stays open, a few milliseconds.
 """

@@ -1,4 +1,4 @@
-"""What was seen of the processes and of the API server, for whoever judges it. Pure."""
+"""Readings of the processes and of the API server, as records. Pure."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from reliability.soak.slopes import CONFIDENCE
 if TYPE_CHECKING:
     from collections import Counter
 
-    from reliability.soak.course import Course
-    from reliability.soak.judge import Row
+    from reliability.soak.run_loop import Course
+    from reliability.soak.verdicts import Row
 
 WIDTH = 150
 

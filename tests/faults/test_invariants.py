@@ -6,7 +6,7 @@ from typing import Any
 
 from controllers.api import names
 from reliability.faults import invariants
-from reliability.faults.tap import Sent
+from reliability.faults.process_proxy import Sent
 from reliability.faults.trace import Objects, Revision, key_of
 
 NOW = 1_800_000_000.0

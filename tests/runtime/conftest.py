@@ -14,7 +14,7 @@ import yaml
 from controllers.api.resources import GPUDEVICE, NAMESPACE, Resource
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound
-from reliability.kit.faultproxy import FaultProxy
+from reliability.kit.fault_proxy import FaultProxy
 from tests.kit import planes
 from tests.kit.waiting import PATIENCE
 from tests.runtime.helpers import Space

@@ -15,7 +15,7 @@ from controllers.api.record import record
 from controllers.api.resources import CONFIGMAP
 from controllers.runtime.reflector import Reflector, Scope, WatchSettings
 from controllers.runtime.store import Store
-from reliability.kit.faultproxy import reads_of
+from reliability.kit.fault_proxy import reads_of
 from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
     from controllers.runtime.events import Recorder
-    from reliability.kit.faultproxy import Exchange, FaultProxy
+    from reliability.kit.fault_proxy import Exchange, FaultProxy
 
 LISTS, WATCHES = reads_of("configmaps", "list"), reads_of("configmaps", "watch")
 

@@ -19,8 +19,8 @@ from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench.fleet import fleet, writes
 from reliability.bench.records import Records
-from reliability.bench.sight import following
-from reliability.kit.faultproxy import reads_of
+from reliability.bench.watch import following
+from reliability.kit.fault_proxy import reads_of
 from sim.caches import kept, listed
 from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import LISTS, WATCHES
@@ -28,7 +28,7 @@ from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
-    from reliability.kit.faultproxy import FaultProxy
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
 
 CRD = Path(__file__).parents[2] / "crds" / "gpunodeinventory.yaml"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controllers.runtime.client import Client
-    from reliability.kit.faultproxy import FaultProxy
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
 
 MORE = 12

@@ -19,7 +19,7 @@ import pytest
 from controllers.api.resources import LEASE
 from controllers.runtime.errors import NotFound
 from controllers.runtime.process import EXIT_CLOCK_JUMPED
-from reliability.kit.faultproxy import reads_of, writes_to
+from reliability.kit.fault_proxy import reads_of, writes_to
 from tests.kit.pace import Stretch
 from tests.kit.waiting import PATIENCE, until
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controllers.runtime.client import Client
-    from reliability.kit.faultproxy import Exchange, FaultProxy
+    from reliability.kit.fault_proxy import Exchange, FaultProxy
     from tests.runtime.helpers import Space
 
 ROOT = Path(__file__).parents[2]

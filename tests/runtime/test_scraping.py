@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from controllers.runtime.client import Client
     from reliability.kit.apiserver import Server
-    from reliability.kit.faultproxy import FaultProxy
+    from reliability.kit.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster
 ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)

@@ -31,7 +31,7 @@ from tests.runtime.helpers import LISTS, QUICK, WATCHES, Counted, following, wat
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
     from reliability.kit.apiserver import Server
-    from reliability.kit.faultproxy import FaultProxy
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
 
 

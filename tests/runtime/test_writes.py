@@ -31,7 +31,7 @@ from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Ref, Replace
 from controllers.runtime.store import Store
-from reliability.kit.faultproxy import writes_to
+from reliability.kit.fault_proxy import writes_to
 from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import Counted, following, watching
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from controllers.runtime.client import Client
-    from reliability.kit.faultproxy import FaultProxy
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
 
 WRITES = writes_to("configmaps")

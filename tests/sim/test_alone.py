@@ -9,7 +9,7 @@ import pytest
 import reliability.bench.run
 import reliability.soak.run
 from reliability.bench.rows import Sizes
-from reliability.soak.course import Length
+from reliability.soak.run_loop import Length
 from sim import controlplane
 from tools.errors import UserError
 

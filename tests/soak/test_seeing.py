@@ -14,8 +14,8 @@ from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter
 from reliability.kit.process import parse_metrics
 from reliability.soak import logs, readings
-from reliability.soak.population import TEAM, TOLD, differences, population
 from reliability.soak.records import is_ours
+from reliability.soak.snapshot import TEAM, TOLD, differences, population
 
 METRICS = """# HELP gpu_client_requests_total Requests to the API server.
 # TYPE gpu_client_requests_total counter

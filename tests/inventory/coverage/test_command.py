@@ -25,7 +25,7 @@ from controllers.inventory.coverage.read import Progress, Reader
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Gone
 from reliability.kit.apiserver import Server
-from reliability.kit.faultproxy import FaultProxy
+from reliability.kit.fault_proxy import FaultProxy
 from sim import controlplane
 from tests.inventory.coverage.test_models import NEW
 from tests.inventory.coverage.world import H100, HOST_VGA, NFD, labels, labels_of, nfd_object
