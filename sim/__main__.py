@@ -1,4 +1,4 @@
-"""The command line behind the Makefile: `python -m sim up|down|status|demo|bench|soak`."""
+"""The command line behind the Makefile: `python -m sim up|down|status|demo`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from sim.errors import UserError
+from tools.errors import UserError
 
 RUN = Path(".run")
 _HALF = "half up: a `make up` is at work or did not come to its end; in the latter case `make down` ends what is there"
@@ -28,36 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("-o", "--output", choices=("text", "json"), default="text")
     demo = commands.add_parser("demo", help="play the story of one card, from the node to a running pod")
     demo.add_argument("--keep", action="store_true", help="leave the cluster up afterwards")
-    bench = commands.add_parser("bench", help="measure against the budgets; prints a table, writes bench.json")
-    bench.add_argument(
-        "--nodes",
-        type=_count,
-        default=500,
-        help="nodes with 8 cards for the cold start and the changes, twice as many for monitoring (default: 500)",
-    )
-    bench.add_argument(
-        "--large", type=_count, default=2000, help="nodes with 8 cards for the large cold start (default: 2000)"
-    )
-    bench.add_argument(
-        "--only",
-        action="append",
-        help="one theme, such as coldstart, webhook or burst (a wrong one lists them); may be given several times",
-    )
-    soak = commands.add_parser("soak", help="churn for half an hour; slopes of memory, descriptors, tasks, requests")
-    soak.add_argument("--minutes", type=_minutes, default=30.0, help="of churn (default: 30); at least 3")
-    soak.add_argument("--seed", type=_count, default=1, help="another one lets pods come otherwise (default: 1)")
-    soak.add_argument("-o", "--output", choices=("text", "json"), default="text")
     return parser
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 3 <= minutes <= 24 * 60:  # noqa: PLR2004 - a warm-up and some cycles; a day
-        raise argparse.ArgumentTypeError(f"minutes of churn are 3 to 1440, got {text!r}")
-    return minutes
 
 
 def _count(text: str) -> int:
@@ -87,28 +58,17 @@ def _run(args: argparse.Namespace) -> int:
             return _down(args)
         case "status":
             return _status(args)
-        case "demo":
+        case _:
             from sim.demo import story
 
             return story.play(args.dir, keep=args.keep)
-        case "soak":
-            from sim.soak import run as soaking
-            from sim.soak.course import Length
-
-            return soaking.soak(args.dir, Length(60 * args.minutes), args.seed, args.output)
-        case _:
-            from sim.bench import run
-            from sim.bench.rows import Sizes
-
-            return run.measure(
-                args.dir, Sizes(args.nodes, large_nodes=args.large, monitored_nodes=2 * args.nodes), args.only
-            )
 
 
 def _up(args: argparse.Namespace) -> int:
-    from sim import controlplane, programs
+    from sim import controlplane
     from sim.cluster import Options, bring_up, is_whole
     from sim.nodes.manifests import node_manifests, parse_profile
+    from tools import programs
 
     node_manifests(parse_profile(args.profile, args.nodes))  # a wrong name is told before anything is started
     if is_whole(args.dir):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from controllers.api.meta import KubeObject
 from controllers.runtime.reflector import Reflector
 from controllers.runtime.store import Store
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,21 +14,22 @@ from typing import Any
 from controllers.api import names
 from controllers.runtime.client import Client
 from controllers.runtime.errors import RuntimeFault
-from sim import controlplane, programs
+from sim import controlplane
 from sim.controlplane import ControlPlane, ProcessSpec
 from sim.controlplane.client import log_tail
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.controlplane.state import write_atomically
-from sim.errors import UserError
 from sim.module.balance import NAME as BALANCER
 from sim.module.balance import webhook_processes
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools, install_chart, install_crds
 from sim.module.processes import MODULES, Timers, agent_process, exporter_url, module_process
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
-from sim.programs import Progress, Silent
-from sim.programs.progress import Task
+from tools import programs
+from tools.errors import UserError
+from tools.programs import Progress, Silent
+from tools.programs.progress import Task
 
 READY_SECONDS = 180.0
 MAX_RESTARTS = 3

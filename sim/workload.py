@@ -1,10 +1,10 @@
-"""The pods that people create in demonstrations, benchmarks, soaks and tests. Pure."""
+"""The pods and pools that people create in demonstrations, benchmarks, soaks and tests. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from controllers.api.names import resource_name
+from controllers.api.names import GROUP, VERSION, resource_name
 
 IMAGE = "registry.k8s.io/pause:3.10"
 """Does nothing, and is small."""
@@ -22,3 +22,8 @@ def pod_spec(pool: str | None, units: int = 1, **spec: Any) -> dict[str, Any]:
 def gpu_pod(name: str, pool: str | None, units: int = 1, **spec: Any) -> dict[str, Any]:
     """The pod; its namespace is the request's."""
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod_spec(pool, units, **spec)}
+
+
+def gpupool(name: str, **spec: Any) -> dict[str, Any]:
+    """A GPUPool with this spec, in JSON."""
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GPUPool", "metadata": {"name": name}, "spec": spec}

@@ -15,8 +15,8 @@ from controllers.api import conditions as kinds
 from controllers.api import reasons
 from controllers.api.components import COMPONENTS
 from controllers.api.reasons.typed import CheckWord, Reason
-from sim.docs import blocks
 from tests.test_architecture import parsed
+from tools.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_PLANNERS = ("formerly.py", "gpudevice.py", "gpunodeinventory.py")

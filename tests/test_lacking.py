@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import UserError
 from tests.tools import lacking as tool
+from tools.errors import UserError
 
 
 def test_what_is_not_there_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from sim.controlplane.layout import Layout
 from sim.controlplane.procfs import Identity
 from sim.controlplane.spec import ProcessSpec
 from sim.controlplane.state import ProcessState, State, read_state, write_atomically
-from sim.errors import UserError
+from tools.errors import UserError
 
 _PERIOD = 0.03
 _TAIL = 15

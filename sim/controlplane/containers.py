@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import socket
 import sys
 import tarfile
 from contextlib import closing
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from sim.controlplane.components import STAGES
 from sim.controlplane.state import write_atomically
-from sim.errors import UserError
+from tools.docker_socket import is_listening
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,9 +37,6 @@ CONTAINERS: Final = "testcontainers"
 LABEL: Final = "gpu-control-plane.dir"
 """On each container: the directory of its control plane."""
 REPOSITORY: Final = "registry.local/gpu-control-plane/control-plane-programs"
-_UNIX: Final = "unix://"
-_USUAL: Final = f"{_UNIX}/var/run/docker.sock"
-_SECONDS: Final = 60.0
 _LEAVING: Final = 15.0
 """Seconds that a container is given beyond its program's grace, until it is removed."""
 
@@ -69,7 +66,7 @@ def connect() -> docker.DockerClient:
     from docker.errors import DockerException
 
     try:
-        if not listens():
+        if not is_listening():
             raise ConnectionRefusedError("nobody listens at its socket")
         client = docker.from_env()
         client.ping()
@@ -80,16 +77,6 @@ def connect() -> docker.DockerClient:
             do=f"start one (`make images-tools` installs Debian's), or unset {VARIABLE}: then no container is needed",
         ) from error
     return client
-
-
-def listens(address: str | None = None) -> bool:
-    """Whether somebody is at a socket of Docker's, where it is one: its client leaves its own open where nobody is."""
-    address = address or os.environ.get("DOCKER_HOST") or _USUAL
-    if not address.startswith(_UNIX):
-        return True
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_SECONDS)
-        return probe.connect_ex(address.removeprefix(_UNIX)) == 0
 
 
 def name_of(root: Path, process: str) -> str:

@@ -13,7 +13,7 @@ from sim.controlplane import client, containers, kubeconfig, pki
 from sim.controlplane.components import Context
 from sim.controlplane.layout import Layout
 from sim.controlplane.state import write_atomically
-from sim.errors import UserError
+from tools.errors import UserError
 
 _USERS = {
     "admin": ("kubernetes-admin", "system:masters"),

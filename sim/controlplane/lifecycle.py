@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim import programs
 from sim.controlplane import client, components, containers, files
 from sim.controlplane.layout import Layout
 from sim.controlplane.plane import ControlPlane, status
 from sim.controlplane.ports import free_ports
 from sim.controlplane.spec import ProcessSpec
 from sim.controlplane.state import read_state
-from sim.errors import UserError
-from sim.programs import Progress, Silent
+from tools import programs
+from tools.errors import UserError
+from tools.programs import Progress, Silent
 
 _TRIES = 3
 _READY_SECONDS = 180.0

@@ -21,16 +21,17 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Pod
 from controllers.api.resources import Resource
 from controllers.runtime.errors import RuntimeFault
-from sim import controlplane, programs
+from sim import controlplane
 from sim.cluster import Options, bring_up
 from sim.controlplane import ControlPlane
 from sim.demo import manifests
 from sim.demo.manifests import PERSON, POOL, STRANGER, TEAM
 from sim.demo.tell import Teller
-from sim.errors import UserError
 from sim.nodes.manifests import create_nodes, node_manifests, parse_profile
 from sim.nodes.names import KUBELET
 from sim.view import LateError, View
+from tools import programs
+from tools.errors import UserError
 
 NODES = 4
 CARDS = 3

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sim.errors import UserError
 from sim.hardware.shape import Hex4, Shape
+from tools.errors import UserError
 
 T = TypeVar("T", bound=BaseModel)
 HERE = Path(__file__).parent

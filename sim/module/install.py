@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controllers.api import names
-from sim.errors import UserError
-from sim.programs import catalog
+from tools.errors import UserError
+from tools.programs import catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD_FOLDERS = (ROOT / "sim" / "crds", ROOT / "crds")

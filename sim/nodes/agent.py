@@ -19,8 +19,6 @@ from controllers.api.resources import NAMESPACE
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import AlreadyExists, ConfigurationError
 from controllers.runtime.process import Process, arguments, main
-from sim import programs
-from sim.errors import UserError
 from sim.hardware import load
 from sim.nodes import names
 from sim.nodes.cluster import Cluster, Wakes
@@ -31,6 +29,8 @@ from sim.nodes.manager import MigManager
 from sim.nodes.operands import Operands
 from sim.nodes.roles import Roles
 from sim.nodes.writes import Writes
+from tools import programs
+from tools.errors import UserError
 
 NAME = "sim-node-agent"
 WORKERS = 8

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from sim.nodes.report import Report

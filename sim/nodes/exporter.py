@@ -15,8 +15,8 @@ import structlog
 from aiohttp import web
 
 from controllers.runtime.errors import ConfigurationError
-from sim.errors import UserError
 from sim.nodes import dcgm, faults, podresources, statemetrics
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node

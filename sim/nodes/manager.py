@@ -19,9 +19,9 @@ from nodeagent.mig.look import told
 from nodeagent.mig.manager import Manager
 from nodeagent.mig.records import Loading, Look, Signs
 from nodeagent.mig.work import Work
-from sim.errors import UserError
 from sim.nodes import bus, mig, names, nvml
 from sim.nodes.parted import Programs
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api.resources import NODE
 from controllers.runtime.errors import AlreadyExists
-from sim.errors import UserError
 from sim.hardware import Catalogue, load
 from sim.nodes import kubelet, names
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client

@@ -14,9 +14,9 @@ from controllers.api.record import adapter
 from controllers.api.resources import POD
 from controllers.domain.clock import stamp
 from controllers.runtime.errors import NotFound, Terminal
-from sim.errors import UserError
 from sim.nodes import names, probes, validators
 from sim.nodes.pods import Pod
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node

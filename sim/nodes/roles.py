@@ -21,9 +21,9 @@ from controllers.api.resources import NODE, NODEFEATURE
 from controllers.runtime.errors import NotFound, Terminal
 from nodeagent.deviceplugin import decide, offers
 from nodeagent.deviceplugin.records import Foreign, Holdings
-from sim.errors import UserError
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import digest
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sim.errors import UserError
 from sim.hardware import load
 from sim.nvml.build import build
 from sim.nvml.config import VARIABLE, Config
-from sim.programs import for_stream
+from tools.errors import UserError
+from tools.programs import for_stream
 
 EPILOG = f"""
 A program that uses NVIDIA's driver library, on a machine without a card:

@@ -10,9 +10,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from sim.errors import UserError
-from sim.programs.cache import Cache, default_root
-from sim.programs.progress import Progress, Silent
+from tools.errors import UserError
+from tools.programs.cache import Cache, default_root
+from tools.programs.progress import Progress, Silent
 
 SOURCES = Path(__file__).parent / "library"
 CUDA_SOURCES = Path(__file__).parent / "cuda"

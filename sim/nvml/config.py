@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import tomllib
@@ -12,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UserError
 from sim.hardware.shape import card_uuid
 from sim.nvml.profiles import COMPUTE_PROFILES, profiles
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,7 +103,6 @@ def _card(node: str, minor: int, card: Card, cards: tuple[Card, ...], switches: 
     links = known.pop("links", 0)
     yield f"uuid {card_uuid(node, card.address)}"
     yield f"minor {minor}"
-    yield f"serial {int(hashlib.sha256(card_uuid(node, card.address).encode()).hexdigest(), 16) % 10**13:013d}"
     for key in ("vendor", "device", "class", "subsystem_vendor", "subsystem_device"):
         yield f"{key} {getattr(card, 'class_' if key == 'class' else key)}"
     if card.product:
@@ -113,10 +111,7 @@ def _card(node: str, minor: int, card: Card, cards: tuple[Card, ...], switches: 
         yield f"memory_mib {card.memory_mib}"
     if card.compute_capability:
         yield f"compute {card.compute_capability}"
-    yield f"numa {card.numa}"
     yield "ecc_mode enabled"
-    if "row_banks" in known:
-        yield "remapped_correctable 0"
     for key, value in known.items():
         yield f"{key} {value}"
     if card.mig_profiles:

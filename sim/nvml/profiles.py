@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controllers.domain import catalogue
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from sim.errors import UserError
-from sim.images import archive
-from sim.programs import NODE_PROGRAMS, PROGRAMS, RUNTIME_PROGRAMS, ensure, for_stream
 from sim.realnode.needs import missing
+from tools.errors import UserError
+from tools.images import archive
+from tools.programs import NODE_PROGRAMS, PROGRAMS, RUNTIME_PROGRAMS, ensure, for_stream
 
 IMAGE = "control-plane"
 

@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sim.errors import UserError
-from sim.programs.cache import Cache, default_root
+from tools.errors import UserError
+from tools.programs.cache import Cache, default_root
 
 if TYPE_CHECKING:
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 PACKAGE: Final = "containerd"
 PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2")

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import Any, Final
 
-from sim.programs.golang import host_platform
+from tools.programs.golang import host_platform
 
 PAUSE: Final = "registry.local/e2e/pause:1"
 SHOW: Final = "registry.local/e2e/show:1"

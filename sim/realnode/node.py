@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sim import controlplane, nvml, programs
+from sim import controlplane, nvml
 from sim.controlplane import kubeconfig, pki
 from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.controlplane.state import write_atomically
-from sim.errors import UserError
-from sim.programs import Silent
 from sim.realnode import cards, containerd, distribution, hostfolders, image, kubelet, needs, runtime
 from sim.realnode.places import SOCKET_MAX, Places
 from sim.realnode.sweep import NAMESPACE, remove
+from tools import programs
+from tools.errors import UserError
+from tools.programs import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from sim.controlplane import ControlPlane
     from sim.hardware.sysfs import Tree
     from sim.module.install import Tools
-    from sim.programs import Progress
+    from tools.programs import Progress
 
 READY_SECONDS: Final = 60.0
 IMPORT_SECONDS: Final = 60.0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sim.controlplane.procfs import Identity
-from sim.errors import UserError
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

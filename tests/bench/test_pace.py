@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from sim.bench.load import at_pace
-from sim.bench.subject import by_kind
-from sim.errors import UserError
+from reliability.bench.load import at_pace
+from reliability.kit.process import by_kind
 from tests.kit.waiting import PATIENCE
+from tools.errors import UserError
 
 
 async def test_each_begins_at_its_time_however_long_others_take() -> None:

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from sim.bench import quiet
-from sim.bench.quiet import Moment, others
+from reliability.bench import quiet
+from reliability.bench.quiet import Moment, others
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

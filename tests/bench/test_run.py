@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from controllers.runtime.errors import Busy
+from reliability.bench import run
+from reliability.bench.__main__ import main
+from reliability.bench.quiet import LIMIT
+from reliability.bench.rows import Result, Sizes
 from sim import controlplane
-from sim.__main__ import main
-from sim.bench import run
-from sim.bench.quiet import LIMIT
-from sim.bench.rows import Result, Sizes
-from sim.errors import UserError
+from tools.errors import UserError
 
 TINY = Sizes(
     nodes=5,
@@ -93,7 +93,7 @@ def test_whatever_ends_a_theme_is_told_in_a_sentence(
         raise error
 
     monkeypatch.setitem(run.THEMES, "large", broken)
-    assert main(["--dir", str(tmp_path), "bench", "--only", "large"]) == 1
+    assert main(["--dir", str(tmp_path), "--only", "large"]) == 1
     told = capsys.readouterr().err
     assert said in told
     assert "Traceback" not in told

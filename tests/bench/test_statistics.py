@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.bench import stats
-from sim.bench.rows import Row
+from reliability.bench import stats
+from reliability.bench.rows import Row
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200)
 

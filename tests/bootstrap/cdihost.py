@@ -23,9 +23,9 @@ from controllers.api.image_reference import split_reference
 from controllers.api.settings import Settings
 from controllers.components.build import daemonsets
 from sim.nvml import VARIABLE, Config, build
-from sim.programs.golang import build_env, find_go
 from tests.kit.waiting import PATIENCE
 from tests.tools.lacking import GO, in_one_line, lacking
+from tools.programs.golang import build_env, find_go
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

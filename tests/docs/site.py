@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from sim.docs.markdown import without_blocks
+from tools.docs.markdown import without_blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

@@ -12,8 +12,8 @@ import yaml
 from controllers.api import conditions
 from controllers.bootstrap.phases import PHASES
 from controllers.domain import lifecycle, poolcycle
-from sim.docs import tables
 from tests.docs.site import ROOT, headings, text
+from tools.docs import tables
 
 PAGE = ROOT / "docs" / "design.md"
 FOLDERS = (
@@ -22,6 +22,8 @@ FOLDERS = (
     "nodeagent",
     "kubectl_gpu",
     "sim",
+    "tools",
+    "reliability",
     "images",
     "tests",
     "templates",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.docs.markdown import without_blocks
 from tests.docs.site import IDS, MODULE, PAGES, ROOT, anchors, text
+from tools.docs.markdown import without_blocks
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SITE = {f"{name.lower()}.html": name for name in MODULE}

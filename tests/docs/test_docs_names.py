@@ -14,10 +14,10 @@ import yaml
 
 from controllers.api import names
 from controllers.api.reasons import words as reasons_of_conditions
-from sim.docs.markdown import blocks
 from tests.docs.site import IDS, PAGES, ROOT, text
+from tools.docs.markdown import blocks
 
-CODE = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim")
+CODE = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim", "tools", "reliability")
 TEXTS = ("templates", "crds", "openapi", "monitoring", "values.yaml", "charts")
 CAMEL = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+|GPU[A-Z][A-Za-z]+|[A-Z]{2,}[a-z]\w+")
 KUBERNETES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sim.docs.markdown import blocks, without_blocks
 from tests.docs.site import CYRILLIC, IDS, MODULE, PAGES, ROOT, front_matter, headings, text
+from tools.docs.markdown import blocks, without_blocks
 
 DOCS = ROOT / "docs"
 WITH_SCHEMA = {"CONFIGURATION", "CR"}

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from controllers.api.components import COMPONENTS
-from sim.docs import russian
-from sim.docs.russian import CATALOGUE, CRDS, catalogue, described, translated
-from sim.errors import UserError
 from tests.docs.site import CYRILLIC, ROOT
+from tools.docs import russian
+from tools.docs.russian import CATALOGUE, CRDS, catalogue, described, translated
+from tools.errors import UserError
 
 KEYS = {"description", "properties", "items", "additionalProperties"}
 

@@ -18,11 +18,11 @@ from sim.controlplane import ControlPlane
 from sim.controlplane.ports import free_ports
 from sim.module.identities import kubeconfig_for
 from sim.module.install import Tools
-from sim.programs import Progress
 from sim.realnode import agents
 from sim.realnode import node as realnode
 from sim.realnode.node import RealNode, Setup
 from sim.realnode.places import PLUGINS
+from tools.programs import Progress
 
 NODE = "real-1"
 COMPONENTS = ("driverValidator", "toolkit", "gfd", "dcgm", "dcgmExporter", "validator")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.programs import for_stream
 from sim.realnode.needs import lacking
 from sim.realnode.node import Setup
 from sim.view import View
 from tests.e2e.admin import NAMESPACE, Admin
 from tests.e2e.bed import Bed
+from tools.programs import for_stream
 
 FOLDER = Path(tempfile.gettempdir()) / "gpu-control-plane-e2e"
 """Always the same, so that a run finds what one before it left; and short, since the paths of sockets must be."""

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from controllers.api import names
-from sim import controlplane, programs
-from sim.errors import UserError
-from sim.images import archive
-from sim.images.build import TAGS
+from sim import controlplane
 from sim.module.install import RELEASE, ROOT
-from sim.programs import Progress
 from sim.realnode.node import Setup
 from sim.realnode.sweep import NAMESPACE as CONTAINERS
 from tests.e2e.bed import Bed
+from tools import programs
+from tools.errors import UserError
+from tools.images import archive
+from tools.images.build import TAGS
+from tools.programs import Progress
 
 HELM_SECONDS = 300
 """A busy machine gets its time; at rest each verb takes a tenth of it."""

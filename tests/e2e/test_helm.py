@@ -19,14 +19,14 @@ import pytest
 
 from controllers.api import names, resources
 from sim import controlplane
-from sim.images import archive
-from sim.programs import for_stream
 from sim.realnode import agents
 from sim.realnode.cards import variable
 from sim.view import View
 from tests.e2e.admin import NAMESPACE, Admin
 from tests.e2e.bed import NODE, Bed
 from tests.e2e.release import IMAGE, NEXT_IMAGE, PROCESSES, ReleaseBed
+from tools.images import archive
+from tools.programs import for_stream
 
 pytestmark = pytest.mark.e2e
 POOLS = "gpupools.gpu.deckhouse.io"

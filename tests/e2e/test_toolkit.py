@@ -18,12 +18,12 @@ from nodeagent.toolkit.disk import STATE
 from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, SILENT, TOOLKIT, WAITING, Keeper, State
 from nodeagent.toolkit.restart import Patience
 from sim.module.install import ROOT
-from sim.programs import Silent, ensure
 from sim.realnode import distribution
 from sim.realnode.needs import missing
 from tests.e2e.realcontainerd import RealContainerd
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.toolkit import configurations as made
+from tools.programs import Silent, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

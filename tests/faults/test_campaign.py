@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.faults import campaign as campaigns
-from tests.faults import crew, fingerprint
-from tests.faults.campaign import Campaign
-from tests.faults.crew import Helper
-from tests.faults.plans import Plan
-from tests.faults.references import reference_of
+from reliability.faults import campaign as campaigns
+from reliability.faults import fingerprint, worker_process
+from reliability.faults.campaign import Campaign
+from reliability.faults.plans import Plan
+from reliability.faults.references import reference_of
+from reliability.faults.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ REFERENCE: dict[str, Any] = {
 FIRST, SECOND = (Plan.parse(f"pool/kill-before/gpupool:create:{name}#1") for name in "xy")
 
 
-class Crew:
+class Workers:
     """What workers would be asked; each answers at once, as it was told to, or that the plan passed."""
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Crew:
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Crew:
+def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     """Instead of control planes."""
-    made = Crew()
+    made = Workers()
 
     async def work(self: Campaign, tasks: list[dict[str, Any]], keep: Any, most: int = 0) -> None:
         await made.work(self, tasks, keep, most)
@@ -73,7 +73,7 @@ def campaign(folder: Path, code: str, **asked: Any) -> Campaign:
     return made
 
 
-def test_a_plan_that_has_a_result_is_not_run_again(tmp_path: Path, workers: Crew) -> None:
+def test_a_plan_that_has_a_result_is_not_run_again(tmp_path: Path, workers: Workers) -> None:
     asyncio.run(campaign(tmp_path, "a").run([FIRST]))
     asyncio.run(campaign(tmp_path, "a").run([FIRST, SECOND]))
 
@@ -82,7 +82,7 @@ def test_a_plan_that_has_a_result_is_not_run_again(tmp_path: Path, workers: Crew
 
 @pytest.mark.parametrize("other", [{"code": "b"}, {"quiet": 12.0}, {"last": 30.0}, {"wrapped": ["-m", "seeded"]}])
 def test_results_about_other_code_or_asked_otherwise_count_for_nothing(
-    tmp_path: Path, workers: Crew, other: dict[str, Any]
+    tmp_path: Path, workers: Workers, other: dict[str, Any]
 ) -> None:
     asyncio.run(campaign(tmp_path, "a").run([FIRST]))
     asyncio.run(campaign(tmp_path, **{"code": "a"} | other).run([FIRST]))
@@ -100,7 +100,13 @@ def test_results_at_another_pace_count_for_nothing(tmp_path: Path, monkeypatch: 
 def test_everything_that_decides_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     hashes = set()
-    for name in ("controllers/a.py", "nodeagent/a.py", "tests/tools/a.py", "tests/slice/a.py", "requirements.lock"):
+    for name in (
+        "controllers/a.py",
+        "nodeagent/a.py",
+        "reliability/kit/a.py",
+        "tools/programs/a.py",
+        "requirements.lock",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
         hashes.add(fingerprint.code_hash())
@@ -108,7 +114,7 @@ def test_everything_that_decides_is_hashed(tmp_path: Path, monkeypatch: pytest.M
     assert len(hashes) == 5
 
 
-def test_a_plan_without_a_reference_is_not_run(tmp_path: Path, workers: Crew) -> None:
+def test_a_plan_without_a_reference_is_not_run(tmp_path: Path, workers: Workers) -> None:
     made = campaign(tmp_path, "a")
 
     asyncio.run(made.run([Plan.parse("join/kill-before/inventory:create:x#1")]))
@@ -117,7 +123,7 @@ def test_a_plan_without_a_reference_is_not_run(tmp_path: Path, workers: Crew) ->
     assert [plan for plan in made.every_plan(["pool", "join"]) if plan.workload == "join"] == []
 
 
-def test_a_doubtful_failure_is_run_once_more_alone_and_both_are_kept(tmp_path: Path, workers: Crew) -> None:
+def test_a_doubtful_failure_is_run_once_more_alone_and_both_are_kept(tmp_path: Path, workers: Workers) -> None:
     failure = {"outcome": "failed", "failures": ["the end differs"]}
     workers.answers = {str(FIRST): [failure], str(SECOND): [failure, failure]}
     made = campaign(tmp_path, "a")
@@ -134,7 +140,7 @@ def test_a_doubtful_failure_is_run_once_more_alone_and_both_are_kept(tmp_path: P
 
 
 def test_many_doubtful_failures_are_run_by_everybody(
-    tmp_path: Path, workers: Crew, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaigns, "ALONE_MOST", 1)
     failure = {"outcome": "failed", "failures": ["the end differs"]}
@@ -147,7 +153,7 @@ def test_many_doubtful_failures_are_run_by_everybody(
     assert workers.most == [0, 0, 3, 3]
 
 
-def test_no_more_helpers_work_at_once_than_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_workers_work_at_once_than_they_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     busy, at_once = [0], list[int]()
 
     class Slow:
@@ -160,7 +166,7 @@ def test_no_more_helpers_work_at_once_than_they_are_told(tmp_path: Path, monkeyp
             busy[0] -= 1
             return {"plan": task["plan"], "outcome": "passed", "failures": []}
 
-    monkeypatch.setattr(campaigns, "Helper", Slow)
+    monkeypatch.setattr(campaigns, "WorkerProcess", Slow)
     made = campaign(tmp_path, "a")
     made.workers = 3
 
@@ -174,7 +180,7 @@ def test_no_more_helpers_work_at_once_than_they_are_told(tmp_path: Path, monkeyp
     asyncio.run(work())
 
 
-def test_a_plan_that_struck_nothing_is_run_once_more_and_may_fail_twice_then(tmp_path: Path, workers: Crew) -> None:
+def test_a_plan_that_struck_nothing_is_run_once_more_and_may_fail_twice_then(tmp_path: Path, workers: Workers) -> None:
     missed, failed = {"outcome": "not reached"}, {"outcome": "failed", "failures": ["the end differs"]}
     workers.answers = {str(FIRST): [missed, missed], str(SECOND): [missed, failed, failed]}
     made = campaign(tmp_path, "a")
@@ -185,7 +191,7 @@ def test_a_plan_that_struck_nothing_is_run_once_more_and_may_fail_twice_then(tmp
     assert (made.results[str(FIRST)]["outcome"], made.results[str(SECOND)]["outcome"]) == ("not reached", "failed")
 
 
-def test_a_certain_failure_is_not_run_again(tmp_path: Path, workers: Crew) -> None:
+def test_a_certain_failure_is_not_run_again(tmp_path: Path, workers: Workers) -> None:
     workers.answers = {str(FIRST): [{"outcome": "failed", "failures": ["two pools"], "certain": 1}]}
     made = campaign(tmp_path, "a")
 
@@ -195,7 +201,7 @@ def test_a_certain_failure_is_not_run_again(tmp_path: Path, workers: Crew) -> No
     assert made.results[str(FIRST)]["outcome"] == "failed"
 
 
-def test_what_shows_when_a_plan_is_wiped_away_fails_that_plan(tmp_path: Path, workers: Crew) -> None:
+def test_what_shows_when_a_plan_is_wiped_away_fails_that_plan(tmp_path: Path, workers: Workers) -> None:
     workers.answers = {str(SECOND): [{"later": [[str(FIRST), ["afterwards: a finalizer stays"], False]]}]}
     made = campaign(tmp_path, "a")
 
@@ -214,22 +220,22 @@ def test_what_was_planned_is_known_to_a_report_of_the_same_kind(tmp_path: Path) 
 
 
 def test_a_worker_that_hangs_is_ended_and_its_plan_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "PLAN_SECONDS", 0.1)
-    helper = Helper(tmp_path / "worker", ())
+    monkeypatch.setattr(worker_process, "PLAN_SECONDS", 0.1)
+    worker = WorkerProcess(tmp_path / "worker", ())
 
     async def deaf() -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         return await asyncio.create_subprocess_exec("sleep", "60", stdin=pipe, stdout=pipe)
 
-    monkeypatch.setattr(helper, "_start", deaf)
+    monkeypatch.setattr(worker, "_start", deaf)
 
-    answer = asyncio.run(helper.ask({"plan": str(FIRST)}))
+    answer = asyncio.run(worker.ask({"plan": str(FIRST)}))
 
     assert answer["outcome"] == "failed"
     assert "did not answer within" in answer["failures"][0]
 
 
-def test_what_wrote_oftener_is_run_again_beside_runs_without_a_fault(tmp_path: Path, workers: Crew) -> None:
+def test_what_wrote_oftener_is_run_again_beside_runs_without_a_fault(tmp_path: Path, workers: Workers) -> None:
     often = {"outcome": "failed", "failures": ["x: written 3 times"], "paced": ["x: written 3 times"]}
     workers.answers = {str(FIRST): [often], str(SECOND): [{"outcome": "failed", "failures": ["the end differs"]}]}
     more = {"end": {}, "masked": [], "made": [{}], "tallies": [{"x": 3}], "waits": [2.0], "story": 6.0, "after": 0.0}
@@ -247,7 +253,7 @@ def test_what_wrote_oftener_is_run_again_beside_runs_without_a_fault(tmp_path: P
     assert made.facts("pool").steps == 1
 
 
-def test_a_run_without_a_fault_that_fails_by_chance_joins_nothing(tmp_path: Path, workers: Crew) -> None:
+def test_a_run_without_a_fault_that_fails_by_chance_joins_nothing(tmp_path: Path, workers: Workers) -> None:
     often = {"outcome": "not judged", "failures": [], "paced": ["x: written 3 times"], "busy": "the machine was busy"}
     workers.answers = {str(FIRST): [often]}
     late = {"plan": "pool/none/3", "outcome": "failed", "failures": ["gpupool ended by itself 1 times"], "certain": 0}
@@ -260,7 +266,7 @@ def test_a_run_without_a_fault_that_fails_by_chance_joins_nothing(tmp_path: Path
     assert json.loads(made.reference_file("pool").read_text())["tallies"] == REFERENCE["tallies"]
 
 
-def test_a_run_without_a_fault_that_breaks_an_invariant_counts(tmp_path: Path, workers: Crew) -> None:
+def test_a_run_without_a_fault_that_breaks_an_invariant_counts(tmp_path: Path, workers: Workers) -> None:
     often = {"outcome": "failed", "failures": ["x: written 3 times"], "paced": ["x: written 3 times"]}
     workers.answers = {str(FIRST): [often]}
     wrong = {"plan": "pool/none/3", "outcome": "failed", "failures": ["two pools"], "certain": 1}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from controllers.api import names
-from tests.faults import invariants
-from tests.faults.tap import Sent
-from tests.faults.trace import Objects, Revision, key_of
+from reliability.faults import invariants
+from reliability.faults.process_proxy import Sent
+from reliability.faults.trace import Objects, Revision, key_of
 
 NOW = 1_800_000_000.0
 SLACK = 5.0

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import machine
-from tests.faults.machine import Given, Meter
+from reliability.faults import machine
+from reliability.faults.machine import Given, Meter
 from tests.kit.waiting import until
 
 if TYPE_CHECKING:

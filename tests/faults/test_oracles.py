@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from controllers.api import names
-from tests.faults import counts, oracles, plans
-from tests.faults.dues import BY_FAULT, due
-from tests.faults.evidence import Due, Reference, Run, Verdict
-from tests.faults.machine import Given
-from tests.faults.picture import ABSENT
-from tests.faults.plans import Plan
-from tests.faults.tap import Sent
-from tests.faults.trace import Revision
+from reliability.faults import oracles, plans, write_counts
+from reliability.faults.budgets import BY_FAULT, budget
+from reliability.faults.machine import Given
+from reliability.faults.plans import Plan
+from reliability.faults.process_proxy import Sent
+from reliability.faults.run_record import Budget, Reference, Run, Verdict
+from reliability.faults.snapshot import ABSENT
+from reliability.faults.trace import Revision
 
 
 def card(name: str, **status: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ GOOD = Run(end={"GPUDevice a.status.state": "Assigned"}, history=[made("a")], se
 
 
 def failures(**changes: Any) -> list[str]:
-    return oracles.verdict(replace(GOOD, **changes), REFERENCE, Due()).failures
+    return oracles.verdict(replace(GOOD, **changes), REFERENCE, Budget()).failures
 
 
 def test_a_run_as_the_reference_passes() -> None:
@@ -67,11 +67,11 @@ def test_where_people_do_not_wait_an_object_may_be_written_as_often_as_any_of_it
 
     def told(times: int, *, hasty: bool) -> list[str]:
         run = replace(GOOD, sent=[write("x")] * times)
-        return counts.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Due(more=1))
+        return write_counts.writes(run, replace(REFERENCE, writes=usual, hasty=hasty), Budget(more=1))
 
     assert told(7, hasty=True) == []
     deleted, hasty = replace(GOOD, sent=[replace(write("x"), verb="delete")] * 2), replace(REFERENCE, hasty=True)
-    assert "written 2 times, 0 in the reference" in counts.writes(deleted, hasty, Due(more=1))[0]
+    assert "written 2 times, 0 in the reference" in write_counts.writes(deleted, hasty, Budget(more=1))[0]
     assert "written 8 times, 6 in the reference" in told(8, hasty=True)[0]
     assert "written 5 times, 0 in the reference" in told(5, hasty=False)[0]
 
@@ -99,9 +99,9 @@ def test_how_much_more_may_be_written_is_the_faults_and_what_references_differed
         replace(REFERENCE, spread=Counter({"gpupool apply configmaps/x": 2})),
     )
 
-    assert not oracles.verdict(run, REFERENCE, due(Plan.parse("pool/kill-after/gpupool:create:x#1"))).failures
-    assert oracles.verdict(run, REFERENCE, due(Plan.parse("pool/twice/gpupool:pods#1"))).failures
-    assert not oracles.verdict(run, wide, Due()).failures
+    assert not oracles.verdict(run, REFERENCE, budget(Plan.parse("pool/kill-after/gpupool:create:x#1"))).failures
+    assert oracles.verdict(run, REFERENCE, budget(Plan.parse("pool/twice/gpupool:pods#1"))).failures
+    assert not oracles.verdict(run, wide, Budget()).failures
 
 
 def test_attempts_that_met_others_writes_are_no_writes_but_a_loop_of_them_fails() -> None:
@@ -109,10 +109,10 @@ def test_attempts_that_met_others_writes_are_no_writes_but_a_loop_of_them_fails(
 
     def found(count: int) -> list[str]:
         run = replace(GOOD, sent=[*GOOD.sent, *[met] * count])
-        return list(oracles.verdict(run, REFERENCE, Due()).failures)
+        return list(oracles.verdict(run, REFERENCE, Budget()).failures)
 
-    assert found(counts.CONFLICTS) == []
-    (sentence,) = found(counts.CONFLICTS + 1)
+    assert found(write_counts.CONFLICTS) == []
+    (sentence,) = found(write_counts.CONFLICTS + 1)
     assert sentence.startswith("Conflicts of gpupool over configmaps/x: written 11 times")
 
 
@@ -133,7 +133,7 @@ def test_a_refused_or_late_bystander_fails_unless_the_api_server_was_away() -> N
     assert "was refused: 500" in failures(plain=[(0.1, "500 Internal")])[0]
     assert "after 9.0 s" in failures(plain=[(9.0, "")])[0]
     run = replace(GOOD, plain=[(9.0, "gone")])
-    assert not oracles.verdict(run, REFERENCE, Due(plain=False)).failures
+    assert not oracles.verdict(run, REFERENCE, Budget(plain=False)).failures
 
 
 def test_an_unhandled_exception_in_a_log_fails() -> None:
@@ -160,28 +160,28 @@ def test_recovery_is_what_a_run_took_longer_than_the_reference() -> None:
 def test_recovery_has_a_limit_that_depends_on_the_fault() -> None:
     assert "longer than the reference" in failures(story=6.0)[0]
     assert not failures(story=4.0)
-    assert due(Plan.parse("pool/compacted/@1")).recovery > due(Plan.parse("pool/409/gpupool:create:x#1")).recovery
+    assert budget(Plan.parse("pool/compacted/@1")).recovery > budget(Plan.parse("pool/409/gpupool:create:x#1")).recovery
 
 
 def test_what_cannot_be_chance_is_told_apart() -> None:
-    chance = oracles.verdict(replace(GOOD, end={}, plain=[(9.0, "")], rested=False), REFERENCE, Due())
+    chance = oracles.verdict(replace(GOOD, end={}, plain=[(9.0, "")], rested=False), REFERENCE, Budget())
     assert chance.doubtful
     assert chance.paced
     assert not chance.certain
     bad = replace(GOOD, plain=[(0.1, "500")], logs={"gpupool": ["Traceback (most recent call last):"]})
-    assert len(oracles.verdict(bad, REFERENCE, Due()).certain) == 2
+    assert len(oracles.verdict(bad, REFERENCE, Budget()).certain) == 2
 
 
 def test_a_process_that_ends_by_itself_fails_unless_it_may_lose_its_lease() -> None:
     assert failures(restarts={"gpupool": 1}) == ["gpupool ended by itself 1 times"]
     assert not failures(restarts={"gpupool": 0, "webhook": -1})
     run = replace(GOOD, restarts={"gpupool": 1})
-    assert not oracles.verdict(run, REFERENCE, due(Plan.parse("pool/rbac/gpupool@1"))).failures
+    assert not oracles.verdict(run, REFERENCE, budget(Plan.parse("pool/rbac/gpupool@1"))).failures
 
 
 def test_each_fault_has_its_due() -> None:
     assert set(BY_FAULT) == {*plans.FAULTS} - {plans.REFERENCE}
-    assert all(found.slack == Due().slack for found in BY_FAULT.values())
+    assert all(found.slack == Budget().slack for found in BY_FAULT.values())
 
 
 def test_nobody_is_there_to_sweep_from_a_kill_to_the_next_renewal() -> None:
@@ -202,7 +202,7 @@ TIMED = replace(REFERENCE, waits=(1.0, 1.5))
 
 
 def judged(given: Given, **changes: Any) -> Verdict:
-    return oracles.verdict(replace(GOOD, given=given, **changes), TIMED, Due())
+    return oracles.verdict(replace(GOOD, given=given, **changes), TIMED, Budget())
 
 
 def test_how_often_it_wrote_is_judged_only_of_a_run_that_had_the_time_of_its_references() -> None:
@@ -220,7 +220,7 @@ def test_how_often_it_wrote_is_judged_only_of_a_run_that_had_the_time_of_its_ref
 
 
 def test_without_an_account_of_the_machine_all_is_judged() -> None:
-    assert oracles.verdict(replace(GOOD, sent=[write("x")] * 4), REFERENCE, Due()).failures
+    assert oracles.verdict(replace(GOOD, sent=[write("x")] * 4), REFERENCE, Budget()).failures
 
 
 def test_a_busy_machine_excuses_what_takes_long_and_processes_that_lose_their_lease_and_nothing_else() -> None:
@@ -259,5 +259,5 @@ def test_a_write_that_changes_nothing_is_told_of() -> None:
 def test_a_write_that_changes_nothing_may_be_what_its_fault_costs() -> None:
     run = replace(GOOD, sent=[replace(write("x"), version="8")] * 2)
 
-    assert not oracles.verdict(run, REFERENCE, due(Plan.parse("pool/500-after/gpupool:create:x#1"))).failures
-    assert oracles.verdict(run, REFERENCE, due(Plan.parse("pool/twice/gpupool:pods#1"))).failures
+    assert not oracles.verdict(run, REFERENCE, budget(Plan.parse("pool/500-after/gpupool:create:x#1"))).failures
+    assert oracles.verdict(run, REFERENCE, budget(Plan.parse("pool/twice/gpupool:pods#1"))).failures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.faults import outcomes, report
+from reliability.faults import outcomes, report
 
 PLAN = "pool/hold/gpupool:pods#1"
 
@@ -113,7 +113,7 @@ def test_the_report_says_how_to_replay_a_failure_and_counts_the_rest() -> None:
 
     text = report.text(results, "abc")
 
-    assert f"replay: python -m tests.faults run '{PLAN}'" in text
+    assert f"replay: python -m reliability.faults run '{PLAN}'" in text
     assert "left behind" in text
     assert text.endswith("1 failures")
     crashes = next(line for line in text.splitlines() if line.startswith("crashes"))

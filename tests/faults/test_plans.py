@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.faults import plans
-from tests.faults.plans import Facts, Plan
+from reliability.faults import plans
+from reliability.faults.plans import Facts, Plan
 
 STATUS = "patch:gpudevices:base-1-0000-3b-00-0:status"
 FACTS = Facts(

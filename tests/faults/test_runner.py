@@ -1,4 +1,4 @@
-"""What a ground shows only when it is wiped is the last plan's; references differ in what they say."""
+"""What an environment shows only when it is wiped is the last plan's; references differ in what they say."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tests.faults import references, runner
-from tests.faults.evidence import Run
-from tests.faults.machine import Given
-from tests.faults.plans import Facts
-from tests.faults.runner import Bench
-from tests.faults.sight import Seen
-from tests.faults.trace import Recorder, Revision
-from tests.faults.wiping import Dirty
+from reliability.faults import references, runner
+from reliability.faults.cleanup import Dirty
+from reliability.faults.machine import Given
+from reliability.faults.observation import Seen
+from reliability.faults.plans import Facts
+from reliability.faults.run_record import Run
+from reliability.faults.runner import Bench
+from reliability.faults.trace import Recorder, Revision
 
 if TYPE_CHECKING:
-    from tests.faults.ground import Ground
+    from reliability.faults.environment import Environment
 
 BAD = "Traceback (most recent call last):"
 
 
 class Cluster:
-    """As much of a ground as is wiped."""
+    """As much of an environment as is wiped."""
 
     def __init__(self) -> None:
         self.recorder = Recorder(cast("Any", None))
@@ -40,7 +40,7 @@ class Cluster:
 
 
 def bench(cluster: Cluster, last: str = "the last plan") -> Bench:
-    made = Bench(cast("Ground", cluster))
+    made = Bench(cast("Environment", cluster))
     made._last = last
     return made
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import outcomes, plans, report
-from tests.faults.campaign import QUIET, Campaign
-from tests.faults.regressions import REGRESSIONS
+from reliability.faults import outcomes, plans, report
+from reliability.faults.campaign import QUIET, Campaign
+from reliability.faults.regressions import REGRESSIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.faults.plans import Plan
+    from reliability.faults.plans import Plan
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults]
 WORKLOADS = ("join", "pool", "expiry", "maintenance", "hasty-assign")

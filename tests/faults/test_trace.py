@@ -11,7 +11,7 @@ import pytest
 
 from controllers.api import names, resources
 from controllers.runtime.errors import Unreachable
-from tests.faults.trace import Recorder, Revision
+from reliability.faults.trace import Recorder, Revision
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

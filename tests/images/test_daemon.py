@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from docker.errors import APIError
 
-from sim.errors import UserError
-from sim.images import daemon
+from tools.errors import UserError
+from tools.images import daemon
 
 
 def test_where_there_is_none_and_no_rights_a_person_is_told(monkeypatch, tmp_path):

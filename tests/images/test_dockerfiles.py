@@ -12,11 +12,11 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from nodeagent.__main__ import ROLES
-from sim.images import lock
-from sim.images.lock import IMAGES, ROOT
 from sim.module.processes import ENV, MODULES
 from tests.images.dockerfile import sources, stages, target
 from tests.test_architecture import parsed
+from tools.images import lock
+from tools.images.lock import IMAGES, ROOT
 
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "control-plane": [

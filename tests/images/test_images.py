@@ -7,12 +7,12 @@ import docker.errors
 import pytest
 
 from nodeagent.__main__ import ROLES
-from sim.errors import UserError
-from sim.images import base
-from sim.images.build import TAGS, build, build_one
-from sim.images.daemon import connected
 from tests.images.test_dockerfiles import COMMANDS
 from tests.tools.lacking import in_one_line
+from tools.errors import UserError
+from tools.images import base
+from tools.images.build import TAGS, build, build_one
+from tools.images.daemon import connected
 
 FOREIGN = (
     "sh",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.images import lock
+from tools.images import lock
 
 LOCK = """\
 one==1.0 \\

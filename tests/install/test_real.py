@@ -22,12 +22,12 @@ from sim.controlplane import ControlPlane
 from sim.module.balance import NAME as BALANCER
 from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, Tools
-from sim.programs import catalog
 from sim.view import View
 from tests.kit import planes
 from tests.kit.waiting import PATIENCE
 from tests.kit.worker_plane import WorkerPlane
 from tests.slice.people import People
+from tools.programs import catalog
 
 pytestmark = pytest.mark.cluster
 POOL, TEAM = "kept", "kept"

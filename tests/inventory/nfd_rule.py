@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from controllers.inventory import rule
-from sim import programs
 from tests.kit.waiting import PATIENCE
+from tools import programs
 
 if TYPE_CHECKING:
     from types import TracebackType

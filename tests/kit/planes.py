@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sim import cluster, controlplane, programs
+from reliability.kit.apiserver import Server
+from sim import cluster, controlplane
 from sim.cluster import Options
 from sim.controlplane import ControlPlane
 from sim.module.install import Tools, install_chart, install_crds
 from sim.module.processes import Timers
-from tests.tools.apiserver import Server
+from tools import programs
 
 TIMERS: Final = Timers(lease_duration=10.0, renew_deadline=8.0, retry_period=0.5, watch_idle=20.0)
 """Of processes whose end and return tests wait for, and which keep their leases where they get no processor for

@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parents[2]
 UP = re.compile(r"\bcontrolplane\.up\(|(?<![.\w])up\((tmp_path|folder|plane)|\bbring_up[(,]")
 WITH_A_LIFE_OF_ITS_OWN = {
     "tests/kit/planes.py": "the way",
-    "tests/faults/ground.py": "opens and closes inside an event loop, while faults strike",
     "tests/e2e/bed.py": "stays up where a test fails and a person asked for that; a real node stands on it",
     "tests/e2e/release.py": "stays up as a real node's does, without the module",
     "tests/sim/test_controlplane.py": "about coming up itself",

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from sim.programs.catalog import unit_of
+from tools.programs.catalog import unit_of
 
 
 def minor() -> int:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from sim.monitoring import tools
 from tests.monitoring.cases import CASES, Case
 from tests.monitoring.exported import of_others, ours
 from tests.monitoring.rules import Alert, alerts, groups, metrics_in
+from tools.programs import prometheus_package
 
-PROMTOOL = tools.find("promtool")
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=tools.MISSING)
+PROMTOOL = prometheus_package.find("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason=prometheus_package.MISSING)
 with_promtool = pytest.mark.more("asks promtool")
 SENTENCES = re.compile(r"^[A-Z`{0-9].*[.)}]$", re.DOTALL)
 GROUPING = ("plk_create_group_if_not_exists__", "plk_grouped_by__")

@@ -18,8 +18,8 @@ from controllers.components.build import daemonsets
 from controllers.domain.mig.configmap import COMPONENT as MIG_MANAGER
 from controllers.gpupool.operands import device_plugin, mig_manager
 from controllers.runtime.readers import SUBRESOURCE
+from sim import prometheus
 from sim.module.processes import MODULES
-from sim.monitoring import live
 from tests.docs.site import anchors
 from tests.monitoring.rules import ROOT, groups
 from tests.monitoring.test_dashboards import BOARDS
@@ -93,7 +93,7 @@ def test_only_a_workload_is_named_on_an_exporters_samples() -> None:
         "podMetricsEndpoints"
     ]
     assert endpoint["honorLabels"] is True
-    assert endpoint["relabelings"][-1] == {"action": "labeldrop", "regex": live.DROPPED}
+    assert endpoint["relabelings"][-1] == {"action": "labeldrop", "regex": prometheus.DROPPED}
 
 
 def test_a_job_is_named_as_the_alerts_know_it() -> None:

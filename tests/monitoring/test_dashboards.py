@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sim.monitoring.__main__ import FOLDER, files
 from tests.monitoring.exported import of_others, ours
 from tests.monitoring.rules import metrics_in
+from tools.dashboards.__main__ import FOLDER, files
 
 BOARDS = {path.stem: json.loads(text) for path, text in files().items()}
 DEPRECATED = re.compile(r"\$?(__)?interval_(rv|sx3|sx4)|\$interval\b|\$__interval\b")
@@ -25,7 +25,7 @@ def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
 def test_the_files_are_what_the_description_makes() -> None:
     assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()} == {
         path.name: text for path, text in files().items()
-    }, "run python -m sim.monitoring"
+    }, "run python -m tools.dashboards"
 
 
 def test_there_is_one_for_each_who_looks() -> None:

@@ -20,20 +20,21 @@ import yaml
 from controllers.api import names
 from controllers.api.resources import GPUPOOL, POD
 from controllers.runtime.errors import NotFound
+from sim import prometheus
 from sim.controlplane import ControlPlane
-from sim.monitoring import live, tools
-from sim.monitoring.live import Prometheus
+from sim.prometheus import Prometheus
 from sim.view import View
 from tests.kit.waiting import PATIENCE
 from tests.monitoring.rules import alerts, groups, metrics_in
 from tests.monitoring.test_dashboards import BOARDS, panels
 from tests.slice.people import People
+from tools.programs import prometheus_package
 
-PROGRAM = tools.find("prometheus")
+PROGRAM = prometheus_package.find("prometheus")
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.more("a real Prometheus over a cluster"),
-    pytest.mark.skipif(PROGRAM is None, reason=tools.MISSING),
+    pytest.mark.skipif(PROGRAM is None, reason=prometheus_package.MISSING),
 ]
 EVERY, RATE = 2.0, "2m"  # seconds, as a duration
 POOL, TEAM = "seen", "seen"
@@ -88,14 +89,14 @@ def seen(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("prometheus")
     rules = folder / "rules.yaml"
     rules.write_text(yaml.safe_dump({"groups": list(groups())}))
-    settings = live.config(cluster, asyncio.run(nodes_of(cluster)), rules, EVERY)
+    settings = prometheus.config(cluster, asyncio.run(nodes_of(cluster)), rules, EVERY)
     assert PROGRAM is not None
-    with live.running(PROGRAM, folder, settings) as prometheus:
+    with prometheus.running(PROGRAM, folder, settings) as made:
         since = time.time()
-        until(lambda: not prometheus.unreached, lambda: str(prometheus.unreached))
+        until(lambda: not made.unreached, lambda: str(made.unreached))
         try:
             asyncio.run(play(cluster))
-            yield Seen(prometheus, since)
+            yield Seen(made, since)
         finally:
             asyncio.run(clear(cluster))
 

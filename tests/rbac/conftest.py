@@ -12,7 +12,6 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.client import Client
-from sim import programs
 from sim.cluster import Options
 from sim.controlplane.layout import Layout
 from sim.module.install import CRD_FOLDERS, Tools, apply_crds, install_chart, make_namespace
@@ -26,6 +25,7 @@ from tests.rbac.log import Log
 from tests.rbac.story import QUICK, Story, coverage
 from tests.slice.people import People
 from tests.templates import harness
+from tools import programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,16 +14,16 @@ import yaml
 from controllers.api.resources import GPUDEVICE, NAMESPACE, Resource
 from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound
+from reliability.kit.fault_proxy import FaultProxy
 from tests.kit import planes
 from tests.kit.waiting import PATIENCE
 from tests.runtime.helpers import Space
-from tests.tools.faultproxy import FaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from reliability.kit.apiserver import Server
     from tests.kit.worker_plane import WorkerPlane
-    from tests.tools.apiserver import Server
 
 CRD = Path(__file__).parents[2] / "crds" / "gpudevice.yaml"
 

@@ -15,15 +15,15 @@ from controllers.api.record import record
 from controllers.api.resources import CONFIGMAP
 from controllers.runtime.reflector import Reflector, Scope, WatchSettings
 from controllers.runtime.store import Store
+from reliability.kit.fault_proxy import reads_of
 from tests.kit.waiting import PATIENCE, until
-from tests.tools.faultproxy import reads_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controllers.runtime.client import Client
     from controllers.runtime.events import Recorder
-    from tests.tools.faultproxy import Exchange, FaultProxy
+    from reliability.kit.fault_proxy import Exchange, FaultProxy
 
 LISTS, WATCHES = reads_of("configmaps", "list"), reads_of("configmaps", "watch")
 

@@ -17,19 +17,19 @@ from controllers.runtime.client import APPLY
 from controllers.runtime.errors import AlreadyExists, NotFound
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
-from sim.bench.fleet import fleet, writes
-from sim.bench.records import Records
-from sim.bench.sight import following
+from reliability.bench.fleet import fleet, writes
+from reliability.bench.records import Records
+from reliability.bench.watch import following
+from reliability.kit.fault_proxy import reads_of
 from sim.caches import kept, listed
-from sim.errors import UserError
 from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import LISTS, WATCHES
-from tests.tools.faultproxy import reads_of
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
-    from tests.tools.faultproxy import FaultProxy
 
 CRD = Path(__file__).parents[2] / "crds" / "gpunodeinventory.yaml"
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)

@@ -14,15 +14,15 @@ from controllers.runtime import events, metrics
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.plan import Apply, Note, Ref
+from reliability.kit.fault_proxy import writes_to
 from tests.kit.waiting import PATIENCE, until
-from tests.tools.faultproxy import writes_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from controllers.runtime.client import Client
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
-    from tests.tools.faultproxy import FaultProxy
 
 EVENTS = writes_to("events")
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controllers.runtime.client import Client
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
-    from tests.tools.faultproxy import FaultProxy
 
 MORE = 12
 """Objects; a page has five."""

@@ -19,16 +19,16 @@ import pytest
 from controllers.api.resources import LEASE
 from controllers.runtime.errors import NotFound
 from controllers.runtime.process import EXIT_CLOCK_JUMPED
+from reliability.kit.fault_proxy import reads_of, writes_to
 from tests.kit.pace import Stretch
 from tests.kit.waiting import PATIENCE, until
-from tests.tools.faultproxy import reads_of, writes_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controllers.runtime.client import Client
+    from reliability.kit.fault_proxy import Exchange, FaultProxy
     from tests.runtime.helpers import Space
-    from tests.tools.faultproxy import Exchange, FaultProxy
 
 ROOT = Path(__file__).parents[2]
 RETRY = 0.4
@@ -39,7 +39,7 @@ DURATION, DEADLINE = SHORT
 LATE = 1.0
 """Seconds that starting a request, or ending, takes beside what is waited for."""
 LEASES = writes_to("leases")
-MOVABLE_CLOCK = ROOT / "tests" / "tools" / "clock"
+MOVABLE_CLOCK = ROOT / "reliability" / "kit" / "clock"
 
 
 class Started:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controllers.runtime.client import Client
-    from tests.tools.apiserver import Server
-    from tests.tools.faultproxy import FaultProxy
+    from reliability.kit.apiserver import Server
+    from reliability.kit.fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.cluster
 ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)

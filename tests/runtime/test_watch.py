@@ -30,9 +30,9 @@ from tests.runtime.helpers import LISTS, QUICK, WATCHES, Counted, following, wat
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
+    from reliability.kit.apiserver import Server
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
-    from tests.tools.apiserver import Server
-    from tests.tools.faultproxy import FaultProxy
 
 
 IN_PAGES = replace(QUICK, as_events=False)

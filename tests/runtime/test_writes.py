@@ -31,16 +31,16 @@ from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Ref, Replace
 from controllers.runtime.store import Store
+from reliability.kit.fault_proxy import writes_to
 from tests.kit.waiting import PATIENCE, until
 from tests.runtime.helpers import Counted, following, watching
-from tests.tools.faultproxy import writes_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from controllers.runtime.client import Client
+    from reliability.kit.fault_proxy import FaultProxy
     from tests.runtime.helpers import Space
-    from tests.tools.faultproxy import FaultProxy
 
 WRITES = writes_to("configmaps")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.docs.markdown import without_blocks
 from tests.test_architecture import parsed
+from tools.docs.markdown import without_blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "security.md"

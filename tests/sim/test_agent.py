@@ -34,7 +34,6 @@ from nodeagent.deviceplugin.offers import Wish
 from nodeagent.deviceplugin.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
-from sim.errors import UserError
 from sim.hardware import load
 from sim.nodes import discover, kubelet, names, node_manifests, parse_profile, plugin
 from sim.nodes.identity import Identities
@@ -42,6 +41,7 @@ from sim.nodes.machine import described, machine
 from sim.nodes.report import Report, facts
 from tests.kit import manifests, objects, planes
 from tests.kit.waiting import PATIENCE
+from tools.errors import UserError
 
 REPOSITORY = Path(__file__).parents[2]
 NAMESPACE = "d8-gpu-operator"

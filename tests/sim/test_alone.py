@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import sim.bench.run
-import sim.soak.run
+import reliability.bench.run
+import reliability.soak.run
+from reliability.bench.rows import Sizes
+from reliability.soak.run_loop import Length
 from sim import controlplane
-from sim.bench.rows import Sizes
-from sim.errors import UserError
-from sim.soak.course import Length
+from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("command", "below"),
     [
-        (lambda folder: sim.bench.run.measure(folder, Sizes(5)), "bench"),
-        (lambda folder: sim.soak.run.soak(folder, Length(180)), "soak"),
+        (lambda folder: reliability.bench.run.measure(folder, Sizes(5)), "bench"),
+        (lambda folder: reliability.soak.run.soak(folder, Length(180)), "soak"),
     ],
 )
 def test_one_that_runs_is_left_alone(

@@ -21,12 +21,12 @@ from sim.__main__ import main
 from sim.controlplane import ControlPlane, ProcessSpec, Ready
 from sim.controlplane.layout import Layout
 from sim.demo import story
-from sim.errors import UserError
 from sim.module.install import Tools, render
 from sim.nodes.names import KUBELET
-from sim.programs import Silent
 from sim.view import View
 from tests.kit.waiting import PATIENCE
+from tools.errors import UserError
+from tools.programs import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,10 +11,10 @@ from sim.controlplane import containers, down, status, up
 from sim.controlplane.layout import Layout
 from sim.controlplane.spec import ProcessSpec
 from sim.controlplane.state import read_state
-from sim.errors import UserError
-from sim.images.daemon import connected
 from sim.module.install import Tools, install_crds
 from tests.tools.lacking import in_one_line
+from tools.errors import UserError
+from tools.images.daemon import connected
 
 POOL = """\
 apiVersion: gpu.deckhouse.io/v1alpha1

@@ -33,10 +33,10 @@ from sim.controlplane.layout import Layout
 from sim.controlplane.ports import free_ports
 from sim.controlplane.procfs import Identity
 from sim.controlplane.state import ProcessState, State, read_state, write_atomically
-from sim.errors import UserError
 from tests.kit import planes
 from tests.kit.pace import Stretch
 from tests.kit.waiting import PATIENCE
+from tools.errors import UserError
 
 
 def eventually(condition, timeout=PATIENCE):

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from sim.errors import UserError
 from sim.hardware import load
 from sim.hardware.catalogue import HERE
 from sim.hardware.shape import card_uuid
 from tests.data import facts
+from tools.errors import UserError
 
 CATALOGUE = load()
 REAL = {

@@ -12,19 +12,19 @@ import pytest
 from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.inventory import rule
-from sim import programs
-from sim.errors import UserError
 from sim.hardware import Card, load
 from sim.nodes import agent, gfd, nfd
 from sim.nodes import rule as master
 from sim.nodes.evaluator import Evaluator
 from sim.nodes.machine import Machine, machine
 from sim.nodes.report import Report, ReportMeta, facts
-from sim.programs.catalog import unit_of
-from sim.programs.golang import build_env, find_go
 from tests.data import facts as real_facts
 from tests.kit.pace import Stretch
 from tests.tools.lacking import GO
+from tools import programs
+from tools.errors import UserError
+from tools.programs.catalog import unit_of
+from tools.programs.golang import build_env, find_go
 
 CATALOGUE = load()
 FLAG = json.dumps([{"name": "flag", "labels": {"x/l": "1"}}]).encode()

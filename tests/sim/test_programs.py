@@ -17,18 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import UserError
-from sim.programs import PROGRAMS, Silent, ensure
-from sim.programs import download as download_module
-from sim.programs import progress as progress_module
-from sim.programs.build import compiled
-from sim.programs.cache import Cache, default_root
-from sim.programs.catalog import CHOICE, NODE_PROGRAMS, UNITS, Unit, content_key, required_version, unit_of, units_of
-from sim.programs.download import UnavailableError, published_checksum
-from sim.programs.golang import host_platform
-from sim.programs.progress import Lines
 from tests.kit.clock import Clock
 from tests.kit.pace import Stretch
+from tools.errors import UserError
+from tools.programs import PROGRAMS, Silent, ensure
+from tools.programs import download as download_module
+from tools.programs import progress as progress_module
+from tools.programs.build import compiled
+from tools.programs.cache import Cache, default_root
+from tools.programs.catalog import CHOICE, NODE_PROGRAMS, UNITS, Unit, content_key, required_version, unit_of, units_of
+from tools.programs.download import UnavailableError, published_checksum
+from tools.programs.golang import host_platform
+from tools.programs.progress import Lines
 
 REPOSITORY = Path(__file__).parents[2]
 BASE_ENVS = ("GPU_CONTROL_PLANE_KUBERNETES_URL", "GPU_CONTROL_PLANE_ETCD_URL", "GPU_CONTROL_PLANE_HELM_URL")
@@ -206,7 +206,7 @@ def test_kill_while_filling_leaves_no_entry_and_frees_the_lock(cache):
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(f"""\
             import pathlib, time
-            from sim.programs.cache import Cache
+            from tools.programs.cache import Cache
             def fill(folder):
                 (folder / "thing").write_text("half")
                 print("filling", flush=True)
@@ -389,7 +389,7 @@ def test_missing_go_names_the_command_that_installs_it(cache, monkeypatch, tmp_p
 def test_command_line_prints_no_trace(tmp_path):
     env = {"PATH": "/nowhere", "HOME": str(tmp_path), "GPU_CONTROL_PLANE_DOWNLOAD": "0", "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(
-        [sys.executable, "-m", "sim.programs", "nonsense"], env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tools.programs", "nonsense"], env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stderr.startswith("no program 'nonsense'")
@@ -416,8 +416,8 @@ def test_compiler_that_outlives_its_killed_parent_is_waited_for(cache, fake_go, 
     fake_go(f'echo begin >> {marks}; sleep 0.7; echo end >> {marks}; echo "echo built" > "$out"; chmod +x "$out"')
     code = textwrap.dedent(f"""\
         import pathlib
-        from sim.programs import ensure
-        from sim.programs.cache import Cache
+        from tools.programs import ensure
+        from tools.programs.cache import Cache
         ensure(["etcd"], cache=Cache(pathlib.Path({str(cache.root)!r})))
     """)
     with subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY) as child:

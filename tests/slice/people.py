@@ -23,7 +23,7 @@ from controllers.runtime.errors import AlreadyExists, ApiError, NotFound, Runtim
 from sim import controlplane
 from sim.controlplane import ControlPlane
 from sim.view import View
-from sim.workload import gpu_pod
+from sim.workload import gpu_pod, gpupool
 from tests.kit.waiting import PATIENCE, until
 
 
@@ -233,7 +233,3 @@ class People:
             )
 
         await until(found, f"an Event {reason} with {words}")
-
-
-def gpupool(name: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "gpu.deckhouse.io/v1alpha1", "kind": "GPUPool", "metadata": {"name": name}, "spec": spec}

@@ -10,10 +10,11 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.conditions import CONFIGURED, INVENTORY_INCOMPLETE, find
 from controllers.runtime.errors import ApiError
+from sim.workload import gpupool
 from tests.kit import reports
 from tests.kit.manifests import manifest
 from tests.kit.waiting import PATIENCE
-from tests.slice.people import People, gpupool
+from tests.slice.people import People
 
 pytestmark = pytest.mark.cluster
 GOOD = {

@@ -22,11 +22,11 @@ from sim import controlplane
 from sim.cluster import Options, put_module
 from sim.controlplane import ControlPlane
 from sim.module.install import ROOT
-from sim.programs import Silent
 from sim.view import View
 from tests.kit import planes
 from tests.kit.waiting import PATIENCE
 from tests.slice.people import People
+from tools.programs import Silent
 
 WHY: Final = "two versions of the module are brought up in turn"
 pytestmark = [pytest.mark.cluster, pytest.mark.more(WHY), pytest.mark.slow(WHY)]

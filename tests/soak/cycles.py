@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.soak.records import Boundary, Own, Reading
+from reliability.soak.records import Boundary, Own, Reading
 
 CYCLE = 30.0
 OURS, SERVER = "gpupool-controller", "etcd"

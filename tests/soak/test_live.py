@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from controllers.api import names
+from reliability.soak import run, run_loop, workload_plan
+from reliability.soak.records import is_ours
+from reliability.soak.run_loop import Length
+from reliability.soak.workload_plan import Pace
 from sim import controlplane
 from sim.module.processes import Timers
-from sim.soak import churn, course, run
-from sim.soak.churn import Pace
-from sim.soak.course import Length
-from sim.soak.records import is_ours
 
 SHORT = Length(15.0, Pace(cycle=15.0, rest=5.0, rounds=1), least_warm_up=0.0, quiet=2.0, period=1.0)
 PATIENT = Timers(lease_duration=120.0, renew_deadline=90.0, retry_period=2.0)
@@ -24,7 +24,7 @@ OURS = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK, 
 @pytest.mark.cluster
 @pytest.mark.more("a soak of one cycle: a minute, and a verdict about rates")
 def test_a_cycle(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(course, "REST_SECONDS", 2.0)
+    monkeypatch.setattr(run_loop, "REST_SECONDS", 2.0)
     status = run.soak(tmp_path, SHORT, output="json", timers=PATIENT)
     said = json.loads(capsys.readouterr().out)
     found = json.loads((tmp_path / "soak.json").read_text())
@@ -36,7 +36,7 @@ def test_a_cycle(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert checks["no error in a log"] == []
     assert status == (0 if found["met"] else 1)
 
-    planned = churn.cycle(1, 1, SHORT.pace)
+    planned = workload_plan.cycle(1, 1, SHORT.pace)
     assert sum(found["done"].values()) + found["facts"]["acts given up"] == len(planned)
     assert found["done"]["join"] == found["done"]["leave"] == 2
     begin, end = found["ends"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sim.__main__ import main
-from sim.soak import judge, run
-from sim.soak.course import Course, Length
-from sim.soak.hands import Hands
-from sim.soak.report import Check, Outcome, show
+from reliability.soak import run, verdicts
+from reliability.soak.__main__ import main
+from reliability.soak.actors import Actors
+from reliability.soak.report import Check, Outcome, show
+from reliability.soak.run_loop import Course, Length
 from tests.soak.cycles import OURS, ends, own, reading
 
 MACHINE = {"cores": 2, "cpu": "a CPU", "python": "3.11"}
@@ -25,7 +25,7 @@ def outcome(checks: tuple[Check, ...] = (), **grows: Any) -> Outcome:
         seed=1,
         cycles=60,
         judged=48,
-        rows=judge.rows(ends(48, **grows), []),
+        rows=verdicts.rows(ends(48, **grows), []),
         checks=(Check("no error in a log"), *checks),
         done=Counter(pod=3270, assign=3840),
         refused=Counter(DeviceBusy=2),
@@ -83,17 +83,17 @@ def test_cycles_fill_the_time() -> None:
 @pytest.mark.parametrize("minutes", ["2", "soon", "-1", "5000"])
 def test_wrong_minutes_are_a_sentence(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["soak", "--minutes", minutes])
+        main(["--minutes", minutes])
     assert ended.value.code == 2
     assert "minutes of churn are 3 to 1440" in capsys.readouterr().err
 
 
 def found(seen: Course, *, done: int = 600, given_up: tuple[str, ...] = (), **of: Any) -> dict[str, list[str]]:
-    hands = Hands(ground=None)  # type: ignore[arg-type]
-    hands.done.update(pod=done, assign=done)
-    hands.given_up += given_up
+    actors = Actors(environment=None)  # type: ignore[arg-type]
+    actors.done.update(pod=done, assign=done)
+    actors.given_up += given_up
     said = {"restarts": {OURS: 0}, "told": {OURS: []}} | of
-    made = run._outcome(seen, hands, machine=MACHINE, length=Length(300), seed=1, **said)
+    made = run._outcome(seen, actors, machine=MACHINE, length=Length(300), seed=1, **said)
     return {check.name: list(check.found) for check in made.checks if check.found}
 
 

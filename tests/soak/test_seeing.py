@@ -12,10 +12,10 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node, Pod
 from controllers.api.record import adapter
-from sim.bench.subject import told
-from sim.soak import logs, readings
-from sim.soak.population import TEAM, TOLD, differences, population
-from sim.soak.records import is_ours
+from reliability.kit.process import parse_metrics
+from reliability.soak import logs, readings
+from reliability.soak.records import is_ours
+from reliability.soak.snapshot import TEAM, TOLD, differences, population
 
 METRICS = """# HELP gpu_client_requests_total Requests to the API server.
 # TYPE gpu_client_requests_total counter
@@ -32,7 +32,7 @@ gpupool_reservations_expired_total{pool="a"} 3.0
 
 
 def test_a_process_says_what_it_holds() -> None:
-    own = readings.own(told(METRICS))
+    own = readings.own(parse_metrics(METRICS))
     assert (own.tasks, own.queue, own.cached, own.writes, own.series, own.expired) == (41, 3, 7, 5, 9, 3)
     assert own.requests == {"GET 200": 7, "PATCH 409": 2, "PUT 200": 30}
     assert (own.sent, own.changes) == (39, 2), "neither reads nor the lease's renewals change anything"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sim.soak.slopes import Slope, theil_sen
+from reliability.soak.slopes import Slope, theil_sen
 
 
 def line(count: int, slope: float, noise: float = 0.0, seed: int = 1) -> list[tuple[float, float]]:

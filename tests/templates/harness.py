@@ -40,7 +40,7 @@ PROGRAMS = ("kubectl", "helm", "kube-controller-manager")
 
 def programs() -> dict[str, Path]:
     """Where the programs are."""
-    from sim.programs import ensure
+    from tools.programs import ensure
 
     return ensure(PROGRAMS)
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
-from sim.monitoring import live, tools
+from sim import prometheus
 from tests.kit.worker_plane import WorkerPlane
 from tests.templates import harness
 from tests.templates.containers import at_this_server, running, the_container
+from tools.programs import prometheus_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.cluster
 PROCESSES = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
 BASE = "gpuControlPlane.controllers"
 MONITOR = "monitoring.coreos.com/v1/PodMonitor"
-PROMETHEUS = tools.find("prometheus")
+PROMETHEUS = prometheus_package.find("prometheus")
 READY_SECONDS = 180
 
 
@@ -79,7 +80,7 @@ def scraped(port: int, token: str | None) -> tuple[int, str]:
         return 0, str(error)
 
 
-def prometheus(plane: harness.Kube) -> str:
+def prometheus_token(plane: harness.Kube) -> str:
     """A token of Deckhouse's Prometheus, which the chart lets read."""
     plane.create("/api/v1/namespaces", {"metadata": {"name": "d8-monitoring"}})
     plane.create("/api/v1/namespaces/d8-monitoring/serviceaccounts", {"metadata": {"name": "prometheus"}})
@@ -111,7 +112,7 @@ def test_a_deployment_starts_its_program_until_it_is_ready(plane: harness.Kube, 
         assert scraped(ports["https-metrics"], "forged")[0] == 401
         code, text = scraped(ports["https-metrics"], plane.token_for(name))
         assert (code, f"get deployments/prometheus-metrics {name} in namespace d8-gpu-operator" in text) == (403, True)
-        code, text = scraped(ports["https-metrics"], prometheus(plane))
+        code, text = scraped(ports["https-metrics"], prometheus_token(plane))
         assert (code, "process_resident_memory_bytes" in text) == (200, True)
 
 
@@ -129,18 +130,18 @@ def job(ports: dict[str, int], token: Path) -> dict[str, Any]:
 
 
 @pytest.mark.more("a real Prometheus")
-@pytest.mark.skipif(PROMETHEUS is None, reason=tools.MISSING)
+@pytest.mark.skipif(PROMETHEUS is None, reason=prometheus_package.MISSING)
 def test_prometheus_reads_it_as_the_chart_says(plane: harness.Kube, tmp_path: Path) -> None:
     name = names.INVENTORY
     sets = (f"{BASE}.hostNetwork=true", f"{BASE}.listen=127.0.0.1", *at_this_server(plane))
     container = the_container(deployments(*sets)[name])
     ports = {item["name"]: item["containerPort"] for item in container["ports"]}
-    (tmp_path / "token").write_text(prometheus(plane))
+    (tmp_path / "token").write_text(prometheus_token(plane))
     settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [job(ports, tmp_path / "token")]}
     assert PROMETHEUS is not None
     with (
         running(plane, tmp_path / "pod", container, name),
-        live.running(PROMETHEUS, tmp_path / "prometheus", settings) as made,
+        prometheus.running(PROMETHEUS, tmp_path / "prometheus", settings) as made,
     ):
         deadline = time.monotonic() + READY_SECONDS
         while made.unreached:

@@ -1,7 +1,7 @@
 """Every reason that the module gives a condition: of which condition, with which status, what it means, what to do.
 
-The one list of them. `python -m sim.docs` makes docs/conditions.md of it, and `typed`, by which the type checker knows
-a reason: one that has no row here cannot be spelled. kubectl's cures are read from it.
+The one list of them. `python -m tools.docs` makes docs/conditions.md of it, and `typed`, by which the type checker
+knows a reason: one that has no row here cannot be spelled. kubectl's cures are read from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reasons as types, made from the rows beside by `python -m sim.docs`: no other word can be spelled."""
+"""Reasons as types, made from the rows beside by `python -m tools.docs`: no other word can be spelled."""
 
 from __future__ import annotations
 

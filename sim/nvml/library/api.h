@@ -34,23 +34,12 @@ enum {
 typedef struct handle *nvmlDevice_t;
 typedef struct handle *nvmlGpuInstance_t;
 typedef struct handle *nvmlComputeInstance_t;
-typedef struct event_set *nvmlEventSet_t;
-
-typedef struct {
-    char busId[16];
-    unsigned domain, bus, device, pciDeviceId, pciSubSystemId, reserved[4];
-} nvmlPciInfo_v2_t;
 
 typedef struct {
     char busIdLegacy[16];
     unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
     char busId[32];
 } nvmlPciInfo_t;
-
-typedef struct {
-    unsigned version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass, subClass;
-    char busId[32];
-} nvmlPciInfoExt_v1_t;
 
 typedef struct {
     unsigned long long total, free, used;
@@ -60,27 +49,6 @@ typedef struct {
     unsigned version;
     unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
-
-typedef struct {
-    unsigned long long bar1Total, bar1Free, bar1Used;
-} nvmlBAR1Memory_t;
-
-typedef struct {
-    unsigned gpu, memory;
-} nvmlUtilization_t;
-
-typedef struct {
-    unsigned long long l1Cache, l2Cache, deviceMemory, registerFile;
-} nvmlEccErrorCounts_t;
-
-typedef struct {
-    unsigned max, high, partial, low, none;
-} nvmlRowRemapperHistogramValues_t;
-
-typedef struct {
-    unsigned version, sensorType;
-    int temperature;
-} nvmlTemperature_v1_t;
 
 /* `state` is one byte with a gap behind it; version 3 adds a summary to version 2. */
 typedef struct {
@@ -105,25 +73,11 @@ typedef struct {
 } nvmlGpuFabricInfo_v3_t;
 
 typedef struct {
-    nvmlDevice_t device;
-    unsigned long long eventType, eventData;
-    unsigned gpuInstanceId, computeInstanceId;
-} nvmlEventData_t;
-
-typedef union {
-    double dVal;
-    unsigned uiVal;
-    unsigned long long ullVal;
-    int siVal;
-} nvmlValue_t;
-
-typedef struct {
-    uint32_t fieldId, scopeId;
-    int64_t timestamp, latencyUsec;
-    unsigned valueType;
-    nvmlReturn_t nvmlReturn;
-    nvmlValue_t value;
-} nvmlFieldValue_t;
+    unsigned version, id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount, copyEngineCount,
+        decoderCount, encoderCount, jpegCount, ofaCount;
+    unsigned long long memorySizeMB;
+    char name[96];
+} nvmlGpuInstanceProfileInfo_v2_t;
 
 typedef struct {
     unsigned start, size;
@@ -136,21 +90,6 @@ typedef struct {
 } nvmlGpuInstanceProfileInfo_t;
 
 typedef struct {
-    unsigned version, id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount, copyEngineCount,
-        decoderCount, encoderCount, jpegCount, ofaCount;
-    unsigned long long memorySizeMB;
-    char name[96];
-} nvmlGpuInstanceProfileInfo_v2_t;
-
-typedef struct {
-    unsigned version, id, sliceCount, instanceCount, multiprocessorCount, copyEngineCount, decoderCount,
-        encoderCount, jpegCount, ofaCount;
-    unsigned long long memorySizeMB;
-    char name[96];
-    unsigned capabilities; /* bit 0: peers may be reached */
-} nvmlGpuInstanceProfileInfo_v3_t;
-
-typedef struct {
     nvmlDevice_t device;
     unsigned id, profileId;
     nvmlGpuInstancePlacement_t placement;
@@ -160,12 +99,6 @@ typedef struct {
     unsigned id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount,
         sharedEncoderCount, sharedJpegCount, sharedOfaCount;
 } nvmlComputeInstanceProfileInfo_t;
-
-typedef struct {
-    unsigned version, id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount,
-        sharedEncoderCount, sharedJpegCount, sharedOfaCount;
-    char name[96];
-} nvmlComputeInstanceProfileInfo_v2_t;
 
 typedef struct {
     nvmlDevice_t device;

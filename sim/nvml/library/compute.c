@@ -1,6 +1,4 @@
 /* Compute instances inside a GPU instance: what it offers, and which exist. */
-#include <stdio.h>
-
 #include "state.h"
 
 enum { KINDS = 9, ENGINES_SHARED = 0 }; /* NVML_COMPUTE_INSTANCE_PROFILE_COUNT of this interface */
@@ -34,59 +32,6 @@ API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t 
         .sharedEncoderCount = target.profile->encoder, .sharedJpegCount = target.profile->jpeg,
         .sharedOfaCount = target.profile->ofa,
     };
-    return leave(NVML_SUCCESS);
-}
-
-API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t instance, unsigned profile,
-                                                               unsigned engines,
-                                                               nvmlComputeInstanceProfileInfo_v2_t *info) {
-    struct target target;
-    const nvmlReturn_t refused = enter_kind(__func__, instance, GPU_INSTANCE, &target);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (info == NULL || info->version != VERSIONED(nvmlComputeInstanceProfileInfo_v2_t, 2)) {
-        return leave(info == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
-    }
-    unsigned slices = 0;
-    const nvmlReturn_t found = offered(&target, profile, engines, &slices);
-    if (found != NVML_SUCCESS) {
-        return leave(found);
-    }
-    *info = (nvmlComputeInstanceProfileInfo_v2_t){
-        .version = info->version, .id = profile, .sliceCount = slices,
-        .instanceCount = target.profile->slices / slices,
-        .multiprocessorCount = target.profile->sm * slices / target.profile->slices,
-        .sharedCopyEngineCount = target.profile->copy, .sharedDecoderCount = target.profile->decoder,
-        .sharedEncoderCount = target.profile->encoder, .sharedJpegCount = target.profile->jpeg,
-        .sharedOfaCount = target.profile->ofa,
-    };
-    const bool whole = slices == target.profile->slices;
-    if (whole) {
-        snprintf(info->name, sizeof info->name, "MIG %.70s", target.profile->name);
-    } else {
-        snprintf(info->name, sizeof info->name, "MIG %uc.%.70s", slices, target.profile->name);
-    }
-    return leave(NVML_SUCCESS);
-}
-
-API nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t instance, unsigned profile,
-                                                    nvmlComputeInstance_t *into, unsigned *count) {
-    struct target target;
-    const nvmlReturn_t refused = enter_kind(__func__, instance, GPU_INSTANCE, &target);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (into == NULL || count == NULL || profile >= KINDS) {
-        return leave(NVML_ERROR_INVALID_ARGUMENT);
-    }
-    *count = 0;
-    for (unsigned i = 0; i < target.card->n_compute_instances; i++) {
-        const struct compute_instance *there = &target.card->compute_instances[i];
-        if (there->gpu_instance == instance->gpu_instance && there->profile == profile) {
-            into[(*count)++] = handle_of(COMPUTE_INSTANCE, &instance->address, there->gpu_instance, there->id);
-        }
-    }
     return leave(NVML_SUCCESS);
 }
 

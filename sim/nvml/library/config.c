@@ -74,11 +74,11 @@ static void start_card(struct reader *reader) {
     }
     struct card *card = &into->cards[into->n_cards];
     *card = (struct card){
-        .minor = into->n_cards, .vendor = 0x10de, .class_ = 0x0302, .numa = -1, .brand = "nvidia",
-        .mig_mode = NOT_GIVEN, .mig_pending = NOT_GIVEN, .ecc_mode = NOT_GIVEN, .ecc_pending = NOT_GIVEN,
-        .persistence = 1, .power_mw = NOT_GIVEN, .power_limit_mw = NOT_GIVEN, .fan = NOT_GIVEN,
-        .temperature = 30, .slowdown = 89, .shutdown = 92, .throttle = 1,
-        .remapped_correctable = NOT_GIVEN, .retired_pages = NOT_GIVEN,
+        .minor = into->n_cards, .vendor = 0x10de, .class_ = 0x0302,
+        .mig_mode = NOT_GIVEN, .mig_pending = NOT_GIVEN, .ecc_mode = NOT_GIVEN,
+        .persistence = 1, .power_mw = NOT_GIVEN,
+        .temperature = 30, .throttle = 1,
+        .remapped_correctable = NOT_GIVEN,
     };
     card->address.domain = ~0U; /* not given yet */
     reader->card = card;

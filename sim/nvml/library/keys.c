@@ -17,28 +17,21 @@ struct key {
 
 static const struct key of_system[] = {
     SYSTEM(driver_version, WORDS),
-    SYSTEM(nvml_version, WORDS),
     SYSTEM(driver_not_loaded, FLAG),
     SYSTEM(version_mismatch, FLAG),
     SYSTEM(unprivileged, FLAG),
 };
 
 static const struct key of_card[] = {
-    CARD(uuid, WORDS), CARD(name, WORDS), CARD(serial, WORDS), CARD(brand, WORDS), CARD(board, WORDS),
-    CARD(vbios, WORDS), CARD(root, WORDS), CARD(minor, NUMBER), CARD(vendor, HEX4), CARD(device, HEX4),
+    CARD(uuid, WORDS), CARD(name, WORDS), CARD(minor, NUMBER), CARD(vendor, HEX4), CARD(device, HEX4),
     CARD(subsystem_vendor, HEX4), CARD(subsystem_device, HEX4), {"class", HEX4, offsetof(struct card, class_)},
-    CARD(memory_mib, NUMBER), CARD(reserved_mib, NUMBER), CARD(used_mib, NUMBER), CARD(bar1_mib, NUMBER),
-    CARD(numa, SIGNED), CARD(mig_mode, SWITCH), CARD(mig_pending, SWITCH), CARD(ecc_mode, SWITCH),
-    CARD(ecc_pending, SWITCH), CARD(persistence, SWITCH), CARD(power_mw, SIGNED), CARD(power_limit_mw, SIGNED),
-    CARD(fan, SIGNED), CARD(temperature, NUMBER), CARD(slowdown, NUMBER), CARD(shutdown, NUMBER),
-    CARD(utilization_gpu, NUMBER), CARD(utilization_memory, NUMBER), CARD(compute_mode, NUMBER),
-    CARD(display, SWITCH), CARD(pstate, NUMBER), CARD(clock_sm, NUMBER), CARD(clock_memory, NUMBER),
-    CARD(clock_sm_max, NUMBER), CARD(clock_memory_max, NUMBER), CARD(throttle, HEX4),
-    CARD(nvlink_version, NUMBER), CARD(module, NUMBER), CARD(fabric, NUMBER), CARD(fabric_status, NUMBER),
-    CARD(ecc_correctable, NUMBER), CARD(ecc_uncorrectable, NUMBER), CARD(row_banks, NUMBER),
-    CARD(remapped_correctable, SIGNED), CARD(remapped_uncorrectable, SIGNED),
-    CARD(remap_pending, SWITCH), CARD(remap_failure, SWITCH), CARD(retired_pages, SIGNED),
-    CARD(retired_pending, SWITCH), CARD(after_calls, NUMBER), CARD(lost, FLAG), CARD(fallen_off_bus, FLAG), CARD(corrupts, FLAG),
+    CARD(memory_mib, NUMBER), CARD(reserved_mib, NUMBER), CARD(used_mib, NUMBER), CARD(mig_mode, SWITCH),
+    CARD(mig_pending, SWITCH), CARD(ecc_mode, SWITCH), CARD(persistence, SWITCH), CARD(power_mw, SIGNED),
+    CARD(temperature, NUMBER), CARD(compute_mode, NUMBER), CARD(throttle, HEX4), CARD(fabric, NUMBER),
+    CARD(fabric_status, NUMBER), CARD(ecc_correctable, NUMBER), CARD(ecc_uncorrectable, NUMBER),
+    CARD(remapped_correctable, SIGNED), CARD(remapped_uncorrectable, SIGNED), CARD(remap_pending, SWITCH),
+    CARD(remap_failure, SWITCH), CARD(after_calls, NUMBER), CARD(lost, FLAG), CARD(fallen_off_bus, FLAG),
+    CARD(corrupts, FLAG),
 };
 
 static void store(struct reader *reader, void *base, const struct key *key, const char *value) {

@@ -14,13 +14,12 @@ struct config *config;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users; /* initialisations without their shutdown */
 static struct stat seen;
-static struct timespec started;
 
-void hold(void) {
+static void hold(void) {
     pthread_mutex_lock(&lock);
 }
 
-void release(void) {
+static void release(void) {
     pthread_mutex_unlock(&lock);
 }
 
@@ -29,19 +28,13 @@ nvmlReturn_t leave(nvmlReturn_t answer) {
     return answer;
 }
 
-double since_start(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - started.tv_sec) + (double)(now.tv_nsec - started.tv_nsec) / 1e9;
-}
-
 static bool changed(const struct stat *now) {
     return now->st_mtim.tv_sec != seen.st_mtim.tv_sec || now->st_mtim.tv_nsec != seen.st_mtim.tv_nsec ||
            now->st_ino != seen.st_ino || now->st_size != seen.st_size;
 }
 
 /* Read the file again where it changed; false where the last good one stays although it should not. */
-bool refresh(void) {
+static bool refresh(void) {
     const char *path = getenv("FAKE_NVML_CONFIG");
     struct stat now;
     if (path == NULL || stat(path, &now) != 0) {
@@ -168,7 +161,6 @@ static nvmlReturn_t start(void) {
     if (config->driver_not_loaded || config->version_mismatch) {
         return config->driver_not_loaded ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_ERROR_LIB_RM_VERSION_MISMATCH;
     }
-    clock_gettime(CLOCK_MONOTONIC, &started);
     handles_restart();
     return NVML_SUCCESS;
 }
@@ -186,10 +178,6 @@ API nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
         hang(seconds);
     }
     return leave(answer);
-}
-
-API nvmlReturn_t nvmlInit(void) {
-    return nvmlInitWithFlags(0);
 }
 
 API nvmlReturn_t nvmlInit_v2(void) {

@@ -173,21 +173,6 @@ static void read_link(struct reader *reader, struct card *card, char *rest) {
     }
 }
 
-static void read_xid(struct reader *reader, struct card *card, char *rest) {
-    if (!room(reader, "xid", card->n_xids, MAX_XIDS)) {
-        return;
-    }
-    struct xid *made = &card->xids[card->n_xids++];
-    char *text = word(&rest);
-    read_unsigned(reader, text == NULL ? "" : text, 10, 0xffff, &made->code);
-    text = word(&rest);
-    if (text != NULL && strncmp(text, "at=", 3) == 0) {
-        read_seconds(reader, text + 3, &made->at);
-    } else if (text != NULL) {
-        wrong(reader, "found '%.60s', expected at=SECONDS", text);
-    }
-}
-
 /* Faults of functions: `not_supported nvmlDeviceGetSerial`, `hang nvmlDeviceGetName 2.5`, `cuda cuInit 802`; false for
  * other keys. */
 static bool read_fault(struct reader *reader, const char *key, char *rest) {
@@ -235,8 +220,7 @@ bool read_list(struct reader *reader, const char *key, char *value) {
     } lists[] = {{"mig_profile", read_profile},
                  {"gpu_instance", read_gpu_instance},
                  {"compute_instance", read_compute_instance},
-                 {"nvlink", read_link},
-                 {"xid", read_xid}};
+                 {"nvlink", read_link}};
     if (read_fault(reader, key, value)) {
         return true;
     }

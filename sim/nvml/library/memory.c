@@ -59,16 +59,3 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t
     memory->version = VERSIONED(nvmlMemory_v2_t, 2);
     return leave(NVML_SUCCESS);
 }
-
-API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory) {
-    struct target target;
-    const nvmlReturn_t refused = enter_device(__func__, device, &target);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (memory == NULL || target.card->bar1_mib == 0) {
-        return leave(memory == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED);
-    }
-    *memory = (nvmlBAR1Memory_t){.bar1Total = bytes(target.card->bar1_mib), .bar1Free = bytes(target.card->bar1_mib)};
-    return leave(NVML_SUCCESS);
-}

@@ -44,19 +44,6 @@ API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, un
     return leave(NVML_SUCCESS);
 }
 
-API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is) {
-    struct target target;
-    const nvmlReturn_t refused = enter_device(__func__, device, &target);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (is == NULL) {
-        return leave(NVML_ERROR_INVALID_ARGUMENT);
-    }
-    *is = device->kind == MIG_DEVICE;
-    return leave(NVML_SUCCESS);
-}
-
 /* How many MIG devices the card could hold at most; 0 where it is not in MIG mode. */
 API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *count) {
     const struct card *card = NULL;
@@ -95,19 +82,6 @@ API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsign
     return leave(*mig == NULL ? NVML_ERROR_MEMORY : NVML_SUCCESS);
 }
 
-API nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvmlDevice_t *device) {
-    struct target target;
-    const nvmlReturn_t refused = enter_kind(__func__, mig, MIG_DEVICE, &target);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (device == NULL) {
-        return leave(NVML_ERROR_INVALID_ARGUMENT);
-    }
-    *device = handle_of(DEVICE, &mig->address, 0, 0);
-    return leave(*device == NULL ? NVML_ERROR_MEMORY : NVML_SUCCESS);
-}
-
 static nvmlReturn_t instance_id(const char *function, nvmlDevice_t mig, bool compute, unsigned *id) {
     struct target target;
     const nvmlReturn_t refused = enter_device(function, mig, &target);
@@ -129,9 +103,35 @@ API nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t mig, unsigned *id) 
     return instance_id(__func__, mig, true, id);
 }
 
-static nvmlReturn_t attributes(const char *function, nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
+API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is) {
     struct target target;
-    const nvmlReturn_t refused = enter_device(function, device, &target);
+    const nvmlReturn_t refused = enter_device(__func__, device, &target);
+    if (refused != NVML_SUCCESS) {
+        return refused;
+    }
+    if (is == NULL) {
+        return leave(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    *is = device->kind == MIG_DEVICE;
+    return leave(NVML_SUCCESS);
+}
+
+API nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvmlDevice_t *device) {
+    struct target target;
+    const nvmlReturn_t refused = enter_kind(__func__, mig, MIG_DEVICE, &target);
+    if (refused != NVML_SUCCESS) {
+        return refused;
+    }
+    if (device == NULL) {
+        return leave(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    *device = handle_of(DEVICE, &mig->address, 0, 0);
+    return leave(*device == NULL ? NVML_ERROR_MEMORY : NVML_SUCCESS);
+}
+
+API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
+    struct target target;
+    const nvmlReturn_t refused = enter_device(__func__, device, &target);
     if (refused != NVML_SUCCESS) {
         return refused;
     }
@@ -152,12 +152,4 @@ static nvmlReturn_t attributes(const char *function, nvmlDevice_t device, nvmlDe
         .memorySizeMB = profile->memory_mib,
     };
     return leave(NVML_SUCCESS);
-}
-
-API nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
-    return attributes(__func__, device, into);
-}
-
-API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *into) {
-    return attributes(__func__, device, into);
 }

@@ -1,4 +1,4 @@
-/* Where a card sits: the three generations of PCI information. */
+/* Where a card sits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,35 +19,6 @@ static unsigned ids(unsigned device, unsigned vendor) {
     return device << 16U | vendor;
 }
 
-static nvmlReturn_t old_form(const char *function, nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
-    const struct card *card = NULL;
-    const nvmlReturn_t refused = enter_card(function, device, &card);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (pci == NULL) {
-        return leave(NVML_ERROR_INVALID_ARGUMENT);
-    }
-    char full[32];
-    *pci = (nvmlPciInfo_v2_t){
-        .domain = card->address.domain,
-        .bus = card->address.bus,
-        .device = card->address.device,
-        .pciDeviceId = ids(card->device, card->vendor),
-        .pciSubSystemId = ids(card->subsystem_device, card->subsystem_vendor),
-    };
-    pci_text(&card->address, pci->busId, full);
-    return leave(NVML_SUCCESS);
-}
-
-API nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
-    return old_form(__func__, device, pci);
-}
-
-API nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
-    return old_form(__func__, device, pci);
-}
-
 API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
     const struct card *card = NULL;
     const nvmlReturn_t refused = enter_card(__func__, device, &card);
@@ -65,29 +36,5 @@ API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci
         .pciSubSystemId = ids(card->subsystem_device, card->subsystem_vendor),
     };
     pci_text(&card->address, pci->busIdLegacy, pci->busId);
-    return leave(NVML_SUCCESS);
-}
-
-API nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_v1_t *pci) {
-    const struct card *card = NULL;
-    const nvmlReturn_t refused = enter_card(__func__, device, &card);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    if (pci == NULL || pci->version != VERSIONED(nvmlPciInfoExt_v1_t, 1)) {
-        return leave(pci == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
-    }
-    char legacy[16];
-    *pci = (nvmlPciInfoExt_v1_t){
-        .version = pci->version,
-        .domain = card->address.domain,
-        .bus = card->address.bus,
-        .device = card->address.device,
-        .pciDeviceId = ids(card->device, card->vendor),
-        .pciSubSystemId = ids(card->subsystem_device, card->subsystem_vendor),
-        .baseClass = card->class_ >> 8U,
-        .subClass = card->class_ & 0xffU,
-    };
-    pci_text(&card->address, legacy, pci->busId);
     return leave(NVML_SUCCESS);
 }

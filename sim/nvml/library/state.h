@@ -12,7 +12,7 @@
 #include "api.h"
 
 enum { MAX_CARDS = 64, MAX_PROFILES = 18, MAX_PLACES = 16, MAX_INSTANCES = 16, MAX_LINKS = 36, MAX_FAULTS = 32 };
-enum { MAX_XIDS = 64, TEXT = 96 };
+enum { TEXT = 96 };
 enum { NOT_GIVEN = -1 };
 
 /* A PCI address in its parts. */
@@ -51,22 +51,16 @@ struct fault {
     double seconds;
 };
 
-/* An XID that the card reports: once, `at` seconds after initialisation or, where 0, when its line appears. */
-struct xid {
-    unsigned code;
-    double at;
-};
-
 struct card {
     struct address address;
-    char uuid[TEXT], name[TEXT], serial[TEXT], brand[TEXT], board[TEXT], vbios[TEXT], root[TEXT];
+    char uuid[TEXT], name[TEXT];
     unsigned minor, vendor, device, subsystem_vendor, subsystem_device, class_, compute_major, compute_minor;
-    unsigned memory_mib, reserved_mib, used_mib, bar1_mib;
-    int numa, mig_mode, mig_pending, ecc_mode, ecc_pending, persistence, power_mw, power_limit_mw, fan;
-    unsigned temperature, slowdown, shutdown, utilization_gpu, utilization_memory, compute_mode, display, pstate;
-    unsigned clock_sm, clock_memory, clock_sm_max, clock_memory_max, throttle, nvlink_version, module, fabric, fabric_status;
-    unsigned ecc_correctable, ecc_uncorrectable, row_banks;
-    int remapped_correctable, remapped_uncorrectable, remap_pending, remap_failure, retired_pages, retired_pending;
+    unsigned memory_mib, reserved_mib, used_mib;
+    int mig_mode, mig_pending, ecc_mode, persistence, power_mw;
+    unsigned temperature, compute_mode;
+    unsigned throttle, fabric, fabric_status;
+    unsigned ecc_correctable, ecc_uncorrectable;
+    int remapped_correctable, remapped_uncorrectable, remap_pending, remap_failure;
     bool lost, fallen_off_bus, corrupts;
     unsigned after_calls;
     struct profile profiles[MAX_PROFILES];
@@ -74,12 +68,11 @@ struct card {
     struct compute_instance compute_instances[MAX_INSTANCES];
     struct link links[MAX_LINKS];
     struct fault faults[MAX_FAULTS];
-    struct xid xids[MAX_XIDS];
-    unsigned n_profiles, n_gpu_instances, n_compute_instances, n_links, n_faults, n_xids;
+    unsigned n_profiles, n_gpu_instances, n_compute_instances, n_links, n_faults;
 };
 
 struct config {
-    char driver_version[TEXT], nvml_version[TEXT];
+    char driver_version[TEXT];
     unsigned cuda_major, cuda_minor;
     bool driver_not_loaded, version_mismatch, unprivileged;
     struct fault faults[MAX_FAULTS];
@@ -124,10 +117,6 @@ nvmlReturn_t enter_kind(const char *function, struct handle *handle, enum kind k
 nvmlReturn_t proceed(const char *function, struct handle *handle, struct target *target); /* after enter() */
 nvmlReturn_t leave(nvmlReturn_t answer);
 nvmlReturn_t text_out(char *into, unsigned length, const char *text);
-bool refresh(void);
-double since_start(void);
-void hold(void);
-void release(void);
 
 /* faults.c */
 nvmlReturn_t fault_of(const char *function, const struct fault *faults, unsigned count, double *seconds);

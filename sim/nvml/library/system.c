@@ -35,19 +35,8 @@ API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length) {
     return refused != NVML_SUCCESS ? refused : leave(text_out(version, length, config->driver_version));
 }
 
-/* The library's version is the driver's, behind the major number of CUDA; the file may say another. */
-API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length) {
+API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
     const nvmlReturn_t refused = enter(__func__);
-    if (refused != NVML_SUCCESS) {
-        return refused;
-    }
-    char text[2 * TEXT];
-    snprintf(text, sizeof text, "%u.%s", config->cuda_major, config->driver_version);
-    return leave(text_out(version, length, config->nvml_version[0] != '\0' ? config->nvml_version : text));
-}
-
-static nvmlReturn_t cuda_version(const char *function, int *version) {
-    const nvmlReturn_t refused = enter(function);
     if (refused != NVML_SUCCESS) {
         return refused;
     }
@@ -56,20 +45,4 @@ static nvmlReturn_t cuda_version(const char *function, int *version) {
     }
     *version = (int)(config->cuda_major * 1000 + config->cuda_minor * 10);
     return leave(NVML_SUCCESS);
-}
-
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
-    return cuda_version(__func__, version);
-}
-
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
-    return cuda_version(__func__, version);
-}
-
-API nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length) {
-    const nvmlReturn_t refused = enter(__func__);
-    (void)pid;
-    (void)name;
-    (void)length;
-    return refused != NVML_SUCCESS ? refused : leave(NVML_ERROR_NOT_FOUND); /* no process uses a simulated card */
 }

@@ -24,6 +24,8 @@ from controllers.inventory.coverage import read
 from controllers.inventory.coverage.read import Progress, Reader
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Gone
+from reliability.kit.apiserver import Server
+from reliability.kit.fault_proxy import FaultProxy
 from sim import controlplane
 from tests.inventory.coverage.test_models import NEW
 from tests.inventory.coverage.world import H100, HOST_VGA, NFD, labels, labels_of, nfd_object
@@ -31,8 +33,6 @@ from tests.inventory.plane import CRD, Plane
 from tests.kit.reports import feature, reported
 from tests.kit.waiting import PATIENCE
 from tests.templates import harness
-from tests.tools.apiserver import Server
-from tests.tools.faultproxy import FaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

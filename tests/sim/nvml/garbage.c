@@ -14,50 +14,41 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char *, unsigned);
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t, nvmlPciInfo_t *);
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, unsigned *);
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, unsigned, nvmlDevice_t *);
-nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t, nvmlDeviceAttributes_t *);
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t, unsigned, nvmlGpuInstanceProfileInfo_v2_t *);
-nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t, unsigned, nvmlGpuInstancePlacement_t *,
-                                                           unsigned *);
-nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t, unsigned, unsigned *);
+nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t, nvmlDeviceAttributes_t *);
 nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t, unsigned, nvmlGpuInstance_t *);
-nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t, unsigned, unsigned,
-                                                           nvmlComputeInstanceProfileInfo_v2_t *);
+nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t, nvmlGpuInstanceInfo_t *);
+nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t, unsigned, unsigned,
+                                                          nvmlComputeInstanceProfileInfo_t *);
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t, unsigned, nvmlPciInfo_t *);
-nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *);
-nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t);
-nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t, unsigned long long, nvmlEventSet_t);
-nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *, unsigned);
 
 static void ask_mig(nvmlDevice_t device) {
     unsigned most = 0;
     nvmlDeviceGetMaxMigDeviceCount(device, &most);
     for (unsigned i = 0; i < 32; i++) {
         nvmlDevice_t mig = NULL;
-        nvmlDeviceAttributes_t attributes;
         char text[400];
         if (nvmlDeviceGetMigDeviceHandleByIndex(device, i, &mig) == NVML_SUCCESS) {
+            nvmlDeviceAttributes_t attributes;
             nvmlDeviceGetAttributes_v2(mig, &attributes);
             nvmlDeviceGetName(mig, text, sizeof text);
             nvmlDeviceGetUUID(mig, text, sizeof text);
         }
         nvmlGpuInstanceProfileInfo_v2_t info = {.version = VERSIONED(nvmlGpuInstanceProfileInfo_v2_t, 2)};
-        nvmlGpuInstancePlacement_t places[64];
-        unsigned count = 64;
-        if (nvmlDeviceGetGpuInstanceProfileInfoV(device, i, &info) == NVML_SUCCESS) {
-            nvmlDeviceGetGpuInstancePossiblePlacements_v2(device, info.id, places, &count);
-            nvmlDeviceGetGpuInstanceRemainingCapacity(device, info.id, &count);
-        }
+        nvmlDeviceGetGpuInstanceProfileInfoV(device, i, &info);
         nvmlGpuInstance_t instance = NULL;
-        nvmlComputeInstanceProfileInfo_v2_t offer = {.version = VERSIONED(nvmlComputeInstanceProfileInfo_v2_t, 2)};
+        nvmlGpuInstanceInfo_t place;
+        nvmlComputeInstanceProfileInfo_t offer;
         if (nvmlDeviceGetGpuInstanceById(device, i, &instance) == NVML_SUCCESS) {
+            nvmlGpuInstanceGetInfo(instance, &place);
             for (unsigned profile = 0; profile < 10; profile++) {
-                nvmlGpuInstanceGetComputeInstanceProfileInfoV(instance, profile, 0, &offer);
+                nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, profile, 0, &offer);
             }
         }
     }
 }
 
-static void ask(unsigned index, nvmlEventSet_t events) {
+static void ask(unsigned index) {
     nvmlDevice_t device = NULL;
     if (nvmlDeviceGetHandleByIndex_v2(index, &device) != NVML_SUCCESS) {
         return;
@@ -70,7 +61,6 @@ static void ask(unsigned index, nvmlEventSet_t events) {
     for (unsigned link = 0; link < 40; link++) {
         nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &pci);
     }
-    nvmlDeviceRegisterEvents(device, 8, events);
     ask_mig(device);
 }
 
@@ -83,20 +73,15 @@ int main(int count, char **paths) {
         }
         good++;
         unsigned cards = 0;
-        nvmlEventSet_t events = NULL;
-        nvmlEventData_t event;
-        nvmlEventSetCreate(&events);
         nvmlDeviceGetCount_v2(&cards);
         for (unsigned card = 0; card < cards; card++) {
-            ask(card, events);
+            ask(card);
         }
-        /* The next file takes the place of this one under the handles and the set. */
+        /* The next file takes the place of this one under the handles. */
         setenv("FAKE_NVML_CONFIG", paths[i + 1 < count ? i + 1 : 1], 1);
         for (unsigned card = 0; card < cards; card++) {
-            ask(card, events);
+            ask(card);
         }
-        nvmlEventSetWait_v2(events, &event, 0);
-        nvmlEventSetFree(events);
         nvmlShutdown();
     }
     printf("%u of %d\n", good, count - 1);

@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from sim.errors import UserError
 from sim.nvml import Config, build
 from sim.nvml.__main__ import main
 from tests.sim.nvml.conftest import CATALOGUE
+from tools.errors import UserError
 
 CARD = "[card]\naddress 0000:19:00.0\nuuid GPU-a\n"
 
@@ -32,12 +32,11 @@ MISTAKES = [
     (f"{CARD}mig_profile 1g.5gb size\n", 4, "found 'size', expected name=value"),
     (f"{CARD}nvlink link=0 state=on\n", 4, "expected up or down"),
     (f"{CARD}nvlink speed=9\n", 4, "unknown name 'speed'"),
-    (f"{CARD}xid 79 later\n", 4, "expected at=SECONDS"),
     (f"{CARD}hang nvmlDeviceGetName\n", 4, "expected seconds"),
     (f"{CARD}hang nvmlDeviceGetName 1e99\n", 4, "expected seconds"),
     (f"{CARD}unknown\n", 4, "found 0 characters"),
     (f"{CARD}not_supported f 3\n", 4, "expected nothing after the function"),
-    (CARD + "xid 1\n" * 65, 68, "found more than 64 lines xid"),
+    (CARD + "lost\nunknown f\n" * 33, 69, "found more than 32 lines"),
     ("[card]\naddress 0:1:0.0\n", 2, "card 0 has no uuid"),
     ("[card]\nuuid GPU-a\n", 2, "card 0 has no address"),
     (CARD * 2, 6, "two cards have one address"),

@@ -2,7 +2,9 @@
 
 import pytest
 
-ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, LOST = ({"error": code} for code in (2, 3, 4, 15))
+from sim.hardware.shape import card_uuid
+
+ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, LOST = ({"error": code} for code in (2, 3, 4, 6, 15))
 UNKNOWN = {"error": 999}
 FIRST, SECOND = "0000:19:00.0", "0000:3b:00.0"
 
@@ -18,10 +20,8 @@ def test_initialisation_fails(told, h100, line, error):
 EVERY_KIND = """
 def kinds(i):
     return [ask(n.nvmlDeviceGetName, h[i]), ask(n.nvmlDeviceGetNvLinkState, h[i], 0), ask(n.nvmlDeviceGetMigMode, h[i]),
-            ask(n.nvmlDeviceGetTotalEccErrors, h[i], 0, 0), ask(n.nvmlDeviceGetComputeRunningProcesses, h[i]),
-            ask(n.nvmlDeviceGetTopologyCommonAncestor, h[i], h[2]),
-            ask(n.nvmlDeviceGetTopologyCommonAncestor, h[2], h[i]), ask(n.nvmlDeviceGetHandleByIndex, i),
-            ask(n.nvmlDeviceGetHandleByPciBusId, bus[i]), ask(n.nvmlDeviceGetGpuInstanceProfileInfo, h[i], 0)]
+            ask(n.nvmlDeviceGetTotalEccErrors, h[i], 0, 0), ask(n.nvmlDeviceGetHandleByIndex, i),
+            ask(n.nvmlDeviceGetHandleByUUID, uuid[i]), ask(n.nvmlDeviceGetGpuInstanceProfileInfo, h[i], 0)]
 """
 
 
@@ -32,7 +32,7 @@ def test_a_card_that_goes_while_its_handle_is_held(told, h100, how):
         h100,
         f"""
         h = [n.nvmlDeviceGetHandleByIndex(i) for i in range(3)]
-        bus = [n.nvmlDeviceGetPciInfo(x).busId for x in h]
+        uuid = [n.nvmlDeviceGetUUID(x) for x in h]
         {EVERY_KIND.replace(chr(10), chr(10) + " " * 8)}
         before = [isinstance(answer, dict) for answer in kinds(0)]
         replace({after.text()!r})
@@ -48,16 +48,17 @@ def test_a_card_that_goes_while_its_handle_is_held(told, h100, how):
         """,
     )
     counted = how == "lost"
-    assert out == [[False] * 10, [LOST] * 10, [False] * 10, 8, 2, 8 if counted else 7, LOST if counted else 0x3B, 8, 0]
+    gone = [LOST] * 7 if how != "pulled" else [*[LOST] * 5, NOT_FOUND, LOST]
+    assert out == [[False] * 7, gone, [False] * 7, 8, 2, 8 if counted else 7, LOST if counted else 0x3B, 8, 0]
 
 
 def test_faults_of_functions(told, h100):
-    faulty = h100.card(FIRST, "not_supported nvmlDeviceGetSerial", "unknown nvmlDeviceGetMemoryInfo_v2",
+    faulty = h100.card(FIRST, "not_supported nvmlDeviceGetPowerUsage", "unknown nvmlDeviceGetMemoryInfo_v2",
                        "no_permission nvmlDeviceGetPciInfo")  # fmt: skip
     out = told(
         faulty,
         """
-        out = [everywhere(f)[:2] for f in (n.nvmlDeviceGetSerial, n.nvmlDeviceGetPciInfo, n.nvmlDeviceGetMemoryInfo,
+        out = [everywhere(f)[:2] for f in (n.nvmlDeviceGetPowerUsage, n.nvmlDeviceGetPciInfo, n.nvmlDeviceGetMemoryInfo,
             lambda h: n.nvmlDeviceGetMemoryInfo(h, n.nvmlMemory_v2), n.nvmlDeviceGetMinorNumber)]
         out = [[a if isinstance(a, dict) else "fine" for a in answers] for answers in out]
         """,
@@ -70,9 +71,10 @@ def test_a_handle_that_may_not_be_had_is_still_counted(told, h100):
     faulty = h100.card(FIRST, "no_permission nvmlDeviceGetHandleByIndex")
     out = told(
         faulty,
-        """
+        f"""
+        uuid = {card_uuid("gpu-1", FIRST)!r}
         out = [n.nvmlDeviceGetCount(), ask(n.nvmlDeviceGetHandleByIndex, 0),
-               n.nvmlDeviceGetMinorNumber(n.nvmlDeviceGetHandleByPciBusId("0000:19:00.0"))]
+               n.nvmlDeviceGetMinorNumber(n.nvmlDeviceGetHandleByUUID(uuid))]
         """,
     )
     assert out == [8, NO_PERMISSION, 0]
@@ -154,14 +156,14 @@ def test_initialisation_hangs(told, h100):
 
 
 def test_values_change_with_the_file(told, h100):
-    hot = h100.card(FIRST, "temperature 95", "utilization_gpu 88")
+    hot = h100.card(FIRST, "temperature 95", "power_mw 88")
     out = told(
         h100,
         f"""
         h = n.nvmlDeviceGetHandleByIndex(0)
         out = [n.nvmlDeviceGetTemperature(h, 0)]
         replace({hot.text()!r})
-        out += [n.nvmlDeviceGetTemperature(h, 0), n.nvmlDeviceGetUtilizationRates(h).gpu]
+        out += [n.nvmlDeviceGetTemperature(h, 0), n.nvmlDeviceGetPowerUsage(h)]
         """,
     )
     assert out == [29, 95, 88]

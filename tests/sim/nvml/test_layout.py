@@ -3,6 +3,7 @@
 import ctypes
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pynvml
@@ -13,27 +14,17 @@ from sim.nvml import build
 from sim.nvml.build import CUDA_SONAME, SOURCES
 
 STRUCTURES = {
-    "nvmlPciInfo_v2_t": pynvml.nvmlPciInfo_v2_t,
     "nvmlPciInfo_t": pynvml.nvmlPciInfo_t,
-    "nvmlPciInfoExt_v1_t": pynvml.nvmlPciInfoExt_v1_t,
     "nvmlMemory_t": pynvml.c_nvmlMemory_t,
     "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
-    "nvmlBAR1Memory_t": pynvml.c_nvmlBAR1Memory_t,
-    "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
-    "nvmlEccErrorCounts_t": pynvml.c_nvmlEccErrorCounts_t,
-    "nvmlRowRemapperHistogramValues_t": pynvml.c_nvmlRowRemapperHistogramValues,
-    "nvmlTemperature_v1_t": pynvml.c_nvmlTemperature_v1_t,
     "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
     "nvmlGpuFabricInfo_v2_t": pynvml.c_nvmlGpuFabricInfo_v2_t,
     "nvmlGpuFabricInfo_v3_t": pynvml.c_nvmlGpuFabricInfo_v3_t,
-    "nvmlEventData_t": pynvml.c_nvmlEventData_t,
-    "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t,
     "nvmlGpuInstancePlacement_t": pynvml.c_nvmlGpuInstancePlacement_t,
     "nvmlGpuInstanceProfileInfo_t": pynvml.c_nvmlGpuInstanceProfileInfo_t,
     "nvmlGpuInstanceProfileInfo_v2_t": pynvml.c_nvmlGpuInstanceProfileInfo_v2_t,
     "nvmlGpuInstanceInfo_t": pynvml.c_nvmlGpuInstanceInfo_t,
     "nvmlComputeInstanceProfileInfo_t": pynvml.c_nvmlComputeInstanceProfileInfo_t,
-    "nvmlComputeInstanceProfileInfo_v2_t": pynvml.c_nvmlComputeInstanceProfileInfo_v2_t,
     "nvmlComputeInstanceInfo_t": pynvml.c_nvmlComputeInstanceInfo_t,
     "nvmlDeviceAttributes_t": pynvml.c_nvmlDeviceAttributes,
 }
@@ -42,19 +33,17 @@ VERSIONS = {
     "nvmlGpuFabricInfo_v2_t, 2": pynvml.nvmlGpuFabricInfo_v2,
     "nvmlGpuFabricInfo_v3_t, 3": pynvml.nvmlGpuFabricInfo_v3,
     "nvmlMemory_v2_t, 2": pynvml.nvmlMemory_v2,
-    "nvmlPciInfoExt_v1_t, 1": pynvml.nvmlPciInfoExt_v1,
-    "nvmlTemperature_v1_t, 1": pynvml.nvmlTemperature_v1,
     "nvmlGpuInstanceProfileInfo_v2_t, 2": pynvml.nvmlGpuInstanceProfileInfo_v2,
-    "nvmlComputeInstanceProfileInfo_v2_t, 2": pynvml.nvmlComputeInstanceProfileInfo_v2,
-    "nvmlGpuInstanceProfileInfo_v3_t, 3": 0x03000098,
 }
-# Exported by NVIDIA's library for clients built long ago; pynvml asks for later versions only.
-OLD = {
-    "nvmlInit", "nvmlInit_v2", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByPciBusId",
-    "nvmlDeviceGetPciInfo", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetNvLinkRemotePciInfo", "nvmlEventSetWait",
-    "nvmlDeviceGetGpuInstancePossiblePlacements", "nvmlDeviceGetAttributes", "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses",
-}  # fmt: skip
+ROOT = Path(__file__).parents[3]
+CALLERS = tomllib.loads((SOURCES.parent / "callers.toml").read_text())
+IN_PYTHON = {"nodeagent": ROOT / "nodeagent", "make gpu": ROOT / "tests" / "gpu"}
+"""Callers that use nvidia-ml-py, with their sources."""
+RECORDS = {name for name in dir(pynvml) if name.startswith("nvml") and not callable(getattr(pynvml, name))}
+BY_LIBRARY = {"nvmlErrorString"}
+"""What nvidia-ml-py calls by itself."""
+OTHER_NAMES = {"nvmlInit_v2"}
+"""Exported by NVIDIA's library for other clients; pynvml asks for another version."""
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +81,33 @@ def test_versions_of_structures_are_nvmls(measured):
     assert {text: measured["version", text.replace(", ", "/")] for text in VERSIONS} == VERSIONS
 
 
-def test_exported_names_are_nvmls_and_nothing_else_is_visible():
+@pytest.fixture(scope="module")
+def exported():
     table = subprocess.run(["nm", "-D", "--defined-only", build()], capture_output=True, text=True, check=True).stdout
-    exported = {line.split()[-1] for line in table.splitlines()}
+    return {line.split()[-1] for line in table.splitlines()}
+
+
+def test_exported_names_are_nvmls_and_nothing_else_is_visible(exported):
     asked = set(re.findall(r'"(nvml\w+)"', Path(pynvml.__file__).read_text()))
-    assert exported - asked == OLD
-    assert len(exported) > 90
+    assert exported - asked == OTHER_NAMES
+
+
+def test_every_function_has_a_caller_and_every_caller_its_functions(exported):
+    assert exported == {function for functions in CALLERS.values() for function in functions}
+
+
+@pytest.mark.parametrize("caller", IN_PYTHON)
+def test_what_a_caller_in_python_calls_is_listed_under_its_name(caller):
+    sources = "".join(path.read_text() for path in IN_PYTHON[caller].rglob("*.py"))
+    called = plain(set(re.findall(r"pynvml\.(nvml[A-Z]\w+)", sources)) - RECORDS)
+    listed = plain(CALLERS[caller])
+    assert listed - BY_LIBRARY <= called
+    assert called <= listed | plain(CALLERS["nodeagent"])
+
+
+def plain(names):
+    """Without versions, of which pynvml chooses one."""
+    return {re.sub(r"(_v\d|V|WithFlags)$", "", name) for name in names}
 
 
 def test_the_library_has_the_drivers_name():

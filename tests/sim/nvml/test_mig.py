@@ -3,33 +3,21 @@
 import pynvml
 import pytest
 
-from sim.errors import UserError
 from sim.hardware.shape import Card
 from sim.nvml import Config
 from sim.nvml.profiles import profiles
 from tests.sim.nvml.conftest import CATALOGUE
+from tools.errors import UserError
 
 NOT_SUPPORTED, NOT_FOUND, ARGUMENT = {"error": 3}, {"error": 6}, {"error": 2}
 FIRST = "0000:19:00.0"
 OFFER = """
 h = n.nvmlDeviceGetHandleByIndex(0)
-
-def placements(profile):
-    count = n.c_uint()
-    n.nvmlDeviceGetGpuInstancePossiblePlacements(h, profile, None, n.byref(count))
-    room = (n.c_nvmlGpuInstancePlacement_t * count.value)()
-    n.nvmlDeviceGetGpuInstancePossiblePlacements(h, profile, room, n.byref(count))
-    return [[p.start, p.size] for p in room]
-
 out = {}
 for index in range(n.NVML_GPU_INSTANCE_PROFILE_COUNT):
-    new, old = (ask(n.nvmlDeviceGetGpuInstanceProfileInfo, h, index, version) for version in (2, 1))
+    new = ask(n.nvmlDeviceGetGpuInstanceProfileInfo, h, index)
     if not isinstance(new, dict):
-        same = all(getattr(new, name) == getattr(old, name) for name, *_ in old._fields_)
-        by_id = n.nvmlDeviceGetGpuInstanceProfileInfoByIdV(h, new.id)
-        out[new.name] = [index, new.id, new.memorySizeMB, new.sliceCount, new.instanceCount, same,
-                         by_id.name == new.name, ask(placements, new.id),
-                         ask(n.nvmlDeviceGetGpuInstanceRemainingCapacity, h, new.id)]
+        out[new.name] = [index, new.id, new.memorySizeMB, new.sliceCount, new.instanceCount]
 """
 
 
@@ -42,13 +30,10 @@ def test_the_offer_is_the_catalogues(told, name):
     for enabled in (False, True):
         out = told(config.partitioned(shape.cards[0].address) if enabled else config, OFFER)
         assert set(out) == set(known)
-        for title, (index, number, memory, slices, instances, same, by_id, places, left) in out.items():
+        for title, (index, number, memory, slices, instances) in out.items():
             profile = known[title]
-            assert (index, number, slices, same, by_id) == (profile.index, profile.id, profile.slices, True, True)
+            assert (index, number, slices) == (profile.index, profile.id, profile.slices)
             assert (memory, instances) == (profile.has["memory_mib"], profile.instances)
-            # What is offered is told without MIG mode; what is free, only in it.
-            assert places == ([[s, profile.size] for s in profile.starts] if enabled else NOT_SUPPORTED)
-            assert left == (profile.instances if enabled else NOT_SUPPORTED)
 
 
 def test_numbers_are_those_of_nvidia_smi():
@@ -64,24 +49,6 @@ def test_numbers_are_those_of_nvidia_smi():
     }
 
 
-def test_the_third_form_of_an_offer(told, h100):
-    out = told(
-        h100,
-        """
-        info = n.c_nvmlGpuInstanceProfileInfo_v2_t()
-        h, get = n.nvmlDeviceGetHandleByIndex(0), n._nvmlGetFunctionPointer("nvmlDeviceGetGpuInstanceProfileInfoV")
-        out = []
-        for info.version in (0x03000098, 0x04000098, 0):
-            out.append(get(h, 2, n.byref(info)))
-        info.version = 0x03000098
-        get(h, 2, n.byref(info))
-        # Without isP2pSupported all fields are one place further to the front.
-        out += [info.id, info.isP2pSupported, info.sliceCount, bytes(info)[48:59].decode()]
-        """,
-    )
-    assert out == [0, 25, 25, 9, 3, 2, "MIG 3g.40gb"]
-
-
 def test_a_card_without_mig(told):
     out = told(
         Config.of(CATALOGUE.shape("t4-4")),
@@ -89,11 +56,10 @@ def test_a_card_without_mig(told):
         h = n.nvmlDeviceGetHandleByIndex(0)
         out = [ask(n.nvmlDeviceGetMigMode, h), ask(n.nvmlDeviceGetGpuInstanceProfileInfo, h, 0),
                ask(n.nvmlDeviceGetGpuInstanceProfileInfo, h, 99), n.nvmlDeviceGetMaxMigDeviceCount(h),
-               ask(n.nvmlDeviceGetMigDeviceHandleByIndex, h, 0), n.nvmlDeviceIsMigDeviceHandle(h).value,
-               ask(n.nvmlDeviceGetGpuInstanceId, h), ask(n.nvmlDeviceGetAttributes, h)]
+               ask(n.nvmlDeviceGetMigDeviceHandleByIndex, h, 0), ask(n.nvmlDeviceGetGpuInstanceId, h)]
         """,
     )
-    assert out == [NOT_SUPPORTED, NOT_SUPPORTED, ARGUMENT, 0, NOT_SUPPORTED, 0, NOT_SUPPORTED, NOT_SUPPORTED]
+    assert out == [NOT_SUPPORTED, NOT_SUPPORTED, ARGUMENT, 0, NOT_SUPPORTED, NOT_SUPPORTED]
 
 
 HELD = (("1g.10gb", 0), ("2g.20gb", 2), ("3g.40gb", 4))
@@ -105,18 +71,14 @@ for i in range(out["most"]):
     if isinstance(m, dict):
         out["devices"].append(m["error"])
         continue
-    parent = n.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(m)
     uuid = n.nvmlDeviceGetUUID(m)
     again = n.nvmlDeviceGetHandleByUUID(uuid)
     out["devices"].append([
         n.nvmlDeviceGetName(m), uuid[:4], n.nvmlDeviceGetGpuInstanceId(m), n.nvmlDeviceGetComputeInstanceId(m),
-        n.nvmlDeviceIsMigDeviceHandle(m).value, n.nvmlDeviceGetIndex(parent), n.addressof(again.contents) ==
-        n.addressof(m.contents), n.nvmlDeviceGetMemoryInfo(m).total >> 20, fields(n.nvmlDeviceGetAttributes(m)),
+        n.addressof(again.contents) == n.addressof(m.contents), n.nvmlDeviceGetMemoryInfo(m).total >> 20,
         n.nvmlDeviceGetCudaComputeCapability(m), [ask(f, m) for f in (n.nvmlDeviceGetMinorNumber,
-        n.nvmlDeviceGetUtilizationRates, n.nvmlDeviceGetMigMode, n.nvmlDeviceGetPciInfo)]])
-out["parent"] = [ask(n.nvmlDeviceGetUtilizationRates, h), ask(n.nvmlDeviceGetNvLinkState, h, 0),
-                 ask(n.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, h),
-                 n.nvmlDeviceGetP2PStatus(h, n.nvmlDeviceGetHandleByIndex(1), n.NVML_P2P_CAPS_INDEX_NVLINK)]
+        n.nvmlDeviceGetMigMode, n.nvmlDeviceGetPciInfo)]])
+out["links"] = ask(n.nvmlDeviceGetNvLinkState, h, 0)
 """
 
 
@@ -124,60 +86,58 @@ def test_devices_of_a_partitioned_card(told, h100):
     out = told(h100.partitioned(FIRST, *HELD), DEVICES)
     assert (out["mode"], out["most"]) == ([1, 1], 7)
     assert out["devices"][3:] == [pynvml.NVML_ERROR_NOT_FOUND] * 4
-    facts = {"1g.10gb": (9984, 16, 1), "2g.20gb": (20096, 32, 2), "3g.40gb": (40448, 60, 3)}
+    facts = {"1g.10gb": 9984, "2g.20gb": 20096, "3g.40gb": 40448}
     for number, ((name, _), device) in enumerate(zip(HELD, out["devices"], strict=False), start=1):
-        memory, sm, slices = facts[name]
-        assert device[:8] == [f"NVIDIA H100 80GB HBM3 MIG {name}", "MIG-", number, 0, 1, 0, True, memory]
-        attributes = device[8]
-        assert (attributes["multiprocessorCount"], attributes["memorySizeMB"]) == (sm, memory)
-        assert (attributes["gpuInstanceSliceCount"], attributes["computeInstanceSliceCount"]) == (slices, slices)
-        assert device[9] == [9, 0]
-        assert device[10] == [NOT_SUPPORTED] * 4
-    assert out["parent"] == [NOT_SUPPORTED, NOT_SUPPORTED, ARGUMENT, 5]
+        assert device[:6] == [f"NVIDIA H100 80GB HBM3 MIG {name}", "MIG-", number, 0, True, facts[name]]
+        assert device[6:] == [[9, 0], [NOT_SUPPORTED] * 3]
+    assert out["links"] == NOT_SUPPORTED
 
 
 INSTANCES = """
-h = n.nvmlDeviceGetHandleByIndex(0)
-
-def held(profile):
-    count, room = n.c_uint(), (n.c_nvmlGpuInstance_t * 7)()
-    n.nvmlDeviceGetGpuInstances(h, profile, room, n.byref(count))
-    return room[:count.value]
-
-out = []
-for profile in (19, 14, 9, 5):
-    for instance in held(profile):
-        info = n.nvmlGpuInstanceGetInfo(instance)
-        count, room = n.c_uint(), (n.c_nvmlComputeInstance_t * 7)()
-        offers = [o if isinstance(o := ask(n.nvmlGpuInstanceGetComputeInstanceProfileInfo, instance, i, 0), dict)
-                  else [o.name, o.sliceCount, o.instanceCount, o.multiprocessorCount] for i in range(3)]
-        old = n.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, 0, 0, 1)
-        inside = []
-        for i in range(9):
-            n.nvmlGpuInstanceGetComputeInstances(instance, i, room, n.byref(count))
-            for compute in room[:count.value]:
-                c = n.nvmlComputeInstanceGetInfo(compute)
-                inside.append([c.id, c.profileId, c.placement.start, c.placement.size,
-                    n.nvmlDeviceGetIndex(c.device), n.nvmlGpuInstanceGetInfo(c.gpuInstance).id])
-        by_id = n.nvmlDeviceGetGpuInstanceById(h, info.id)
-        out.append([info.id, info.profileId, info.placement.start, info.placement.size, offers, inside,
-            n.nvmlGpuInstanceGetInfo(by_id).id, old.sliceCount,
-            n.nvmlComputeInstanceGetInfo(n.nvmlGpuInstanceGetComputeInstanceById(instance, inside[0][0])).id,
-            ask(n.nvmlGpuInstanceGetComputeInstanceById, instance, 6)])
-out.append([ask(held, 77), ask(n.nvmlDeviceGetGpuInstanceById, h, 99),
-            ask(n.nvmlDeviceGetGpuInstanceById, n.nvmlDeviceGetHandleByIndex(1), 1)])
+h, out = n.nvmlDeviceGetHandleByIndex(0), []
+for i in range(3):
+    m = n.nvmlDeviceGetMigDeviceHandleByIndex(h, i)
+    parent, attributes = n.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(m), n.nvmlDeviceGetAttributes(m)
+    instance = n.nvmlDeviceGetGpuInstanceById(parent, n.nvmlDeviceGetGpuInstanceId(m))
+    compute = n.nvmlGpuInstanceGetComputeInstanceById(instance, n.nvmlDeviceGetComputeInstanceId(m))
+    info, c = n.nvmlGpuInstanceGetInfo(instance), n.nvmlComputeInstanceGetInfo(compute)
+    profiles = [ask(n.nvmlDeviceGetGpuInstanceProfileInfo, parent, k, 1) for k in range(10)]
+    offers = [ask(n.nvmlGpuInstanceGetComputeInstanceProfileInfo, instance, k, 0, 1) for k in range(3)]
+    out.append({
+        "mig": [n.nvmlDeviceIsMigDeviceHandle(m).value, n.nvmlDeviceIsMigDeviceHandle(parent).value],
+        "parent": n.nvmlDeviceGetIndex(parent),
+        "attributes": [attributes.multiprocessorCount, attributes.memorySizeMB, attributes.gpuInstanceSliceCount,
+                       attributes.computeInstanceSliceCount],
+        "instance": [info.id, info.profileId, info.placement.start, info.placement.size],
+        "profiles": [p.sliceCount for p in profiles if not isinstance(p, dict) and p.id == info.profileId],
+        "compute": [c.id, c.profileId, c.placement.start, c.placement.size, n.nvmlDeviceGetIndex(c.device),
+                    n.nvmlGpuInstanceGetInfo(c.gpuInstance).id],
+        "offers": [o if isinstance(o, dict) else [o.sliceCount, o.instanceCount, o.multiprocessorCount]
+                   for o in offers],
+    })
+instance = n.nvmlDeviceGetGpuInstanceById(h, 1)
+out.append([ask(n.nvmlDeviceGetGpuInstanceById, h, 99), ask(n.nvmlGpuInstanceGetComputeInstanceById, instance, 6),
+            ask(n.nvmlDeviceGetGpuInstanceById, n.nvmlDeviceGetHandleByIndex(1), 1),
+            ask(n.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, h), ask(n.nvmlDeviceGetAttributes, h),
+            ask(n.nvmlGpuInstanceGetInfo, h)])
 """
 
 
-def test_instances_of_a_partitioned_card(told, h100):
+def test_a_mig_devices_profile_is_found_by_its_instances(told, h100):
+    """As go-nvlib does it for nvidia-ctk."""
     *held, wrong = told(h100.partitioned(FIRST, *HELD), INSTANCES)
-    one = ["MIG 1g.10gb", 1, 1, 16]
-    assert held[0] == [1, 19, 0, 1, [one, NOT_SUPPORTED, NOT_SUPPORTED], [[0, 0, 0, 1, 0, 1]], 1, 1, 0, NOT_FOUND]
-    two = [["MIG 1c.2g.20gb", 1, 2, 16], ["MIG 2g.20gb", 2, 1, 32], NOT_SUPPORTED]
-    assert held[1] == [2, 14, 2, 2, two, [[0, 1, 0, 2, 0, 2]], 2, 1, 0, NOT_FOUND]
-    three = [["MIG 1c.3g.40gb", 1, 3, 20], ["MIG 2c.3g.40gb", 2, 1, 40], ["MIG 3g.40gb", 3, 1, 60]]
-    assert held[2] == [3, 9, 4, 4, three, [[0, 2, 0, 3, 0, 3]], 3, 1, 0, NOT_FOUND]
-    assert wrong == [ARGUMENT, NOT_FOUND, NOT_SUPPORTED]
+    assert [one["mig"] for one in held] == [[1, 0]] * 3
+    assert [one["parent"] for one in held] == [0] * 3
+    assert [one["attributes"] for one in held] == [[16, 9984, 1, 1], [32, 20096, 2, 2], [60, 40448, 3, 3]]
+    assert [one["instance"] for one in held] == [[1, 19, 0, 1], [2, 14, 2, 2], [3, 9, 4, 4]]
+    assert [one["profiles"] for one in held] == [[1], [2], [3]]
+    assert [one["compute"] for one in held] == [[0, 0, 0, 1, 0, 1], [0, 1, 0, 2, 0, 2], [0, 2, 0, 3, 0, 3]]
+    assert [one["offers"] for one in held] == [
+        [[1, 1, 16], NOT_SUPPORTED, NOT_SUPPORTED],
+        [[1, 2, 16], [2, 1, 32], NOT_SUPPORTED],
+        [[1, 3, 20], [2, 1, 40], [3, 1, 60]],
+    ]
+    assert wrong == [NOT_FOUND, NOT_FOUND, NOT_SUPPORTED, ARGUMENT, NOT_SUPPORTED, ARGUMENT]
 
 
 def test_a_part_of_an_instance_has_a_name_of_its_own(told, h100):
@@ -190,19 +150,10 @@ def test_a_part_of_an_instance_has_a_name_of_its_own(told, h100):
         h100.card(FIRST, *lines),
         """
         h = n.nvmlDeviceGetHandleByIndex(0)
-        out = [[n.nvmlDeviceGetName(m := n.nvmlDeviceGetMigDeviceHandleByIndex(h, i)),
-                n.nvmlDeviceGetAttributes(m).multiprocessorCount] for i in (0, 1)]
+        out = [n.nvmlDeviceGetName(n.nvmlDeviceGetMigDeviceHandleByIndex(h, i)) for i in (0, 1)]
         """,
     )
-    assert out == [["NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", 20], ["NVIDIA H100 80GB HBM3 MIG 2c.3g.40gb", 40]]
-
-
-def test_what_is_left_beside_instances(told, h100):
-    held = {name: left for name, (*_, left) in told(h100.partitioned(FIRST, *HELD), OFFER).items()}
-    assert held == {
-        "MIG 1g.10gb": 1, "MIG 1g.10gb+me": 1, "MIG 1g.20gb": 0, "MIG 2g.20gb": 0, "MIG 3g.40gb": 0, "MIG 4g.40gb": 0,
-        "MIG 7g.80gb": 0,
-    }  # fmt: skip
+    assert out == ["NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", "NVIDIA H100 80GB HBM3 MIG 2c.3g.40gb"]
 
 
 def test_an_instance_that_goes_takes_its_device_along(told, h100):
@@ -239,14 +190,12 @@ def test_an_ordinary_container_is_told_less(told, h100):
         """
         split, whole = (n.nvmlDeviceGetHandleByIndex(i) for i in (0, 1))
         mig = n.nvmlDeviceGetMigDeviceHandleByIndex(split, 0)
-        room = (n.c_nvmlGpuInstance_t * 7)()
         number = lambda answer: answer if isinstance(answer, dict) else answer.total >> 20
         out = {
             "split": number(ask(n.nvmlDeviceGetMemoryInfo, split)),
             "split_v2": number(ask(n.nvmlDeviceGetMemoryInfo, split, n.nvmlMemory_v2)),
             "whole": number(ask(n.nvmlDeviceGetMemoryInfo, whole)),
             "mig": number(ask(n.nvmlDeviceGetMemoryInfo, mig)) > 0,
-            "list": ask(n.nvmlDeviceGetGpuInstances, split, 19, room, n.byref(n.c_uint(7))),
             "by_id": ask(n.nvmlDeviceGetGpuInstanceById, split, 1),
             "profile": ask(n.nvmlDeviceGetGpuInstanceProfileInfo, split, 0, 2).id,
         }
@@ -254,6 +203,6 @@ def test_an_ordinary_container_is_told_less(told, h100):
     )
     refused = {"error": 4}
     assert out == {
-        "split": refused, "split_v2": refused, "whole": 81559, "mig": True,
-        "list": refused, "by_id": refused, "profile": 19,
+        "split": refused, "split_v2": refused, "whole": 81559, "mig": True, "by_id": refused,
+        "profile": 19,
     }  # fmt: skip

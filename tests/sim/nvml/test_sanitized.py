@@ -13,7 +13,7 @@ from tests.sim.nvml.conftest import CATALOGUE
 HERE = Path(__file__).parent
 FILES = 400
 ODD = (
-    "mig_mode enabled", "lost", "fallen_off_bus", "unknown *", "xid 65535", "compute_instance id=3 uuid=x",
+    "mig_mode enabled", "lost", "fallen_off_bus", "unknown *", "compute_instance id=3 uuid=x",
     "gpu_instance id=4294967295 profile=0 start=4294967295", "mig_profile x id=0 size=4294967295 starts=63",
     "mig_profile y slices=8 sm=4294967295 instances=4294967295",
 )  # fmt: skip

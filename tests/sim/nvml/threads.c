@@ -13,11 +13,6 @@ nvmlReturn_t nvmlShutdown(void);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned, nvmlDevice_t *);
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t, char *, unsigned);
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t *);
-nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t, nvmlDevice_t, unsigned *);
-nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *);
-nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t);
-nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t, unsigned long long, nvmlEventSet_t);
-nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t, nvmlEventData_t *, unsigned);
 
 enum { THREADS = 4, ROUNDS = 300 };
 
@@ -26,24 +21,14 @@ static atomic_uint answered;
 static void *client(void *nothing) {
     (void)nothing;
     nvmlInit_v2();
-    nvmlEventSet_t events = NULL;
-    nvmlEventSetCreate(&events);
     for (unsigned round = 0; round < ROUNDS; round++) {
         nvmlDevice_t device = NULL;
-        nvmlDevice_t other = NULL;
         char name[96];
         nvmlMemory_t memory;
-        unsigned level = 0;
-        nvmlEventData_t event;
         nvmlDeviceGetHandleByIndex_v2(round % 4, &device);
-        nvmlDeviceGetHandleByIndex_v2((round + 1) % 4, &other);
         answered += nvmlDeviceGetName(device, name, sizeof name) == NVML_SUCCESS;
         answered += nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS;
-        answered += nvmlDeviceGetTopologyCommonAncestor(device, other, &level) == NVML_SUCCESS;
-        nvmlDeviceRegisterEvents(device, 8, events);
-        nvmlEventSetWait_v2(events, &event, 0);
     }
-    nvmlEventSetFree(events);
     nvmlShutdown();
     return NULL;
 }

@@ -1,0 +1,161 @@
+"""How often the cards of one pod are not near to each other: the webhook's own placement in a pool that is nearly full.
+
+Pure but for its own seeded chance: no cluster, and the same figures on every machine. Nodes have 8 cards, linked in
+pairs (NVLink bridges), four on each NUMA node. Pods of 1, 2, 4 and 8 cards, as many of each, come one after the other
+and stay for an exponential time; one that finds no node goes away. What was promised counts as given.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from controllers.api import names
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.kube import Node
+from controllers.api.record import adapter
+from controllers.domain.fits import Wants
+from controllers.domain.slots import Card, NodeSlots
+from webhook.decision.capacity import node_capacity
+from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
+from webhook.decision.records import PoolRequest
+from reliability.bench.rows import Result, Row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.placement import Placement, Strategy
+    from reliability.bench.rows import Sizes
+    from tools.programs import Progress
+
+POOL: Final = "near"
+NODES: Final = 10
+CARDS: Final = 8
+NUMA_CARDS: Final = 4
+UNITS: Final = (1, 2, 4, 8)
+LOAD: Final = 0.9
+"""Cards that are asked for, all the time together, by the cards that there are."""
+ANYWHERE: Final = Wants(None, (), None, ())
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the pods of one size."""
+
+    asked: int = 0
+    blocked: int = 0
+    split: int = 0
+    """Placed farther apart than an empty node would have let them be."""
+
+
+@dataclass(slots=True)
+class _Pool:
+    """The nodes with what is taken on them."""
+
+    capacities: dict[str, NodeCapacity]
+    locations: dict[str, tuple[int, int]]
+    """Pair and NUMA node of each card, counted over all nodes."""
+
+    def take(self, placement: Placement, used: int) -> None:
+        """Cards get a pod, or lose it (`used` 0)."""
+        taken = {share.device.name for share in placement.shares}
+        slots = self.capacities[placement.node].slots
+        cards = tuple(replace(card, used=used) if card.device.name in taken else card for card in slots.cards)
+        node = self.capacities[placement.node].node
+        self.capacities[placement.node] = node_capacity(node, replace(slots, cards=cards), {})
+
+
+def measure(_: Path, sizes: Sizes, progress: Progress) -> Result:
+    """Both strategies, one after the other."""
+    rows: list[Row] = []
+    raw: dict[str, Any] = {}
+    strategies: tuple[Strategy, ...] = ("BinPack", "Spread")
+    for strategy in strategies:
+        progress.note(f"nearness: {strategy}")
+        found = play(strategy, sizes.nearness_pods)
+        raw[strategy] = found
+        rows += _rows(strategy, found)
+    return Result(tuple(rows), raw)
+
+
+def play(strategy: Strategy, pods: int, seed: int = 1) -> dict[int, Tally]:
+    """So many pods; what became of them, by their number of cards."""
+    pool, chance = _pool(), Random(seed)  # noqa: S311 - the same figures each time
+    rules = PlacementPolicy(strategy, "topology.kubernetes.io/zone")  # which no node has: one domain
+    tallies = {units: Tally() for units in UNITS}
+    ends: list[tuple[float, int, Placement]] = []
+    rate, now = LOAD * NODES * CARDS * len(UNITS) / sum(UNITS), 0.0
+    for number in range(pods):
+        now += chance.expovariate(rate)
+        while ends and ends[0][0] <= now:
+            pool.take(heapq.heappop(ends)[2], used=0)
+        units = chance.choice(UNITS)
+        tally, seed_of_pod = tallies[units], f"r{number}"
+        tally.asked += 1
+        best = candidate_nodes(pool.capacities.values(), PoolRequest(POOL, units), ANYWHERE, rules, seed_of_pod)[:1]
+        made = [pick_cards(node.name, entry, units, rules, seed_of_pod) for node, entry in best]
+        if not made or made[0] is None:
+            tally.blocked += 1
+            continue
+        tally.split += _is_split(pool, made[0], units)
+        pool.take(made[0], used=1)
+        heapq.heappush(ends, (now + chance.expovariate(1.0), number, made[0]))
+    return tallies
+
+
+def _is_split(pool: _Pool, placement: Placement, units: int) -> bool:
+    locations = [pool.locations[share.device.name] for share in placement.shares]
+    pairs, numa = {pair for pair, _ in locations}, {node for _, node in locations}
+    return len(pairs) > max(1, units // 2) or len(numa) > max(1, units // NUMA_CARDS)
+
+
+def _pool() -> _Pool:
+    capacities: dict[str, NodeCapacity] = {}
+    locations: dict[str, tuple[int, int]] = {}
+    for number in range(NODES):
+        labels = {names.pool_node_label(POOL): ""}
+        node = adapter(Node).validate_python({"metadata": {"name": f"n{number}", "labels": labels}})
+        cards = [_card(number, at) for at in range(CARDS)]
+        locations |= {
+            card.name: (number * CARDS + at // 2, number * CARDS + at // NUMA_CARDS) for at, card in enumerate(cards)
+        }
+        slots = NodeSlots(node.name, tuple(Card(card, 1, 0, 0, issuable=True) for card in cards))
+        capacities[node.name] = node_capacity(node, slots, {})
+    return _Pool(capacities, locations)
+
+
+def _card(node: int, at: int) -> GPUDevice:
+    def address(place: int) -> str:
+        return f"0000:{0x10 + place:02x}:00.0"
+
+    hardware = {
+        "pci": {"vendor": "10de", "device": "20b5", "class": "0302", "address": address(at)},
+        "numa_node": at // NUMA_CARDS,
+        "nvlink": {"peers": (address(at ^ 1),)},
+    }
+    return adapter(GPUDevice).validate_python(
+        {"metadata": {"name": f"n{node}-{at}"}, "status": {"node_name": f"n{node}", "hardware": hardware}}
+    )
+
+
+def _rows(strategy: str, found: dict[int, Tally]) -> list[Row]:
+    def share(units: int) -> float:
+        tally = found[units]
+        return 100 * tally.split / max(1, tally.asked - tally.blocked)
+
+    asked, blocked = sum(one.asked for one in found.values()), sum(one.blocked for one in found.values())
+    return [
+        Row(
+            f"nearness, {strategy}, load {LOAD:g}: pods of 2 cards that miss an NVLink pair",
+            share(2),
+            "%",
+            1,
+            at_most=2,
+            note=f"{found[2].asked - found[2].blocked} pods",
+        ),
+        Row(f"  {strategy}: pods of 4 cards that are on two NUMA nodes", share(4), "%", 1, at_most=5),
+        Row(f"  {strategy}: pods of 1, 2, 4 and 8 that found no node", 100 * blocked / asked, "%", 1),
+    ]

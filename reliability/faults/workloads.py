@@ -1,0 +1,70 @@
+"""The workloads during which faults are injected: scenarios in an environment of two nodes of two cards.
+
+Each ends in a state that does not depend on luck: who got which of two equal cards is either no matter any more, or
+said in `alike` (patterns, and what stands for all that match). No two name a pool alike to which they give the same
+cards: a process tells an event once in ten minutes, so that the other's references would lack it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reliability.faults import scenarios, scenarios_revoked
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from reliability.faults.actors import Actors
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A story."""
+
+    name: str
+    tell: Callable[[Actors], Awaitable[None]]
+    alike: tuple[tuple[str, str], ...] = ()
+    hasty: bool = False
+    """Whether it is luck what is made and deleted on the way: the end alone is the reference's."""
+    luck: tuple[str, ...] = ()
+    """Paths that tell at the end of what was seen on the way."""
+
+
+PODS = ((r"\bp-\d\b", "p"),)
+WORKLOADS = {
+    made.name: made
+    for made in (
+        Workload("join", scenarios.join),
+        Workload("vanish", scenarios.vanish),
+        Workload("lost", scenarios.lost),
+        Workload("recreate", scenarios.recreate),
+        Workload("again", scenarios.again),
+        Workload("driver", scenarios.driver),
+        Workload("exporter", scenarios.exporter),
+        Workload("pool", scenarios.pool),
+        Workload("shrink", scenarios.shrink),
+        Workload("reassign", scenarios.reassign),
+        Workload("handover", scenarios.handover),
+        Workload("burst", scenarios.burst, PODS),
+        Workload("pairs", scenarios.pairs, PODS),
+        Workload("expiry", scenarios.expiry),
+        Workload("maintenance", scenarios.maintenance),
+        Workload("layout", scenarios.layout),
+        Workload("settings", scenarios.settings),
+        Workload("disable", scenarios.disable),
+        Workload("dangling", scenarios.dangling),
+        Workload("ignored", scenarios.ignored),
+        Workload("returned", scenarios.returned),
+        Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
+        Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
+        Workload(
+            "hasty-allocation",
+            scenarios_revoked.allocation,
+            hasty=True,
+            luck=("GPUPool turns.status.lastReconfigured",),
+        ),
+        Workload("hasty-disable", scenarios_revoked.disable, hasty=True),
+        Workload("hasty-pods", scenarios_revoked.pods, hasty=True),
+    )
+}

@@ -1,1 +1,0 @@
-"""What the documentation gets from the code, and from a real cluster: `python -m sim.docs`."""

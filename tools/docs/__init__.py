@@ -1,0 +1,1 @@
+"""What the documentation gets from the code, and from a real cluster: `python -m tools.docs`."""
