@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, resources
-from controllers.bootstrap.operands import monitoring
+from controllers.components.pods import dcgm_exporter
 from controllers.runtime.errors import NotFound, RuntimeFault
 from reliability.faults.processes import FULL, MANAGER, PACE, START_SECONDS
-from reliability.faults.snapshot import EXPORTER
+from reliability.faults.snapshot import EXPORTER_OBJECT
 from sim.nodes.names import FAULT
 from sim.view import LateError
-from webhook.certificates import STRATEGIC
+from webhook.certificate_controller import STRATEGIC
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -87,15 +87,15 @@ async def _unsaid(environment: Environment) -> None:
 
 async def _unname(environment: Environment) -> None:
     """The exporter is told of pools until it is told of another: take out what the last run's were, as a person can."""
-    key = ("DaemonSet", f"{names.NAMESPACE}/{EXPORTER}")
+    key = ("DaemonSet", f"{names.NAMESPACE}/{EXPORTER_OBJECT}")
     containers = (
         environment.recorder.now.get(key, {}).get("spec", {}).get("template", {}).get("spec", {}).get("containers")
     )
     for container in containers or ():
-        if any(each["name"] == monitoring.RESOURCES for each in container.get("env", ())):
-            gone = {"name": monitoring.RESOURCES, "$patch": "delete"}
+        if any(each["name"] == dcgm_exporter.RESOURCES for each in container.get("env", ())):
+            gone = {"name": dcgm_exporter.RESOURCES, "$patch": "delete"}
             body = {"spec": {"template": {"spec": {"containers": [{"name": container["name"], "env": [gone]}]}}}}
-            path = resources.DAEMONSET.path(names.NAMESPACE, EXPORTER)
+            path = resources.DAEMONSET.path(names.NAMESPACE, EXPORTER_OBJECT)
             await environment.client.request("PATCH", path, body=body, content_type=STRATEGIC)
 
 

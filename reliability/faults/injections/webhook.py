@@ -14,7 +14,7 @@ import orjson
 from controllers.api import names, resources
 from controllers.runtime.errors import RuntimeFault
 from reliability.faults.processes import MANAGER, PACE, standby_of
-from webhook import pki
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from reliability.faults.environment import Environment
