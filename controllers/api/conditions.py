@@ -1,4 +1,4 @@
-"""Conditions: their types, who owns each (docs/design.md, Owners of status fields), and how one changes."""
+"""Conditions: their types, who owns each (docs/dev/design.md, Owners of status fields), and how one changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who owns which field and which condition of a status (docs/design.md, Owners of status fields).
+"""Who owns which field and which condition of a status (docs/dev/design.md, Owners of status fields).
 
 The one list of it: `python -m sim.docs` writes it into templates/policies/_owners.tpl, where the API server's policies
 read it. What is not here may be written by nobody; a test compares it with the models.

@@ -1,4 +1,4 @@
-"""Cards into the pool, and out of it through the fence (docs/design.md, Fence). Pure.
+"""Cards into the pool, and out of it through the fence (docs/dev/design.md, Fence). Pure.
 
 In: the annotation names the pool, the selectors mean the card, the card is fit and its node
 ready. `poolRef` is written on the version that was read, so two pools never both take it.

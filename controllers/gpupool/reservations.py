@@ -1,4 +1,4 @@
-"""A reservation after the webhook made it (docs/design.md, Life of a reservation), and the state people see. Pure.
+"""A reservation after the webhook made it (docs/dev/design.md, Life of a reservation), and the state people see. Pure.
 
 made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
   │ 15 s without it     │ 2 min unbound, or the pod is gone, or waits for scheduling gates

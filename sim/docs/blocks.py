@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-PAGES: Final = ("docs/design.md", "docs/pools.md", "docs/conditions.md", "templates/policies/_owners.tpl")
+PAGES: Final = ("docs/dev/design.md", "docs/pools.md", "docs/conditions.md", "templates/policies/_owners.tpl")
 
 
 def blocks(root: Path) -> dict[str, str]:

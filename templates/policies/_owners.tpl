@@ -1,4 +1,4 @@
-{{- /* Who owns which field of a status (docs/design.md, Owners of status fields). A field or condition that is not
+{{- /* Who owns which field of a status (docs/dev/design.md, Owners of status fields). A field or condition that is not
        here may be written by nobody. Made from controllers/api/ownership.py by `python -m sim.docs`. */ -}}
 {{- define "gpu-control-plane.statusOwners" -}}
 # status-owners:begin

@@ -1,4 +1,4 @@
-"""What the repository says of its design stands in docs/design.md: references lead there, and to no paper elsewhere."""
+"""What the repository says of its design stands in docs/dev/design.md; references lead there and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controllers.domain import lifecycle, poolcycle
 from sim.docs import tables
 from tests.docs.site import ROOT, headings, text
 
-PAGE = ROOT / "docs" / "design.md"
+PAGE = ROOT / "docs" / "dev" / "design.md"
 FOLDERS = (
     "controllers",
     "webhook",
@@ -30,9 +30,9 @@ FOLDERS = (
 )
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".toml", ".sh", ".csv", ""}
 SKIPPED = re.compile(r"tests/data/|/__pycache__/|tests/docs/test_docs_design\.py$")
-DECISIONS = ROOT / "docs" / "adr"
-REFERENCE = re.compile(r"docs/design\.md(?![\"#)\]`]|  )(?:, (?P<headings>[^)\n\"]+?)(?:[).]|$| -))?", re.MULTILINE)
-"""As comments write it: `(docs/design.md, Fence; Invariants)`. Markdown has links, which test_docs_links follows."""
+DECISIONS = ROOT / "docs" / "dev" / "adr"
+REFERENCE = re.compile(r"docs/dev/design\.md(?![\"#)\]`]|  )(?:, (?P<headings>[^)\n\"]+?)(?:[).]|$| -))?", re.MULTILINE)
+"""As comments write it: `(docs/dev/design.md, Fence; Invariants)`. test_docs_links follows Markdown's links."""
 SECTION = re.compile(r"[Dd]esign (?:§ ?|section )(\d+(?:\.\d+)?)")
 ELSEWHERE = re.compile(
     r"[Dd]esign (?:§|section \d|card\b)|\bdesign-2\b|(?<![\w/])/?(?:work/)?shared/(?:design|reference)"
@@ -100,14 +100,14 @@ def test_every_number_that_a_decision_names_has_its_part_of_the_page() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("(docs/design.md, Fence)", []),
-        ("(docs/design.md, Fence; Invariants). Pure.", []),
-        ("# --- managers (docs/design.md, Field managers) ---", []),
-        ("(docs/design.md, Hence)", ["Hence"]),
-        ("(docs/design.md, Fence; Nowhere)", ["Nowhere"]),
-        ("as docs/design.md says", ["no heading is named"]),
-        ("[design](docs/design.md#fence), `docs/design.md`", []),
-        ("docs/design.md      a file in a list", []),
+        ("(docs/dev/design.md, Fence)", []),
+        ("(docs/dev/design.md, Fence; Invariants). Pure.", []),
+        ("# --- managers (docs/dev/design.md, Field managers) ---", []),
+        ("(docs/dev/design.md, Hence)", ["Hence"]),
+        ("(docs/dev/design.md, Fence; Nowhere)", ["Nowhere"]),
+        ("as docs/dev/design.md says", ["no heading is named"]),
+        ("[design](docs/dev/design.md#fence), `docs/dev/design.md`", []),
+        ("docs/dev/design.md      a file in a list", []),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_told(words: str, told: list[str]) -> None:
