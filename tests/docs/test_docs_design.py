@@ -122,12 +122,6 @@ def test_a_reference_to_another_paper_is_told(words: str) -> None:
     assert strangers(words)
 
 
-def test_the_page_says_first_whom_it_is_for() -> None:
-    first = next(line for line in text(PAGE).splitlines()[1:] if line)
-
-    assert "developer" in first.split(".")[0]
-
-
 def test_every_field_and_condition_of_a_status_has_its_owner_on_the_page() -> None:
     (table,) = re.findall(r"<!-- owners:begin -->\n(.*?)<!-- owners:end -->", text(PAGE), re.DOTALL)
     rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.*) \|$", table, re.MULTILINE)
