@@ -24,7 +24,7 @@ gpunodeinventories:
     conditions: [ManagedDisabled, InventoryIncomplete, PrerequisiteNotMet]
   gpu-bootstrap-controller:
     fields: [driver, monitoring, bootstrap]
-    conditions: [DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, ReadyForPooling, InfraDegraded, DegradedWorkloads, ManagedElsewhere]
+    conditions: [ReadyForPooling, DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, InfraDegraded, ManagedElsewhere, DegradedWorkloads]
   gpupool-controller:
     fields: [pools]
     conditions: [UnassignedDevice]

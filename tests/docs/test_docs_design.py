@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controllers.api import conditions
+from controllers.api import reasons
 from controllers.bootstrap.phases import PHASES
 from controllers.domain import lifecycle, poolcycle
 from sim.docs import tables
@@ -127,8 +127,8 @@ def test_every_field_and_condition_of_a_status_has_its_owner_on_the_page() -> No
     rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.*) \|$", table, re.MULTILINE)
     told = {name for name, _, _ in rows if "." in name}
     told |= {f"{name} {kind}" for name, _, what in rows if "." not in name for kind in re.findall(r"`(\w+)`", what)}
-    wanted = {f"GPUDevice {kind}" for kind in conditions.DEVICE_OWNERS}
-    wanted |= {f"GPUNodeInventory {kind}" for kind in conditions.NODE_OWNERS}
+    wanted = {f"GPUDevice {kind}" for kind in reasons.DEVICE_OWNERS}
+    wanted |= {f"GPUNodeInventory {kind}" for kind in reasons.NODE_OWNERS}
     for path in (ROOT / "crds").glob("gpu*.yaml"):
         crd = yaml.safe_load(path.read_text("utf-8"))["spec"]
         status = crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]

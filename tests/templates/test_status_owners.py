@@ -314,7 +314,7 @@ def test_exempt_names_come_from_values() -> None:
 
 def test_the_policy_knows_every_field_and_condition_of_the_contract() -> None:
     """A field that is added to a model and not to the policy could be written by nobody."""
-    from controllers.api import conditions as api
+    from controllers.api import reasons as api
     from controllers.api.gpudevice import GPUDeviceStatus
     from controllers.api.gpunodeinventory import GPUNodeInventoryStatus
     from controllers.api.gpupool import GPUPoolStatus
