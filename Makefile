@@ -154,7 +154,7 @@ bench: venv ## measure against the budgets; BENCH_NODES=500 BENCH_LARGE=2000
 	@$(PY) -m reliability.bench --nodes $(BENCH_NODES) --large $(BENCH_LARGE)
 
 .PHONY: soak
-soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/reliability.md)
+soak: venv ## churn, and the slopes of what must not grow; SOAK_MINUTES=30 (docs/dev/reliability.md)
 	@$(PY) -m reliability.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: lock

@@ -1,4 +1,4 @@
-"""The layers and the purity of what decides (docs/design.md, Layers), and the shape of the code base."""
+"""The layers and the purity of what decides (docs/dev/design.md, Layers), and the shape of the code base."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from typing import get_args
 import pytest
 import yaml
 
-from controllers.api import conditions as kinds
 from controllers.api import reasons
 from controllers.api.components import COMPONENTS
 from controllers.api.reasons.typed import CheckWord, Reason
@@ -28,9 +27,9 @@ CODE = [
     if ("reasons" not in path.parts or path.name == "__init__.py") and path.name not in NO_PLANNERS
 ]
 SCOPES = {
-    "node": (reasons.NODE, kinds.NODE_OWNERS),
-    "card": (reasons.DEVICE, kinds.DEVICE_OWNERS),
-    "pool": (reasons.POOL, kinds.POOL_OWNERS),
+    "node": (reasons.NODE, reasons.NODE_OWNERS),
+    "card": (reasons.DEVICE, reasons.DEVICE_OWNERS),
+    "pool": (reasons.POOL, reasons.POOL_OWNERS),
 }
 NEIGHBOURS = re.compile(r"^(the same|as above|see above)\b|; the same\b")
 """What a cure cannot say: kubectl prints it without the rows around it."""
@@ -60,7 +59,7 @@ def test_the_types_know_every_reason_and_no_other() -> None:
 
 def test_every_reason_is_given_somewhere() -> None:
     made = {word for component in COMPONENTS for word in (component.not_ready, component.overdue)}
-    assert not set(reasons.words()) - spelled() - set(kinds.DEVICE_OWNERS) - made
+    assert not set(reasons.words()) - spelled() - set(reasons.DEVICE_OWNERS) - made
 
 
 @pytest.mark.parametrize("scope", SCOPES)

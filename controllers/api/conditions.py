@@ -1,11 +1,10 @@
-"""Conditions: their types, who owns each (docs/design.md, Owners of status fields), and how one changes."""
+"""Types of conditions that several modules name, and how a condition changes. Owners: controllers/api/reasons."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from controllers.api import names
 from controllers.api.meta import Condition
 
 if TYPE_CHECKING:
@@ -34,34 +33,6 @@ MAINTENANCE: Final = "Maintenance"
 MISCONFIGURED: Final = "Misconfigured"
 CAPACITY_LOW: Final = "CapacityLow"
 
-DEVICE_OWNERS: Final = {
-    MANAGED_DISABLED: names.MANAGER_INVENTORY,
-    INVENTORY_INCOMPLETE: names.MANAGER_INVENTORY,
-    IGNORED: names.MANAGER_INVENTORY,
-    FAULTED: names.MANAGER_BOOTSTRAP,
-    CONFIGURED: names.MANAGER_POOL,
-}
-NODE_OWNERS: Final = {
-    MANAGED_DISABLED: names.MANAGER_INVENTORY,
-    INVENTORY_INCOMPLETE: names.MANAGER_INVENTORY,
-    PREREQUISITE_NOT_MET: names.MANAGER_INVENTORY,
-    DRIVER_MISSING: names.MANAGER_BOOTSTRAP,
-    DRIVER_OUTDATED: names.MANAGER_BOOTSTRAP,
-    CUDA_OUTDATED: names.MANAGER_BOOTSTRAP,
-    TOOLKIT_MISSING: names.MANAGER_BOOTSTRAP,
-    MONITORING_MISSING: names.MANAGER_BOOTSTRAP,
-    READY_FOR_POOLING: names.MANAGER_BOOTSTRAP,
-    INFRA_DEGRADED: names.MANAGER_BOOTSTRAP,
-    DEGRADED_WORKLOADS: names.MANAGER_BOOTSTRAP,
-    MANAGED_ELSEWHERE: names.MANAGER_BOOTSTRAP,
-    UNASSIGNED_DEVICE: names.MANAGER_POOL,
-}
-POOL_OWNERS: Final = {
-    AVAILABLE: names.MANAGER_POOL,
-    MAINTENANCE: names.MANAGER_POOL,
-    MISCONFIGURED: names.MANAGER_POOL,
-    CAPACITY_LOW: names.MANAGER_POOL,
-}
 MESSAGE_MAX: Final = 1024
 NUMBERS: Final = {"True": 1, "False": 0, "Unknown": -1}
 """A condition's status as the metrics tell it."""

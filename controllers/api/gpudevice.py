@@ -1,4 +1,4 @@
-"""GPUDevice: one PCI device. No spec; a field of the status has one owner (docs/design.md, Owners of status fields)."""
+"""GPUDevice: one PCI device. No spec; a status field has one owner (docs/dev/design.md, Owners of status fields)."""
 
 from __future__ import annotations
 

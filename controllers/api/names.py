@@ -85,7 +85,7 @@ COLLECTORS_HASH: Final = PREFIX + "collectors-hash"
 
 FINALIZER_POOL: Final = "gpupool-controller.deckhouse.io/finalizer"
 
-# --- field managers, one for each process (docs/design.md, Field managers) ----------------
+# --- field managers, one for each process (docs/dev/design.md, Field managers) ----------------
 MANAGER_INVENTORY: Final = "gpu-inventory"
 MANAGER_BOOTSTRAP: Final = "gpu-bootstrap"
 MANAGER_POOL: Final = "gpupool"
@@ -187,7 +187,7 @@ VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES: Final = "void"
 """Its value by which the runtime adds nothing, whatever the image asks for."""
 
-# --- words at the head of the webhook's errors (docs/design.md, What the webhooks refuse) -----
+# --- words at the head of the webhook's errors (docs/dev/design.md, What the webhooks refuse) -----
 POOL_NOT_FOUND: Final = "PoolNotFound"
 MIXED_POOL_REQUEST: Final = "MixedPoolRequest"
 ACCESS_DENIED: Final = "AccessDenied"

@@ -1,4 +1,4 @@
-"""Who owns which field and which condition of a status (docs/design.md, Owners of status fields).
+"""Who owns which field and which condition of a status (docs/dev/design.md, Owners of status fields).
 
 The one list of it: `python -m tools.docs` writes it into templates/policies/_owners.tpl, where the API server's
 policies read it. What is not here may be written by nobody; a test compares it with the models.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import conditions, names
+from controllers.api import names, reasons
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ OWNED: Final = (
             names.MANAGER_PLUGIN: ("published", "allocations", "foreignAllocations"),
             names.MANAGER_MIG: ("migApply",),
         },
-        conditions.DEVICE_OWNERS,
+        reasons.DEVICE_OWNERS,
     ),
     Status(
         GPUNODEINVENTORY,
@@ -57,7 +57,7 @@ OWNED: Final = (
             names.MANAGER_BOOTSTRAP: ("driver", "monitoring", "bootstrap"),
             names.MANAGER_POOL: ("pools",),
         },
-        conditions.NODE_OWNERS,
+        reasons.NODE_OWNERS,
     ),
     Status(
         GPUPOOL,
@@ -74,7 +74,7 @@ OWNED: Final = (
                 "lastReconfigured",
             ),
         },
-        conditions.POOL_OWNERS,
+        reasons.POOL_OWNERS,
     ),
 )
 

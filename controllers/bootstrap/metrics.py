@@ -8,7 +8,8 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from controllers.api import names
-from controllers.api.conditions import FAULTED, NODE_OWNERS, NUMBERS, READY_FOR_POOLING, find, is_true
+from controllers.api.conditions import FAULTED, NUMBERS, READY_FOR_POOLING, find, is_true
+from controllers.api.reasons import NODE_OWNERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Whether a pool takes a card without a person, and whether a person keeps it out (docs/design.md, Approval). Pure."""
+"""Whether a pool takes a card without a person, or a person keeps it out (docs/dev/design.md, Approval). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool's capacity out of its nodes' slots (docs/design.md, Capacity)."""
+"""A pool's capacity out of its nodes' slots (docs/dev/design.md, Capacity)."""
 
 from __future__ import annotations
 

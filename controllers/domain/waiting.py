@@ -1,4 +1,4 @@
-"""Pods that outlived their reservation and still wait for their cards (docs/design.md, Pods that wait).
+"""Pods that outlived their reservation and still wait for their cards (docs/dev/design.md, Pods that wait).
 
 Such a pod comes before newcomers: the pool controller reserves for it anew, and until then
 the webhook leaves aside what it could use. Both take the same pods, and nodes in the same

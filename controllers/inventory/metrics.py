@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from controllers.api.conditions import NODE_OWNERS, NUMBERS
+from controllers.api.conditions import NUMBERS
 from controllers.api.names import MANAGER_INVENTORY
+from controllers.api.reasons import NODE_OWNERS
 from controllers.inventory.observe import BY_NODE
 
 if TYPE_CHECKING:

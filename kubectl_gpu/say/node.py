@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controllers.api.conditions import NODE_OWNERS, READY_FOR_POOLING, UNASSIGNED_DEVICE
+from controllers.api.conditions import READY_FOR_POOLING, UNASSIGNED_DEVICE
 from controllers.api.conditions import find as condition
+from controllers.api.reasons import NODE_OWNERS
 from kubectl_gpu.say.card import PENDING
 from kubectl_gpu.say.cures import cure
 from kubectl_gpu.say.explanation import Explanation, Finding

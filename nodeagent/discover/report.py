@@ -1,4 +1,4 @@
-"""Facts become the report: NodeFeature's features, in the contract's words (docs/design.md, The agent's report). Pure.
+"""Facts become the report: NodeFeature's features (docs/dev/design.md, The agent's report). Pure.
 
 All values are strings and only what is known is there. For each thing it is also said which of
 its attributes exist and could not be told this time (`untold`): `confirm` decides how long the last

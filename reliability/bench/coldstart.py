@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tools.programs import Progress
 
 BUDGET_NODES, MEMORY_NODES = 500, 1000
-"""The sizes for which the budgets are stated (docs/design.md, Budgets)."""
+"""The sizes for which the budgets are stated (docs/dev/design.md, Budgets)."""
 WARM_UP = 16
 """Nodes of a first floor and cold start that do not count: the API server compiles policies and
 schemas with them, and opens the storage of kinds that nobody has asked for."""

@@ -1,4 +1,4 @@
-"""What must hold on every revision, replayed from a trace (docs/design.md, Invariants); each tells what does not.
+"""What must hold on every revision, replayed from a trace (docs/dev/design.md, Invariants); each tells what does not.
 
 Pure: revisions and requests in, sentences out. `slack` is how long, in seconds, something may stand that a sweep is to
 end; `away` are times in which nobody was there to sweep (`standing`).

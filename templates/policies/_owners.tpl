@@ -1,4 +1,4 @@
-{{- /* Who owns which field of a status (docs/design.md, Owners of status fields). A field or condition that is not
+{{- /* Who owns which field of a status (docs/dev/design.md, Owners of status fields). A field or condition that is not
        here may be written by nobody. Made from controllers/api/ownership.py by `python -m tools.docs`. */ -}}
 {{- define "gpu-control-plane.statusOwners" -}}
 # status-owners:begin
@@ -24,7 +24,7 @@ gpunodeinventories:
     conditions: [ManagedDisabled, InventoryIncomplete, PrerequisiteNotMet]
   gpu-bootstrap-controller:
     fields: [driver, monitoring, bootstrap]
-    conditions: [DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, ReadyForPooling, InfraDegraded, DegradedWorkloads, ManagedElsewhere]
+    conditions: [ReadyForPooling, DriverMissing, DriverOutdated, CudaOutdated, ToolkitMissing, MonitoringMissing, InfraDegraded, ManagedElsewhere, DegradedWorkloads]
   gpupool-controller:
     fields: [pools]
     conditions: [UnassignedDevice]

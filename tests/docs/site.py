@@ -21,8 +21,13 @@ PAGES = sorted(
     ]
 )
 IDS = [str(path.relative_to(ROOT)) for path in PAGES]
+DOCS = ROOT / "docs"
+DEVELOPERS = DOCS / "dev"
+"""Pages for developers: Deckhouse's site leaves this folder out, and so does the module's bundle."""
+SITE = tuple(sorted(path for path in DOCS.glob("*.md") if not path.name.endswith(".ru.md")))
+"""The pages for users, which the bundle ships."""
 MODULE = ("README", "CONFIGURATION", "CR", "EXAMPLES", "ADVANCED_USAGE", "FAQ", "alerts")
-"""The pages that Deckhouse's site has of the module; each has a Russian one. Alerts link to the last."""
+"""Those that have a Russian page each. Alerts link to the last."""
 CYRILLIC = re.compile(r"[А-Яа-яЁё]")
 _FRONT = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)

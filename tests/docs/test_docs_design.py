@@ -1,4 +1,4 @@
-"""What the repository says of its design stands in docs/design.md: references lead there, and to no paper elsewhere."""
+"""What the repository says of its design stands in docs/dev/design.md; references lead there and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controllers.api import conditions
+from controllers.api import reasons
 from controllers.bootstrap.phases import PHASES
 from controllers.domain import lifecycle, poolcycle
 from tests.docs.site import ROOT, headings, text
 from tools.docs import tables
 
-PAGE = ROOT / "docs" / "design.md"
+PAGE = ROOT / "docs" / "dev" / "design.md"
 FOLDERS = (
     "controllers",
     "webhook",
@@ -32,9 +32,9 @@ FOLDERS = (
 )
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".toml", ".sh", ".csv", ""}
 SKIPPED = re.compile(r"tests/data/|/__pycache__/|tests/docs/test_docs_design\.py$")
-DECISIONS = ROOT / "docs" / "adr"
-REFERENCE = re.compile(r"docs/design\.md(?![\"#)\]`]|  )(?:, (?P<headings>[^)\n\"]+?)(?:[).]|$| -))?", re.MULTILINE)
-"""As comments write it: `(docs/design.md, Fence; Invariants)`. Markdown has links, which test_docs_links follows."""
+DECISIONS = ROOT / "docs" / "dev" / "adr"
+REFERENCE = re.compile(r"docs/dev/design\.md(?![\"#)\]`]|  )(?:, (?P<headings>[^)\n\"]+?)(?:[).]|$| -))?", re.MULTILINE)
+"""As comments write it: `(docs/dev/design.md, Fence; Invariants)`. test_docs_links follows Markdown's links."""
 SECTION = re.compile(r"[Dd]esign (?:§ ?|section )(\d+(?:\.\d+)?)")
 ELSEWHERE = re.compile(
     r"[Dd]esign (?:§|section \d|card\b)|\bdesign-2\b|(?<![\w/])/?(?:work/)?shared/(?:design|reference)"
@@ -102,14 +102,14 @@ def test_every_number_that_a_decision_names_has_its_part_of_the_page() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("(docs/design.md, Fence)", []),
-        ("(docs/design.md, Fence; Invariants). Pure.", []),
-        ("# --- managers (docs/design.md, Field managers) ---", []),
-        ("(docs/design.md, Hence)", ["Hence"]),
-        ("(docs/design.md, Fence; Nowhere)", ["Nowhere"]),
-        ("as docs/design.md says", ["no heading is named"]),
-        ("[design](docs/design.md#fence), `docs/design.md`", []),
-        ("docs/design.md      a file in a list", []),
+        ("(docs/dev/design.md, Fence)", []),
+        ("(docs/dev/design.md, Fence; Invariants). Pure.", []),
+        ("# --- managers (docs/dev/design.md, Field managers) ---", []),
+        ("(docs/dev/design.md, Hence)", ["Hence"]),
+        ("(docs/dev/design.md, Fence; Nowhere)", ["Nowhere"]),
+        ("as docs/dev/design.md says", ["no heading is named"]),
+        ("[design](docs/dev/design.md#fence), `docs/dev/design.md`", []),
+        ("docs/dev/design.md      a file in a list", []),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_told(words: str, told: list[str]) -> None:
@@ -124,19 +124,13 @@ def test_a_reference_to_another_paper_is_told(words: str) -> None:
     assert strangers(words)
 
 
-def test_the_page_says_first_whom_it_is_for() -> None:
-    first = next(line for line in text(PAGE).splitlines()[1:] if line)
-
-    assert "developer" in first.split(".")[0]
-
-
 def test_every_field_and_condition_of_a_status_has_its_owner_on_the_page() -> None:
     (table,) = re.findall(r"<!-- owners:begin -->\n(.*?)<!-- owners:end -->", text(PAGE), re.DOTALL)
     rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.*) \|$", table, re.MULTILINE)
     told = {name for name, _, _ in rows if "." in name}
     told |= {f"{name} {kind}" for name, _, what in rows if "." not in name for kind in re.findall(r"`(\w+)`", what)}
-    wanted = {f"GPUDevice {kind}" for kind in conditions.DEVICE_OWNERS}
-    wanted |= {f"GPUNodeInventory {kind}" for kind in conditions.NODE_OWNERS}
+    wanted = {f"GPUDevice {kind}" for kind in reasons.DEVICE_OWNERS}
+    wanted |= {f"GPUNodeInventory {kind}" for kind in reasons.NODE_OWNERS}
     for path in (ROOT / "crds").glob("gpu*.yaml"):
         crd = yaml.safe_load(path.read_text("utf-8"))["spec"]
         status = crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]

@@ -58,7 +58,7 @@ KUBERNETES = {
         "RoleBinding",
     ),
 }
-HISTORY = re.compile(r"docs/adr/0|CHANGELOG")
+HISTORY = re.compile(r"docs/dev/adr/0|CHANGELOG")
 """Decisions and changes speak of what was, and of what was turned down."""
 
 
@@ -250,5 +250,5 @@ def test_what_does_not_exist_is_told(check: Any, words: str, tmp_path: Path, mon
 
 
 def test_the_pages_are_found() -> None:
-    assert {"README.md", "docs/pools.md", "docs/README.ru.md", "docs/adr/README.md"} <= set(IDS)
+    assert {"README.md", "docs/pools.md", "docs/README.ru.md", "docs/dev/adr/README.md"} <= set(IDS)
     assert list(itertools.chain.from_iterable(spans(page) for page in PAGES))

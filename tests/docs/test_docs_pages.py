@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.site import CYRILLIC, IDS, MODULE, PAGES, ROOT, front_matter, headings, text
 from tools.docs.markdown import blocks, without_blocks
+from tests.docs.site import CYRILLIC, DEVELOPERS, DOCS, IDS, MODULE, PAGES, ROOT, SITE, front_matter, headings, text
 
-DOCS = ROOT / "docs"
 WITH_SCHEMA = {"CONFIGURATION", "CR"}
+READER = {
+    "en": r"For (administrators|developers|SREs|security engineers|everyone|whoever)\b",
+    "ru": r"Для (администраторов|SRE)",
+}
 LENGTH = 1000
 """Characters of a line outside blocks, as Deckhouse's linter has it; 400 in blocks."""
 
@@ -30,9 +33,34 @@ def test_a_page_and_its_russian_one_have_the_same_front_matter(name: str) -> Non
 
 
 def test_the_pages_stand_in_an_order() -> None:
-    weights = [front_matter(DOCS / f"{name}.md")["weight"] for name in MODULE]
+    weights = {page.stem: front_matter(page)["weight"] for page in SITE}
 
-    assert weights == sorted(set(weights))
+    assert len(set(weights.values())) == len(SITE)
+    assert [weights[name] for name in MODULE] == sorted(weights[name] for name in MODULE)
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda page: page.name)
+def test_a_page_that_is_shipped_has_front_matter(page: Path) -> None:
+    assert {"title", "description", "weight"} <= front_matter(page).keys()
+
+
+@pytest.mark.parametrize("stage", ["bundle", "release"])
+def test_the_bundle_ships_the_pages_for_users_alone(stage: str) -> None:
+    shipped = re.findall(
+        r"^  - (docs\S*)$", (ROOT / ".werf" / "stages" / f"{stage}.yaml").read_text("utf-8"), re.MULTILINE
+    )
+
+    assert shipped == ["docs/*.md"], "`*` of a glob goes into no folder"
+
+
+@pytest.mark.parametrize(
+    "page", [*DOCS.glob("*.md"), *DEVELOPERS.glob("*.md"), ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
+def test_a_page_says_first_whom_it_is_for(page: Path) -> None:
+    prose = text(page).partition("\n---\n")[2] if front_matter(page) else text(page).partition("\n")[2]
+    first = next(line for line in prose.splitlines() if line)
+
+    assert re.match(READER["ru" if page.name.endswith(".ru.md") else "en"], first)
 
 
 def test_the_first_page_tells_the_modules_name_and_stage() -> None:

@@ -1,4 +1,4 @@
-"""The laws of approval where pools take cards by themselves (docs/design.md, Laws of a planner; Approval)."""
+"""The laws of approval where pools take cards by themselves (docs/dev/design.md, Laws of a planner; Approval)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of the pool controller's planners, on thousands of small clusters (docs/design.md, Laws of a planner)."""
+"""The laws of the pool controller's planners, on many small clusters (docs/dev/design.md, Laws of a planner)."""
 
 from __future__ import annotations
 

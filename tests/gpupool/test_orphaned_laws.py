@@ -1,4 +1,4 @@
-"""The fence where a pool goes without its plugins' word: deleted while we are off or away (docs/design.md, Fence).
+"""The fence where a pool goes without its plugins' word: deleted while we are off or away (docs/dev/design.md, Fence).
 
 Here plugins are processes that live and die, and kubelet hands out what they list; what the cluster was told of that
 may be stale. Whatever was told: nobody's card goes to another pool, and no card is listed by two plugins.

@@ -2,7 +2,7 @@
 
 A room's fixture asks for its plane by a name and says how one is made; files that ask by the same name share one. Who
 asks by another name gets a new one, and the last is ended first: what a room leaves behind cannot reach the next, and
-a worker holds the memory of one. Why no plane is wiped and handed on is in docs/adr/0022.
+a worker holds the memory of one. Why no plane is wiped and handed on is in docs/dev/adr/0022.
 """
 
 from __future__ import annotations

@@ -47,11 +47,15 @@ DEVICE = Kind(
     {
         "inventoryID": ("node-a-0000:17:00.0", (INVENTORY,)),
         "nodeGoneSince": ("2026-01-01T00:00:00Z", (INVENTORY,)),
+        "lostSince": (NOW, (INVENTORY,)),
         "managed": (True, (INVENTORY,)),
         "hardware": ({"pci": PCI}, (INVENTORY,)),
         "health": ({"temperatureC": 40}, (BOOTSTRAP,)),
+        "fault": ("CriticalXid", (BOOTSTRAP,)),
+        "faultEnd": ("Validated", (BOOTSTRAP,)),
         "poolRef": (body(pool_ref("a")), (POOL,)),
         "autoAttach": (True, (POOL,)),
+        "offer": ("Offered", (POOL,)),
         "state": ("Assigned", (POOL, WEBHOOK)),
         "reservations": ([RESERVATION], (POOL, WEBHOOK)),
         "published": (body(published("a")), (PLUGIN,)),
@@ -100,6 +104,7 @@ GPUPOOL = Kind(
         "candidates": ([{"name": "c", "pools": []}], (POOL,)),
         "truncated": (True, (POOL,)),
         "passedOver": ([{"requestID": "r", "turns": 2, "until": NOW}], (POOL,)),
+        "phase": ("Serving", (POOL,)),
         "lastReconfigured": (NOW, (POOL,)),
     },
     {"Available": POOL, "Maintenance": POOL, "Misconfigured": POOL, "CapacityLow": POOL},
@@ -314,7 +319,7 @@ def test_exempt_names_come_from_values() -> None:
 
 def test_the_policy_knows_every_field_and_condition_of_the_contract() -> None:
     """A field that is added to a model and not to the policy could be written by nobody."""
-    from controllers.api import conditions as api
+    from controllers.api import reasons as api
     from controllers.api.gpudevice import GPUDeviceStatus
     from controllers.api.gpunodeinventory import GPUNodeInventoryStatus
     from controllers.api.gpupool import GPUPoolStatus

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAGES: Final = (
     "docs/bootstrap.md",
-    "docs/design.md",
+    "docs/dev/design.md",
     "docs/pools.md",
     "docs/conditions.md",
     "templates/policies/_owners.tpl",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import reasons
@@ -26,8 +27,13 @@ def table(rows: Iterable[Row]) -> str:
 
 def _line(row: Row) -> str:
     names = (", ".join(f"`{name}`" for name in cell.split()) for cell in (row.kinds, row.statuses, row.reasons))
-    texts = (text.replace("|", r"\|") for text in (row.meaning, row.cure))
+    texts = (_on_the_site(text).replace("|", r"\|") for text in (row.meaning, row.cure))
     return f"| {' | '.join((*names, *texts))} |"
+
+
+def _on_the_site(text: str) -> str:
+    """The text with links to other pages of docs/ as Deckhouse's site addresses them."""
+    return re.sub(r"\]\(([\w-]+)\.md", lambda link: f"](./{link[1].lower()}.html", text)
 
 
 def words() -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sim.controlplane import ControlPlane
 
-PAGES: Final = ("docs/getting-started.md", "docs/administration.md", "docs/troubleshooting.md")
+PAGES: Final = ("docs/dev/getting-started.md", "docs/administration.md", "docs/troubleshooting.md")
 """The pages with commands that are run, each of which leaves the cluster as it found it."""
 READY: Final = "kubectl wait gpunode --all --for=condition=ReadyForPooling --timeout=3m"
 READY_SECONDS: Final = 240.0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from controllers.api import bounds, names
 from controllers.api.components import COMPONENTS
+from controllers.api import bounds, names, ownership
 from controllers.api.crdgen import crd
 from controllers.api.gpudevice import SLOTS_MAX, GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
     from controllers.domain.lifecycle import Happening
 
-OWNERS: Final = "templates/policies/_owners.tpl"
-_TABLE: Final = re.compile(r'define "gpu-control-plane\.statusOwners" -\}\}\n(.*?)\{\{- end', re.DOTALL)
 KINDS: Final = (
     (GPUDEVICE, crd(GPUDEVICE, GPUDevice)),
     (GPUNODEINVENTORY, crd(GPUNODEINVENTORY, GPUNodeInventory)),
@@ -42,11 +39,8 @@ YES: Final = {True: "yes", False: ""}
 
 def blocks(root: Path) -> dict[str, str]:
     """What each table is to contain, by the name of its block."""
-    found = _TABLE.search((root / OWNERS).read_text(encoding="utf-8"))
-    if found is None:
-        raise UserError(f"{OWNERS} has no table of owners that can be read")
     return {
-        "owners": owners(yaml.safe_load(found[1])),
+        "owners": owners(yaml.safe_load(ownership.table())),
         "card-happenings": happenings(lifecycle.HAPPENINGS),
         "pool-happenings": happenings(poolcycle.HAPPENINGS),
         "phases": phases(),

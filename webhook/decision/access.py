@@ -1,4 +1,4 @@
-"""Who may use a pool (docs/design.md, Access): the union of its lists and of RBAC's verb `use`. Pure.
+"""Who may use a pool (docs/dev/design.md, Access): the union of its lists and of RBAC's verb `use`. Pure.
 
 All lists empty means every namespace, and RBAC is not asked. Groups count only for what a person creates: a pod
 that a controller makes carries the controller's identity, and neither its groups nor its rights say whose pod it is:

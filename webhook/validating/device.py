@@ -1,4 +1,4 @@
-"""Validation of a GPUDevice's annotations and labels (docs/design.md, What the webhooks refuse). Pure.
+"""Validation of a GPUDevice's annotations and labels (docs/dev/design.md, What the webhooks refuse). Pure.
 
 Refused is an assignment that would not be followed: the checks are the controller's own (`domain.eligibility`). What
 ends by itself, or with a change of the pool, is a warning, and the card waits. A removal is never refused: pods end

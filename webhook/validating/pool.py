@@ -1,4 +1,4 @@
-"""Validation of a GPUPool that is created, changed or deleted (docs/design.md, What the webhooks refuse). Pure.
+"""Validation of a GPUPool that is created, changed or deleted (docs/dev/design.md, What the webhooks refuse). Pure.
 
 The form of a spec is judged by the CRD. Here is what needs the catalogue and the cluster: a MIG profile that no card
 has is refused, and one that no card of a pool holds which has some; all else is allowed with a warning, since cards and

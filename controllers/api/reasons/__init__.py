@@ -1,7 +1,8 @@
-"""Every reason that the module gives a condition: of which condition, with which status, what it means, what to do.
+"""Every condition of the module: who sets it, with which status and reason, what that means, what to do.
 
-The one list of them. `python -m tools.docs` makes docs/conditions.md of it, and `typed`, by which the type checker
-knows a reason: one that has no row here cannot be spelled. kubectl's cures are read from it.
+The one list of them. A module here has rows of one owner, so the owner of a condition follows from its rows.
+`python -m tools.docs` makes docs/conditions.md of them, the owners' table of the policies, and `typed`, by which the
+type checker knows a reason: one that has no row here cannot be spelled. kubectl's cures are read from it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from controllers.api.reasons import (
     container_checks,
     device,
     driver_checks,
+    faulted,
     host,
     inventory,
     node_pools,
@@ -24,6 +26,9 @@ from controllers.api.reasons import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
     from controllers.api.reasons.row import Row
     from controllers.api.reasons.typed import CheckWord, Reason
 
@@ -39,13 +44,26 @@ SECTIONS: Final = {
     "node-bootstrap": by_condition(readiness.ROWS + host.ROWS + watching.ROWS + components.ROWS),
     "node-pools": node_pools.ROWS,
     "validators": driver_checks.ROWS + container_checks.ROWS,
-    "device": device.ROWS + configured.ROWS,
+    "device": device.ROWS + faulted.ROWS + configured.ROWS,
     "pool": pool.ROWS,
 }
 """The rows by the table of docs/conditions.md in which they stand."""
 NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS["node-pools"] + SECTIONS["validators"]
 DEVICE: Final = SECTIONS["device"]
 POOL: Final = SECTIONS["pool"]
+
+
+def _owners(*modules: ModuleType) -> Mapping[str, str]:
+    """The field manager of each type of condition, by the rows of modules that have an OWNER."""
+    return {kind: module.OWNER for module in modules for row in module.ROWS for kind in row.kinds.split()}
+
+
+NODE_OWNERS: Final = _owners(inventory, readiness, host, watching, node_pools)
+"""The field manager of each condition of a GPUNodeInventory."""
+DEVICE_OWNERS: Final = _owners(device, faulted, configured)
+"""Of a GPUDevice."""
+POOL_OWNERS: Final = _owners(pool)
+"""Of a GPUPool."""
 _BY_CELL: Final = {
     scope: {cell: row for row in reversed(rows) for cell in row.cells()}
     for scope, rows in (("node", NODE), ("card", DEVICE), ("pool", POOL))

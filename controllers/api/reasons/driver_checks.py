@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from controllers.api.names import MANAGER_BOOTSTRAP
 from controllers.api.reasons.row import Row
 
+OWNER: Final = MANAGER_BOOTSTRAP
 ROWS: Final = (
     Row(
         "DriverMissing InfraDegraded",

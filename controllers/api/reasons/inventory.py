@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from controllers.api.names import MANAGER_INVENTORY
 from controllers.api.reasons.row import NOTHING, Row
 
+OWNER: Final = MANAGER_INVENTORY
 ROWS: Final = (
     Row(
         "ManagedDisabled",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from controllers.api.names import MANAGER_POOL
 from controllers.api.reasons.row import NOTHING, Row
 
+OWNER: Final = MANAGER_POOL
 ROWS: Final = (
     Row(
         "Available",
@@ -95,7 +97,7 @@ ROWS: Final = (
         "Misconfigured",
         "True",
         "InvalidMIGProfile",
-        "the pool has no cards, and none of those that its selectors mean, in whatever pool they are, can be "
+        "the pool has no cards, and none of those that its selectors match, in whatever pool they are, can be "
         "divided by its `migProfile`",
         "change `spec.allocation.migProfile` or the selectors; it goes by itself when a card comes that can",
     ),

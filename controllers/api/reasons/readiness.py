@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from controllers.api.names import MANAGER_BOOTSTRAP
 from controllers.api.reasons.row import NOTHING, Row
 
 EVERY: Final = (
@@ -11,6 +12,7 @@ EVERY: Final = (
     "MonitoringMissing InfraDegraded ManagedElsewhere"
 )
 """Conditions that say of a node that is not to be prepared why."""
+OWNER: Final = MANAGER_BOOTSTRAP
 ROWS: Final = (
     Row(
         "ReadyForPooling",

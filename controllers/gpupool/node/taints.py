@@ -4,7 +4,7 @@ Which taints are ours an annotation of the node remembers, with the pool that wa
 written together with them. A taint that is not in it, or that somebody gave another value, is
 somebody else's: it stays, and stands in the way of ours of the same key and effect, since a
 node has only one of them. Where pools want different values, the oldest pool's counts. The list
-is written as a whole, on the version that was read (docs/design.md, Taints of pools).
+is written as a whole, on the version that was read (docs/dev/design.md, Taints of pools).
 
 A taint is withheld while it would hurt a pod that was admitted before and does not tolerate it:
 one that runs here, or is yet to come to a node of one of the pools. The webhook gives pods tolerations

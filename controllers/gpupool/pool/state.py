@@ -4,7 +4,7 @@ A change takes every card off the allowed lists, waits until the plugins have wi
 one, has the nodes apply the layout where the mode needs that, and only then becomes `status.appliedAllocation`; from
 then on the cards are offered anew. Until then everything else goes by what is applied. All of it is decided from what
 is there, so a controller that dies goes on where it was, a spec that is put back ends the change, and of two changes
-the newer wins (docs/design.md, Maintenance). Pure.
+the newer wins (docs/dev/design.md, Maintenance). Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of reservations on a GPUDevice, and its `state` (docs/design.md, Life of a reservation). Pure.
+"""The end of reservations on a GPUDevice, and its `state` (docs/dev/design.md, Life of a reservation). Pure.
 
 made ──pod appears──▶ seen ──pod is bound──▶ ended (the pod itself now counts)
   │ 15 s without it     │ 2 min unbound, or the pod is gone, or waits for scheduling gates
