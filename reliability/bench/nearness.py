@@ -18,18 +18,18 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.fits import Wants
 from controllers.domain.slots import Card, NodeSlots
+from reliability.bench.rows import Result, Row
 from webhook.decision.capacity import node_capacity
 from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
 from webhook.decision.records import PoolRequest
-from reliability.bench.rows import Result, Row
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.placement import Placement, Strategy
     from reliability.bench.rows import Sizes
     from tools.programs import Progress
+    from webhook.decision.capacity import NodeCapacity
+    from webhook.decision.placement import Placement, Strategy
 
 POOL: Final = "near"
 NODES: Final = 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 import orjson
 
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY
-from webhook.decision.review import Request, parse
 from reliability.bench.fleet import CARDS, fleet, writes
 from reliability.bench.reviews import review
+from webhook.decision.review import Request, parse
 
 
 def test_reports_have_real_size_and_name_their_node() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs.markdown import without_blocks
 from tests.docs.site import DOCS, IDS, MODULE, PAGES, ROOT, SITE, anchors, text
+from tools.docs.markdown import without_blocks
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ADDRESSES = {f"{page.stem.lower()}.html": page.stem for page in SITE}

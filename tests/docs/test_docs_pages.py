@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.docs.markdown import blocks, without_blocks
 from tests.docs.site import CYRILLIC, DEVELOPERS, DOCS, IDS, MODULE, PAGES, ROOT, SITE, front_matter, headings, text
+from tools.docs.markdown import blocks, without_blocks
 
 WITH_SCHEMA = {"CONFIGURATION", "CR"}
 READER = {

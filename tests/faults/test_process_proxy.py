@@ -14,12 +14,12 @@ import pytest
 from aiohttp import web
 
 from controllers.runtime.connections import ENDING
-from webhook.certs import pki
 from reliability.faults import plans
 from reliability.faults.injections import events, requests
 from reliability.faults.injections.injection import Injection
 from reliability.faults.process_proxy import ProcessProxy, spelled
 from reliability.kit.fault_proxy import Exchange
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,8 +6,8 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from webhook.certs import pki
 from reliability.faults import webhook_trust
+from webhook.certs import pki
 
 if TYPE_CHECKING:
     from reliability.faults.trace import Objects

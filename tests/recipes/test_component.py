@@ -113,7 +113,7 @@ def run(tree: Path, *command: str) -> None:
 
 def test_a_component_is_two_files(tree: Path) -> None:
     run(tree, "-m", "controllers.api.crdgen")
-    run(tree, "-m", "sim.docs")
+    run(tree, "-m", "tools.docs")
     run(tree, "-c", CHECK)
 
     copied = [path.relative_to(tree) for name in COPIED for path in (tree / name).rglob("*") if path.is_file()]
@@ -127,7 +127,7 @@ def test_a_component_is_two_files(tree: Path) -> None:
         *(TABLE, POD),
         # What is made of them.
         *("controllers/api/reasons/typed.py", "openapi/config-values.yaml", "openapi/doc-ru-config-values.yaml"),
-        *("docs/bootstrap.md", "docs/conditions.md", "docs/design.md"),
+        *("docs/bootstrap.md", "docs/conditions.md", "docs/dev/design.md"),
     }
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from controllers.api.components import COMPONENTS
 from controllers.api import bounds, names, ownership
+from controllers.api.components import COMPONENTS
 from controllers.api.crdgen import crd
 from controllers.api.gpudevice import SLOTS_MAX, GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -21,7 +21,6 @@ from controllers.domain import eligibility, lifecycle, poolcycle
 from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from webhook.decision import review
 from webhook.reservations import concurrency
-from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -58,7 +58,7 @@ def _owners(*modules: ModuleType) -> Mapping[str, str]:
     return {kind: module.OWNER for module in modules for row in module.ROWS for kind in row.kinds.split()}
 
 
-NODE_OWNERS: Final = _owners(inventory, readiness, host, watching, node_pools)
+NODE_OWNERS: Final = _owners(inventory, readiness, host, watching, components, node_pools)
 """The field manager of each condition of a GPUNodeInventory."""
 DEVICE_OWNERS: Final = _owners(device, faulted, configured)
 """Of a GPUDevice."""

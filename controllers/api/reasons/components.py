@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names
 from controllers.api.components import COMPONENTS
 from controllers.api.conditions import INFRA_DEGRADED
+from controllers.api.names import MANAGER_BOOTSTRAP
 from controllers.api.reasons.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.component import Component
+
+OWNER: Final = MANAGER_BOOTSTRAP
 
 
 def _rows(of: Component) -> Iterator[Row]:

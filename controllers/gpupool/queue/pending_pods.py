@@ -1,4 +1,4 @@
-"""Reservations for pending pods that outlived theirs: oldest first, all or none (docs/dev/design.md, Pods that wait). Pure.
+"""New reservations for pods that outlived theirs, oldest first, all or none (docs/dev/design.md, Pods that wait). Pure.
 
 Turns: each waiting pod is reserved for once, oldest first, before any is a second time; then
 the one whose turn is longest ago comes first. A turn lasts the reservation's TTL, and nobody
