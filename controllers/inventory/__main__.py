@@ -17,10 +17,10 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.api.settings import Settings
 from controllers.inventory.identity import node_of
 from controllers.inventory.metrics import Records
-from controllers.inventory.observe import World
-from controllers.inventory.plan import plan
-from controllers.inventory.rule import ObservedRule, Rule
-from controllers.inventory.rule import plan as plan_rule
+from controllers.inventory.record.plan import plan
+from controllers.inventory.rule.node_feature_rule import ObservedRule, Rule
+from controllers.inventory.rule.node_feature_rule import plan as plan_rule
+from controllers.inventory.world import World
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Forbidden, Invalid
 from controllers.runtime.process import Process, arguments, main

@@ -9,14 +9,14 @@ from prometheus_client.registry import Collector
 
 from controllers.api.conditions import NODE_OWNERS, NUMBERS
 from controllers.api.names import MANAGER_INVENTORY
-from controllers.inventory.observe import BY_NODE
+from controllers.inventory.world import BY_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prometheus_client.core import Metric
 
-    from controllers.inventory.observe import World
+    from controllers.inventory.world import World
 
 
 class Records(Collector):

@@ -10,8 +10,8 @@ from controllers.api.kube import Node
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
-from controllers.inventory.observe import Observed
-from controllers.inventory.plan import plan
+from controllers.inventory.record.plan import plan
+from controllers.inventory.world import Observed
 from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import discover, nfd, node_manifests

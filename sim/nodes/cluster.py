@@ -16,7 +16,7 @@ from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
 from controllers.bootstrap import operands
 from controllers.bootstrap.phases import CLIENTS, EXPORTER
-from controllers.inventory.rule import Rule
+from controllers.inventory.rule.node_feature_rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
 from nodeagent.deviceplugin import offers

@@ -14,7 +14,7 @@ from sim.nodes import names
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
-    from controllers.inventory.rule import Rule
+    from controllers.inventory.rule.node_feature_rule import Rule
     from sim.nodes.report import Report
 
 

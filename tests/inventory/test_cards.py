@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controllers.api.gpudevice import Mig, MigType
 from controllers.api.record import adapter, to_json
-from controllers.inventory.cards import Card, Reading, read
+from controllers.inventory.reports.discovered_cards import Card, Reading, read
 from tests.kit.reports import read_report, report, reported
 
 ATTRIBUTES = (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from controllers.api import conditions as kinds
 from controllers.api import names, resources, validation
-from controllers.inventory import told
-from controllers.inventory.cards import Card, read
+from controllers.inventory.reports import merged
+from controllers.inventory.reports.discovered_cards import Card, read
 from tests.inventory.world import Cluster
 from tests.kit.objects import BOOT
 from tests.kit.reports import read_report, report, reported
@@ -116,15 +116,15 @@ def test_what_discover_asked_nvml_itself_counts_and_groups_are_not_mixed() -> No
 
 
 words = st.sampled_from(["", " ", "1", "true", "enabled", "1g.10gb=7", "0000:17:00.0", BOOT, DRIVER, "x" * 5000])
-keys = st.sampled_from([*(name for group in told.GROUPS for name in group), "address", "boot_id", "version"])
+keys = st.sampled_from([*(name for group in merged.GROUPS for name in group), "address", "boot_id", "version"])
 anything = st.dictionaries(keys, words)
 
 
 @given(anything, anything)
 def test_discovers_own_words_are_never_changed(card: dict[str, str], other: dict[str, str]) -> None:
-    made = told.joined(card, other)
+    made = merged.joined(card, other)
     assert all(made[key] == value for key, value in card.items() if value.strip())
-    for group in told.GROUPS:
+    for group in merged.GROUPS:
         own, theirs = ({key: each[key] for key in group if key in each} for each in (card, other))
         assert {key: made[key] for key in group if key in made} in (own, own | theirs)
 
@@ -133,7 +133,7 @@ def test_discovers_own_words_are_never_changed(card: dict[str, str], other: dict
 def test_no_shape_of_the_feature_breaks_the_reader(elements: list[dict[str, str]]) -> None:
     found = read(read_report(both([seen(0)], elements)))
     assert found is not None
-    assert len(told.by_validator(read_report(both([seen(0)], elements)))) <= names.CARDS_MAX
+    assert len(merged.by_validator(read_report(both([seen(0)], elements)))) <= names.CARDS_MAX
 
 
 # --- what is recorded ------------------------------------------------------------------------

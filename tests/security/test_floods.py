@@ -24,7 +24,7 @@ from controllers.domain.request import units_of
 from controllers.domain.waiting import Room, Rooms, Waiting
 from controllers.gpupool import nodes
 from controllers.gpupool.__main__ import UNADMITTED
-from controllers.inventory.cards import read
+from controllers.inventory.reports.discovered_cards import read
 from tests.gpupool import world as pools
 from tests.inventory import world as inventory
 from tests.kit import conditions

@@ -28,8 +28,8 @@ from controllers.domain import offer as offers
 from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
 from controllers.domain.offer import Offer
-from controllers.inventory import rule
-from controllers.inventory.cards import read
+from controllers.inventory.reports.discovered_cards import read
+from controllers.inventory.rule.node_feature_rule import node_feature_rule
 from nodeagent.deviceplugin.offers import Wish
 from nodeagent.deviceplugin.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
@@ -457,7 +457,7 @@ def api(plane):
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
     for kind in (FEATURES, DEVICES, RULES):
         eventually(lambda kind=kind: api.get(kind) is not None)
-    put_rule(api, "ours", rule.manifest()["spec"]["rules"])
+    put_rule(api, "ours", node_feature_rule.manifest()["spec"]["rules"])
     api.exporters = start_agent(plane)
     return api
 
@@ -575,7 +575,7 @@ def test_labels_come_from_the_rules_in_the_cluster_and_go_with_them(api, node):
     api.delete(f"{RULES}/ours")
     eventually(lambda: not any(key.startswith("gpu.deckhouse.io/") for key in labels(api, node)))
     assert labels(api, node)["kubernetes.io/hostname"] == node
-    put_rule(api, "ours", rule.manifest()["spec"]["rules"])
+    put_rule(api, "ours", node_feature_rule.manifest()["spec"]["rules"])
     eventually(lambda: labels(api, node).get("gpu.deckhouse.io/device-count") == "4")
 
 

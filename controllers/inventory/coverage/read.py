@@ -19,8 +19,8 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
 from controllers.api.meta import KubeObject
 from controllers.api.record import adapter
-from controllers.inventory.coverage.records import Report, Seen
-from controllers.inventory.rule import Rule
+from controllers.inventory.coverage.comparison.records import Report, Seen
+from controllers.inventory.rule.node_feature_rule import Rule
 from controllers.runtime.errors import Gone, NotFound, Unreachable
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from controllers.api import names, resources
-from controllers.inventory import rule
 from controllers.inventory.coverage import read
 from controllers.inventory.coverage.read import Progress, Reader
+from controllers.inventory.rule.node_feature_rule import node_feature_rule
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Gone
 from sim import controlplane
@@ -37,7 +37,7 @@ from tests.tools.faultproxy import FaultProxy
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from controllers.inventory.coverage.records import Seen
+    from controllers.inventory.coverage.comparison.records import Seen
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,7 +60,7 @@ async def reports(plane: Plane) -> None:
 
 
 def manifest() -> dict[str, Any]:
-    made = rule.manifest()
+    made = node_feature_rule.manifest()
     return {"spec": made["spec"]}
 
 

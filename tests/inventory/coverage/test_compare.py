@@ -9,9 +9,10 @@ import pytest
 
 from controllers.api import names
 from controllers.api.record import adapter
-from controllers.inventory import cards, rule
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.records import Report, Seen
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.records import Report, Seen
+from controllers.inventory.reports import discovered_cards
+from controllers.inventory.rule.node_feature_rule import node_feature_rule
 from tests.inventory.coverage import world
 from tests.inventory.coverage.world import (
     H100,
@@ -157,7 +158,7 @@ def test_a_gpudevice_that_nobody_of_us_made() -> None:
 def test_an_incomplete_card_says_what_is_missing() -> None:
     said = agent_report(found=[reported(0, uuid="", memory_mib="x"), reported(1)])
     seen = good(agent=said)
-    reading = cards.read(said)
+    reading = discovered_cards.read(said)
     assert reading is not None
     told = "card 0000:17:00.0 lacks uuid; see the agent's log"
     first = device(NODE, reading.cards[0], told=told)
@@ -313,10 +314,13 @@ def test_the_rule_absent() -> None:
         ([], "without: "),
         ("nonsense", "without: "),
         ([None, 7], "without: "),
-        (rule.manifest()["spec"]["rules"][1:], "without: deckhouse.gpu.cards"),
-        ([*rule.manifest()["spec"]["rules"], {"name": "mine"}], "added: mine"),
-        ([{"name": "deckhouse.gpu.cards"}, *rule.manifest()["spec"]["rules"][1:]], "changed: deckhouse.gpu.cards"),
-        (rule.manifest()["spec"]["rules"][::-1], "the same rules, in another order"),
+        (node_feature_rule.manifest()["spec"]["rules"][1:], "without: deckhouse.gpu.cards"),
+        ([*node_feature_rule.manifest()["spec"]["rules"], {"name": "mine"}], "added: mine"),
+        (
+            [{"name": "deckhouse.gpu.cards"}, *node_feature_rule.manifest()["spec"]["rules"][1:]],
+            "changed: deckhouse.gpu.cards",
+        ),
+        (node_feature_rule.manifest()["spec"]["rules"][::-1], "the same rules, in another order"),
     ],
 )
 def test_the_rule_changed(rules: Any, found: str) -> None:

@@ -12,9 +12,9 @@ import pytest
 from controllers.domain.catalogue import VENDORS, reading
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.catalogue.model import Model
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.records import Seen
-from controllers.inventory.coverage.result import ModelResult
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.records import Seen
+from controllers.inventory.coverage.comparison.result import ModelResult
 from tests.inventory.coverage.world import (
     NODE,
     agent_report,

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.record import adapter, to_json
-from controllers.inventory.coverage import entry
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.records import Report, Seen
-from controllers.inventory.coverage.text import render
+from controllers.inventory.coverage.comparison import entry
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.records import Report, Seen
+from controllers.inventory.coverage.comparison.text import render
 from tests.data import facts
 from tests.inventory.coverage.world import NFD, NODE, as_report, good, node, our_rule
 from tests.kit.reports import feature

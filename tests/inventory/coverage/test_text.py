@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from controllers.api.record import to_json
 from controllers.inventory.coverage import __main__ as command
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.result import Finding, NodeResult, Result
-from controllers.inventory.coverage.text import WIDTH, render
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.result import Finding, NodeResult, Result
+from controllers.inventory.coverage.comparison.text import WIDTH, render
 from tests.inventory.coverage.world import NODE, also, good, labels, node
 
 

@@ -11,10 +11,10 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
 from controllers.api.meta import Condition
 from controllers.api.record import adapter, to_json
-from controllers.inventory import cards, rule
-from controllers.inventory.coverage.records import Report, Seen
-from controllers.inventory.coverage.result import Finding, NodeResult, Result
-from controllers.inventory.rule import Rule
+from controllers.inventory.coverage.comparison.records import Report, Seen
+from controllers.inventory.coverage.comparison.result import Finding, NodeResult, Result
+from controllers.inventory.reports import discovered_cards
+from controllers.inventory.rule.node_feature_rule import Rule, node_feature_rule
 from tests.kit import objects
 from tests.kit.objects import BOOT
 from tests.kit.reports import feature, features, report, reported
@@ -84,13 +84,13 @@ def incomplete(message: str) -> Condition:
     return objects.condition("InventoryIncomplete", bool(message), message=message)
 
 
-def device(name: str, one: cards.Card, *, told: str = "") -> GPUDevice:
+def device(name: str, one: discovered_cards.Card, *, told: str = "") -> GPUDevice:
     hardware = to_json(one.hardware) if one.hardware else None
     return objects.card(name, one.address, hardware=hardware, conditions=[incomplete(told)])
 
 
 def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
-    reading = cards.read(agent)
+    reading = discovered_cards.read(agent)
     assert reading is not None
     return tuple(device(name, one) for one in reading.cards)
 
@@ -100,7 +100,7 @@ def inventory(name: str, found: tuple[GPUDevice, ...]) -> GPUNodeInventory:
 
 
 def our_rule(**spec: Any) -> Rule:
-    made = rule.manifest()
+    made = node_feature_rule.manifest()
     return Rule(metadata=Rule().metadata, spec={**made["spec"], **spec})
 
 

@@ -11,7 +11,7 @@ import pytest
 from controllers.api import names
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
-from controllers.inventory.cards import read
+from controllers.inventory.reports.discovered_cards import read
 from nodeagent.discover import VERSION, report
 from nodeagent.discover.once import features as report_of
 from nodeagent.discover.scan import Facts

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from controllers.api.gpudevice import ComputeCapability, Precision
 from controllers.api.names import GFD_PREFIX
 from controllers.domain import precision
-from controllers.inventory.cards import NVIDIA, Card
 from controllers.inventory.identity import label_value
+from controllers.inventory.reports.discovered_cards import NVIDIA, Card
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.catalogue import is_card
 from controllers.domain.report import is_of_this_boot
-from controllers.inventory.coverage.result import Finding
-from controllers.inventory.findings import source
+from controllers.inventory.coverage.comparison.result import Finding
+from controllers.inventory.record.conditions import source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controllers.api.kube import Node
     from controllers.api.nodefeature import NodeFeature
-    from controllers.inventory import nfd
-    from controllers.inventory.cards import Reading
+    from controllers.inventory.reports import nfd
+    from controllers.inventory.reports.discovered_cards import Reading
 
 
 def agent(

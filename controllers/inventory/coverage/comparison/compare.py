@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from controllers.api import names
 from controllers.domain.report import is_of_this_boot
-from controllers.inventory import cards, nfd
-from controllers.inventory.coverage import hardware, labels, models, prerequisites, reported
-from controllers.inventory.coverage.records import merged
-from controllers.inventory.coverage.result import Finding, NodeResult, Result, failing
-from controllers.inventory.expected import labels as expected_labels
+from controllers.inventory.coverage.comparison import hardware, labels, models, prerequisites, reported
+from controllers.inventory.coverage.comparison.records import merged
+from controllers.inventory.coverage.comparison.result import Finding, NodeResult, Result, failing
 from controllers.inventory.identity import node_of
+from controllers.inventory.reports import discovered_cards, nfd
+from controllers.inventory.rule.expected_labels import labels as expected_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
-    from controllers.inventory.coverage.records import Report, Seen
+    from controllers.inventory.coverage.comparison.records import Report, Seen
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ def _node(
         return NodeResult(name=node.name, cards=len(devices))
     report = next((one for one in reports if one.is_agent_report), None)
     others = [one for one in reports if one is not report]
-    seen, counts, reading = merged(reports), nfd.total(others), cards.read(report)
+    seen, counts, reading = merged(reports), nfd.total(others), discovered_cards.read(report)
     fresh = report is not None and is_of_this_boot(report, node)
     found = reported.agent(node, report, reading, counts, len(devices))
     same = 0
@@ -86,7 +86,7 @@ def _node(
     return NodeResult(name=node.name, labels=same, cards=good, findings=tuple(found))
 
 
-def _unseen(node: Node, reading: cards.Reading | None, devices: list[GPUDevice]) -> Finding:
+def _unseen(node: Node, reading: discovered_cards.Reading | None, devices: list[GPUDevice]) -> Finding:
     """A node of which NFD says nothing: a mistake where it has cards, a remark where nothing tells of any."""
     has = bool(devices) or bool(reading and reading.cards) or names.LABEL_PRESENT in node.metadata.labels
     return Finding(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from controllers.api.nodefeature import NodeFeature, PciModel
-    from controllers.inventory.cards import Card
+    from controllers.inventory.reports.discovered_cards import Card
 
 SHOWN = 4
 

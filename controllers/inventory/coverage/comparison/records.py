@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
-    from controllers.inventory.rule import Rule
+    from controllers.inventory.rule.node_feature_rule import Rule
 
 
 def _words(elements: Any) -> Any:

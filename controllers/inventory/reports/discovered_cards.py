@@ -18,7 +18,7 @@ from controllers.api.nodefeature import DISPLAYS
 from controllers.domain import precision
 from controllers.domain.catalogue import VENDORS, canonical_profile, model
 from controllers.domain.pci import canonical
-from controllers.inventory import told
+from controllers.inventory.reports import merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,8 +97,8 @@ def read(report: NodeFeature | None) -> Reading | None:
     problems = [_nameless(times[None])] if times[None] else []
     if len(named) > CARDS_MAX:
         problems.append(f"{len(named)} cards are reported; the first {CARDS_MAX} by address are taken")
-    asked = told.by_validator(report)
-    first = {address: told.joined(a, asked.get(address)) for address, a in reversed(elements) if address is not None}
+    asked = merged.by_validator(report)
+    first = {address: merged.joined(a, asked.get(address)) for address, a in reversed(elements) if address is not None}
     cards = tuple(_card(address, times[address], first[address], has_driver) for address in named[:CARDS_MAX])
     return Reading(cards, tuple(problems), all_named=not problems)
 

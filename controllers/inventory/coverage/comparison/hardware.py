@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.inventory.coverage.result import Finding
+from controllers.inventory.coverage.comparison.result import Finding
 from controllers.inventory.identity import address_of, device_name
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.inventory.cards import Card, Reading
+    from controllers.inventory.reports.discovered_cards import Card, Reading
 
 CONTROLLER = f"look at the log of {names.INVENTORY}"
 

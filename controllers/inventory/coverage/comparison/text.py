@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from controllers.inventory.coverage.result import Finding, ModelResult, NodeResult, Result
+    from controllers.inventory.coverage.comparison.result import Finding, ModelResult, NodeResult, Result
 
 WIDTH = 80
 SHOWN = 12

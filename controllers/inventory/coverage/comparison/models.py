@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from controllers.domain.catalogue import VENDORS, canonical_profile, geometry, model
 from controllers.domain.pci import canonical
-from controllers.inventory import cards, nfd
-from controllers.inventory.coverage import entry
-from controllers.inventory.coverage.result import ModelResult
+from controllers.inventory.coverage.comparison import entry
+from controllers.inventory.coverage.comparison.result import ModelResult
+from controllers.inventory.reports import discovered_cards, nfd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def judge(reports: Mapping[str, Sequence[NodeFeature]]) -> tuple[ModelResult, ..
 def _sightings(node: str, reports: Sequence[NodeFeature]) -> Iterator[Sighting]:
     """What the agent names; where it names nothing, what NFD counts."""
     report = next((one for one in reports if one.is_agent_report), None)
-    reading = cards.read(report)
+    reading = discovered_cards.read(report)
     if report is None or reading is None:
         for counted in nfd.total(one for one in reports if one is not report):
             vendor, _, device = counted.name.partition(":")

@@ -17,16 +17,18 @@ from controllers.domain.catalogue import VENDORS
 from controllers.domain.position import is_lost, is_set_aside
 from controllers.domain.precision import family
 from controllers.domain.report import is_of_this_boot
-from controllers.inventory import findings, gfd, identity, nfd
-from controllers.inventory.cards import Card, Reading, read
-from controllers.inventory.memory import is_recognised
+from controllers.inventory import identity
+from controllers.inventory.record import conditions
+from controllers.inventory.record.remembered import is_recognised
+from controllers.inventory.reports import gfd, nfd
+from controllers.inventory.reports.discovered_cards import Card, Reading, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice, Hardware
-    from controllers.inventory.memory import Memory
-    from controllers.inventory.observe import Observed
+    from controllers.inventory.record.remembered import Memory
+    from controllers.inventory.world import Observed
 
 FORGOTTEN = "its Node was deleted, and nobody recognised the card for as long as it is remembered"
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
@@ -109,7 +111,7 @@ def decide(seen: Observed, memory: Memory) -> Decision:
         return Decision()
     if not speaks and seen.nfd:
         return Decision(
-            of_node=_of_node(seen, findings.node(seen.name, ())), is_gpu_node=True, was_gpu_node=_is_left(seen)
+            of_node=_of_node(seen, conditions.node(seen.name, ())), is_gpu_node=True, was_gpu_node=_is_left(seen)
         )
     reported = reading.cards if reading else ()
     found = [_reported(seen, memory, card, known.pop(card.address, None)) for card in reported]
@@ -133,14 +135,14 @@ def decide(seen: Observed, memory: Memory) -> Decision:
 def _reported(seen: Observed, memory: Memory, card: Card, device: GPUDevice | None) -> Wanted | Removal:
     """A card that the report names, with its record if there is one."""
     if device is None:
-        return Wanted(card.address, card.hardware, findings.card(seen.name, card), None)
+        return Wanted(card.address, card.hardware, conditions.card(seen.name, card), None)
     if other := _another(device, card.hardware):
         return Removal(device, other)
     hardware = _remember(device.status.hardware, card.hardware)
     if device.is_remembered and (memory.left(device) <= 0 or not is_recognised(seen, device, card)):
         return _waits(memory, device, hardware) if memory.keeps(device) else Removal(device, FORGOTTEN)
     known = replace(card, hardware=hardware).but_known() if _is_same(device, card) else card
-    return Wanted(card.address, hardware, findings.card(seen.name, known), device)
+    return Wanted(card.address, hardware, conditions.card(seen.name, known), device)
 
 
 def _missing(seen: Observed, memory: Memory, device: GPUDevice, *, confirmed: bool) -> Wanted | Removal:
@@ -153,7 +155,7 @@ def _missing(seen: Observed, memory: Memory, device: GPUDevice, *, confirmed: bo
 def _waits(memory: Memory, device: GPUDevice, hardware: Hardware | None) -> Wanted:
     """A card whose Node was deleted and is back, and that is not known to be the same yet."""
     address = hardware.pci.address if hardware else ""
-    finding = findings.unrecognised(device, memory.until(device))
+    finding = conditions.unrecognised(device, memory.until(device))
     return Wanted(address, hardware, finding, device, memory.since(device))
 
 
@@ -191,7 +193,7 @@ def _of_node(seen: Observed, incomplete: Finding) -> dict[str, Finding]:
     """The conditions of the node."""
     return {
         kinds.INVENTORY_INCOMPLETE: incomplete,
-        kinds.PREREQUISITE_NOT_MET: findings.prerequisite(seen.name, nfd=seen.nfd, refused=seen.refused),
+        kinds.PREREQUISITE_NOT_MET: conditions.prerequisite(seen.name, nfd=seen.nfd, refused=seen.refused),
     }
 
 
@@ -264,13 +266,13 @@ def _unreported(
         # Nobody speaks: what was last known of the card holds.
         old = kinds.find(status.conditions, kinds.INVENTORY_INCOMPLETE)
         held = kinds.carried(old) if old and old.status != "Unknown" else None
-        unknown = Finding(None, "NoReport", f"{findings.source(seen.name)} says nothing of the node's cards")
+        unknown = Finding(None, "NoReport", f"{conditions.source(seen.name)} says nothing of the node's cards")
         return Wanted(address, status.hardware, held or unknown, device, is_lost=is_lost(status))
     place = places.get(status.hardware.uuid or "", "") if status.hardware else ""
     if confirmed and not (status.pool_ref or status.reservations or status.allocations):
         moved = f"; it is {place} now" if place else ""
         return Removal(device, f"a fresh report of node {seen.name} does not name it{moved}")
-    lost = findings.lost(seen.name, address, confirmed=confirmed, place=place)
+    lost = conditions.lost(seen.name, address, confirmed=confirmed, place=place)
     return Wanted(address, status.hardware, lost, device, is_unreported=True, is_lost=confirmed)
 
 
@@ -290,13 +292,13 @@ def _incomplete(
     """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
     node, report = seen.node, seen.report
     if node is None or not seen.nfd:
-        return findings.unseen(seen.name)
+        return conditions.unseen(seen.name)
     if models and not seen.labelled:
-        return findings.not_labelled(seen.name, nfd.describe(models))
+        return conditions.not_labelled(seen.name, nfd.describe(models))
     if reading is None or report is None:
-        return findings.silent(node, report, len(cards), nfd.describe(models or ()))
+        return conditions.silent(node, report, len(cards), nfd.describe(models or ()))
     if seen.labelled and not is_of_this_boot(report, node):
-        return findings.outdated(seen.name)
+        return conditions.outdated(seen.name)
     gone = [card for card in cards if card.is_unreported]
     aside = {card.address for card in cards if _is_set_aside(card)}
     problems = [card.problem for card in reading.cards if card.problem and card.address not in aside]
@@ -309,7 +311,7 @@ def _incomplete(
             f"{left_out} more reported than a node may have on record ({names.CARDS_MAX}), where cards that are not"
             " reported any more count until they are gone"
         )
-    return findings.node(seen.name, [*reading.problems, *problems], len(aside))
+    return conditions.node(seen.name, [*reading.problems, *problems], len(aside))
 
 
 def _is_set_aside(card: Wanted) -> bool:

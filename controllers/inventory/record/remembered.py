@@ -20,8 +20,8 @@ from controllers.inventory import identity
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
-    from controllers.inventory.cards import Card
-    from controllers.inventory.observe import Observed
+    from controllers.inventory.reports.discovered_cards import Card
+    from controllers.inventory.world import Observed
 
 COLLECTED = 120.0
 """Seconds after which Kubernetes has deleted the pods of a Node that is gone (40 s, and 20 s between looks)."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.inventory import rule
-from controllers.inventory.coverage.result import Finding
+from controllers.inventory.coverage.comparison.result import Finding
+from controllers.inventory.rule.node_feature_rule import node_feature_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controllers.inventory.coverage.records import Seen
+    from controllers.inventory.coverage.comparison.records import Seen
 
 OBJECT = f"NodeFeatureRule {names.NODE_FEATURE_RULE}"
 SHOWN = 4
@@ -38,7 +38,7 @@ def _no_nfd(seen: Seen) -> Finding:
 
 def _rule(seen: Seen) -> Finding | None:
     keeper = f"{names.INVENTORY} makes and keeps it: see whether it runs, and its log"
-    wanted = rule.manifest()["spec"]["rules"]
+    wanted = node_feature_rule.manifest()["spec"]["rules"]
     if seen.rule is None:
         expected = f"{len(wanted)} rules, by which NFD labels nodes"
         return Finding(reason="RuleAbsent", about=OBJECT, found="no such object", expected=expected, todo=keeper)

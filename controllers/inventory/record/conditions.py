@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.nodefeature import NodeFeature
     from controllers.api.settings import ManagedNodes
-    from controllers.inventory.cards import Card
+    from controllers.inventory.reports.discovered_cards import Card
 
 PROBLEMS_SHOWN = 8
 TOLD_MAX = 300

@@ -17,9 +17,10 @@ from controllers.domain.approval import is_ignored
 from controllers.domain.clock import stamp
 from controllers.domain.position import is_lost
 from controllers.domain.wording import sentence
-from controllers.inventory import findings, identity
-from controllers.inventory.decide import Decision, Removal, Wanted, decide
-from controllers.inventory.memory import Memory
+from controllers.inventory import identity
+from controllers.inventory.record import conditions
+from controllers.inventory.record.node_cards import Decision, Removal, Wanted, decide
+from controllers.inventory.record.remembered import Memory
 from controllers.runtime.labels import set_labels
 from controllers.runtime.plan import Apply, Delete, Draft, Expect, Note, Plan, Ref, ref
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
-    from controllers.inventory.observe import Observed
+    from controllers.inventory.world import Observed
 
 DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, names.LABEL_FAMILY)
 FEATURE_MISSING = frozenset({"NotLabelled", "NoReport", "NodeFeatureNotServed", "RuleRefused"})
@@ -49,7 +50,7 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     if not decision.is_gpu_node:
         return Plan()
     draft, at = Draft(requeue_after=settings.inventory.resync_period), stamp(now)
-    disabled = findings.managed(seen.node, settings.managed_nodes)
+    disabled = conditions.managed(seen.node, settings.managed_nodes)
     for card in decision.wanted:
         _card(draft, seen.node, card, disabled, at)
     for removal in decision.removals:
@@ -82,8 +83,8 @@ def _marked(device: GPUDevice, memory: Memory, at: str) -> Apply | None:
     """The write that says of a card that its Node is gone; None where it is said."""
     since, old = memory.since(device), device.status
     of_card = {
-        kinds.INVENTORY_INCOMPLETE: findings.gone(device, since, memory.until(device)),
-        kinds.IGNORED: findings.IGNORED if is_ignored(device.metadata) else findings.NOT_IGNORED,
+        kinds.INVENTORY_INCOMPLETE: conditions.gone(device, since, memory.until(device)),
+        kinds.IGNORED: conditions.IGNORED if is_ignored(device.metadata) else conditions.NOT_IGNORED,
     }
     made = _conditions(of_card, old.conditions, at, device.metadata.generation)
     # Of a Node that is not there nobody can say whether it is managed: it stays as it was.
@@ -118,7 +119,7 @@ def _card(draft: Draft, node: Node, card: Wanted, disabled: Finding, at: str) ->
     of_card = {
         kinds.MANAGED_DISABLED: disabled,
         kinds.INVENTORY_INCOMPLETE: card.incomplete,
-        kinds.IGNORED: findings.IGNORED if _ignored(card) else findings.NOT_IGNORED,
+        kinds.IGNORED: conditions.IGNORED if _ignored(card) else conditions.NOT_IGNORED,
     }
     old = device.status if device else None
     before = _lasting(old, card) if old is not None else ()

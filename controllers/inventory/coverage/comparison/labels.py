@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.inventory.coverage.result import Finding
+from controllers.inventory.coverage.comparison.result import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,7 @@ from controllers.api.meta import KubeObject
 from controllers.api.record import record
 from controllers.api.resources import NODEFEATURERULE
 from controllers.domain.catalogue import VENDORS
-from controllers.inventory.expected import DEVICE_ID, KERNEL, OS, SEATS, VALUE, by_weight, drivers
+from controllers.inventory.rule.expected_labels import DEVICE_ID, KERNEL, OS, SEATS, VALUE, by_weight, drivers
 from controllers.runtime.plan import Apply, Plan, Ref
 
 if TYPE_CHECKING:
