@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
-from controllers.domain.selectors import matches
+from controllers.domain.selectors.match import matches
 from controllers.domain.wording import listed, short
 from webhook.records import UserInfo
 from webhook.verdict import Denied

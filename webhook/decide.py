@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import bounds, names
-from controllers.domain.fits import Wants
+from controllers.domain.node_fit import Wants
 from webhook import access, affinity, mutate, place, shortage, validate
 from webhook.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
 

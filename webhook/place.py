@@ -16,7 +16,7 @@ from zlib import crc32
 
 from controllers.api import names
 from controllers.domain import waiting as queue
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import Wants, fits
 from webhook import topology
 from webhook.topology import Room
 

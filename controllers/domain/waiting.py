@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.clock import seconds
-from controllers.domain.fits import Wants, fits
 from controllers.domain.lifecycle import live
+from controllers.domain.node_fit import Wants, fits
 from controllers.domain.request import units_of
 from controllers.domain.slots import named_devices
 

@@ -12,14 +12,14 @@ from controllers.api import names
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, first_failed, mode_obstacle, part_of
 from controllers.domain.position import positions
-from controllers.domain.unmatched import why_not
+from controllers.domain.selectors.explain import why_not
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.domain.eligibility import Ineligible
-    from controllers.domain.unmatched import Mismatch
+    from controllers.domain.selectors.explain import Mismatch
     from controllers.gpupool.observe import ObservedNode, ObservedPool
 
 

@@ -23,7 +23,7 @@ from controllers.api.conditions import (
 )
 from controllers.domain.allocation import applied, is_applied, wanted
 from controllers.domain.eligibility import SERVED_MODES
-from controllers.domain.poolcycle import DOES, PoolFacts, last_phase, phase_of
+from controllers.domain.pool_lifecycle import DOES, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
 from controllers.gpupool.assignment import is_offered
 from controllers.gpupool.building import Built, maintenance_since
@@ -33,7 +33,7 @@ from controllers.gpupool.operands import cards_in, offer
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec, Mode
-    from controllers.domain.poolcycle import Phase
+    from controllers.domain.pool_lifecycle import Phase
     from controllers.gpupool.building import Builder
     from controllers.gpupool.observe import ObservedPool
     from controllers.runtime.plan import Action

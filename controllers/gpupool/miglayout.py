@@ -21,7 +21,7 @@ from controllers.domain.clock import stamp_exact
 from controllers.domain.eligibility import part_of
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.domain.poolcycle import last_phase
+from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.request import pools_of
 from controllers.domain.usage import is_clear, is_unused, unreported
 from controllers.gpupool import again

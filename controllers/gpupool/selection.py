@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.domain.allocation import undividable
-from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.position import positions
-from controllers.domain.selectors import matches
+from controllers.domain.selectors.compiled import Chooser, kind_of
+from controllers.domain.selectors.match import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

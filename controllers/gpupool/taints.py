@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.api.resources import NODE
-from controllers.domain.fits import tolerates
 from controllers.domain.lifecycle import live
+from controllers.domain.node_fit import tolerates
 from controllers.domain.taints import Place, is_ours, remembered, wanted
 from controllers.gpupool.observe import BY_NODE, BY_REQUEST, UNBOUND
 from controllers.install.dismantle import taint_json as _json

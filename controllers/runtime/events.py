@@ -21,7 +21,7 @@ import structlog
 from controllers.api.resources import EVENT
 from controllers.domain.clock import stamp_exact
 from controllers.domain.wording import sentence
-from controllers.runtime import metrics, recent
+from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import AlreadyExists, LostLeadership, RuntimeFault
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Recorder:
 
     async def _send(self, note: Note, now: float) -> None:
         name = _name(note)
-        recent.forget(self._sent, REPEAT_AFTER, now)
+        expiring.forget(self._sent, REPEAT_AFTER, now)
         if name in self._sent:
             return
         body = self._body(note, name, now)

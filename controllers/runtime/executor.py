@@ -20,7 +20,7 @@ import structlog
 from pydantic import ValidationError
 
 from controllers.api.record import adapter
-from controllers.runtime import metrics, recent
+from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
 from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
 
@@ -188,7 +188,7 @@ class Executor:
 
     def _was_deleted(self, uid: str) -> bool:
         """Whether we have deleted it already: until the watch tells so, each plan has it deleted once more."""
-        recent.forget(self._deleted, DELETED_FOR, time.monotonic())
+        expiring.forget(self._deleted, DELETED_FOR, time.monotonic())
         return uid in self._deleted
 
     async def _expect_all(self, actions: list[Expect]) -> None:

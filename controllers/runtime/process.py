@@ -26,7 +26,7 @@ from uuid import uuid4
 import structlog
 
 from controllers.api.meta import KubeObject
-from controllers.runtime import clockwatch, logs
+from controllers.runtime import clock_guard, logs
 from controllers.runtime.client import REQUEST_TIMEOUT, Client
 from controllers.runtime.errors import ClockJumped, ConfigurationError, LostLeadership
 from controllers.runtime.events import Recorder
@@ -165,7 +165,7 @@ class Process:
             background += [group.create_task(self.scraping.run())] if self.scraping is not None else []
             living = group.create_task(self._live(work, leader), name="work")
             waiting = group.create_task(stop.wait(), name="signals")
-            jumping = group.create_task(clockwatch.jump(), name="wall clock")
+            jumping = group.create_task(clock_guard.jump(), name="wall clock")
             await asyncio.wait((living, waiting, jumping), return_when=asyncio.FIRST_COMPLETED)
             self._stopping = True
             log.info("stopping")

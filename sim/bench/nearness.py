@@ -16,7 +16,7 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.domain.fits import Wants
+from controllers.domain.node_fit import Wants
 from controllers.domain.slots import Card, NodeSlots
 from sim.bench.rows import Result, Row
 from webhook import place

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import ownership, reasons
-from controllers.domain import lifecycle, poolcycle
+from controllers.domain import lifecycle, pool_lifecycle
 from sim.docs import catalogue, tables
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def blocks(root: Path) -> dict[str, str]:
     """What each block is to contain, by name."""
     return tables.blocks(root) | {
         "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
-        "poolcycle": f"```mermaid\n{poolcycle.diagram()}```\n\n{poolcycle.table()}".rstrip(),
+        "poolcycle": f"```mermaid\n{pool_lifecycle.diagram()}```\n\n{pool_lifecycle.table()}".rstrip(),
         "status-owners": ownership.table(),
         **{f"reasons-{name}": catalogue.table(rows) for name, rows in reasons.SECTIONS.items()},
     }

@@ -17,7 +17,7 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
 from controllers.bootstrap.phases import PHASES
-from controllers.domain import eligibility, lifecycle, poolcycle
+from controllers.domain import eligibility, lifecycle, pool_lifecycle
 from controllers.gpupool.operands import SHARD_CARDS
 from sim.errors import UserError
 from webhook import gate, review
@@ -46,7 +46,7 @@ def blocks(root: Path) -> dict[str, str]:
     return {
         "owners": owners(yaml.safe_load(found[1])),
         "card-happenings": happenings(lifecycle.HAPPENINGS),
-        "pool-happenings": happenings(poolcycle.HAPPENINGS),
+        "pool-happenings": happenings(pool_lifecycle.HAPPENINGS),
         "phases": phases(),
         "checks": checks(),
         "sizes": sizes(),

@@ -11,7 +11,7 @@ import yaml
 
 from controllers.api import conditions
 from controllers.bootstrap.phases import PHASES
-from controllers.domain import lifecycle, poolcycle
+from controllers.domain import lifecycle, pool_lifecycle
 from sim.docs import tables
 from tests.docs.site import ROOT, headings, text
 
@@ -149,6 +149,6 @@ def test_the_tables_say_all_that_the_code_has() -> None:
     made = tables.blocks(ROOT)
 
     assert all(f"| {name} |" in made["card-happenings"] for name in lifecycle.HAPPENINGS)
-    assert all(f"| {name} |" in made["pool-happenings"] for name in poolcycle.HAPPENINGS)
+    assert all(f"| {name} |" in made["pool-happenings"] for name in pool_lifecycle.HAPPENINGS)
     assert all(f"`{phase.component}`" in made["phases"] for phase in PHASES)
     assert {name for name in made if f"<!-- {name}:begin -->" not in text(PAGE)} == set()

@@ -12,9 +12,9 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import DeviceSelector
 from controllers.api.record import adapter
 from controllers.api.selector import LabelSelector
-from controllers.domain.kinds import Chooser, kind_of
-from controllers.domain.selectors import in_ranges, matches, selects
-from controllers.domain.unmatched import of_card
+from controllers.domain.selectors.compiled import Chooser, kind_of
+from controllers.domain.selectors.explain import of_card
+from controllers.domain.selectors.match import in_ranges, matches, selects
 from tests.kit.objects import card
 
 CARD = card(

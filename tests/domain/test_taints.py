@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controllers.api import bounds, names
 from controllers.api.gpupool import GPUPool, Toleration
-from controllers.domain.fits import REPELLING
+from controllers.domain.node_fit import REPELLING
 from controllers.domain.taints import beside, is_ours, keeps_off, remembered, tolerations, wanted
 from tests.kit import objects
 

@@ -11,7 +11,7 @@ from controllers.api import names
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
-from controllers.domain.fits import fits
+from controllers.domain.node_fit import fits
 from controllers.domain.waiting import Room, Rooms, Waiting, waiting
 
 NODES = ("n-0", "n-1", "n-2")

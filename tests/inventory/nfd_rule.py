@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 from sim import programs
 from tests.kit.waiting import PATIENCE
 

@@ -15,7 +15,8 @@ from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.api.resources import NODEFEATURERULE
 from controllers.domain.catalogue import VENDORS
-from controllers.inventory.rule.node_feature_rule import ObservedRule, Rule, expected_labels, node_feature_rule
+from controllers.inventory.rule import expected_labels, node_feature_rule
+from controllers.inventory.rule.node_feature_rule import ObservedRule, Rule
 from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import nfd
@@ -109,7 +110,7 @@ def given_labels(program: NfdRule, *specs: dict[str, Any]) -> dict[str, str]:
     return {key.removeprefix(names.PREFIX): value for key, value in labels.items()}
 
 
-def expected_labels(*specs: dict[str, Any]) -> dict[str, str]:
+def expected(*specs: dict[str, Any]) -> dict[str, str]:
     """What the Python function says of the same."""
 
     def elements(form: str, name: str) -> list[Any]:
@@ -130,7 +131,7 @@ def expected_labels(*specs: dict[str, Any]) -> dict[str, str]:
 
 def both(program: NfdRule, *specs: dict[str, Any]) -> dict[str, str]:
     found = given_labels(program, *specs)
-    assert expected_labels(*specs) == found
+    assert expected(*specs) == found
     return found
 
 

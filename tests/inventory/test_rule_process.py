@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 from controllers.runtime.client import APPLY
 from controllers.runtime.errors import Forbidden, Invalid, NotFound
 from tests.data import facts

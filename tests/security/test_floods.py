@@ -19,7 +19,7 @@ from controllers.api.record import adapter
 from controllers.api.tenant import Expression, NodeTerm, TenantPod, UnadmittedPod
 from controllers.bootstrap.records import Card
 from controllers.domain import waiting
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import Wants, fits
 from controllers.domain.request import units_of
 from controllers.domain.waiting import Room, Rooms, Waiting
 from controllers.gpupool import nodes

@@ -29,7 +29,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
 from controllers.domain.offer import Offer
 from controllers.inventory.reports.discovered_cards import read
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 from nodeagent.deviceplugin.offers import Wish
 from nodeagent.deviceplugin.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready

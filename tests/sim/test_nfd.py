@@ -11,7 +11,7 @@ import pytest
 
 from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 from sim import programs
 from sim.errors import UserError
 from sim.hardware import Card, load

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controllers.api import names
 from controllers.api.gpupool import Toleration
 from controllers.api.record import adapter
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import Wants, fits
 from tests.webhook import world
 from webhook import mutate
 from webhook.affinity import PREFERRED, REQUIRED

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from controllers.domain.fits import Wants
+from controllers.domain.node_fit import Wants
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from webhook import place

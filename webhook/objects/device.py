@@ -33,8 +33,8 @@ from controllers.domain.eligibility import (
     pool_exists,
     pool_stays,
 )
+from controllers.domain.selectors.explain import why_not
 from controllers.domain.slots import BLOCKING
-from controllers.domain.unmatched import why_not
 from controllers.domain.wording import counted_pods, listed
 from webhook.objects.judged import PASSED, Judged, warned
 from webhook.verdict import Denied

@@ -16,9 +16,9 @@ from controllers.domain import taints
 from controllers.domain.allocation import layout, spelled, undividable, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
-from controllers.domain.fits import REPELLING
+from controllers.domain.node_fit import REPELLING
 from controllers.domain.position import positions
-from controllers.domain.unmatched import Mismatch, of_node, why_not
+from controllers.domain.selectors.explain import Mismatch, of_node, why_not
 from controllers.domain.wording import counted_pods, listed
 from webhook import affinity
 from webhook.objects.judged import Judged, warned

@@ -21,7 +21,7 @@ import yaml
 from controllers.api import names, resources
 from controllers.inventory.coverage import read
 from controllers.inventory.coverage.read import Progress, Reader
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Gone
 from sim import controlplane

@@ -12,7 +12,7 @@ from controllers.api.record import adapter
 from controllers.inventory.coverage.comparison.compare import compare
 from controllers.inventory.coverage.comparison.records import Report, Seen
 from controllers.inventory.reports import discovered_cards
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 from tests.inventory.coverage import world
 from tests.inventory.coverage.world import (
     H100,

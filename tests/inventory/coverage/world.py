@@ -14,7 +14,8 @@ from controllers.api.record import adapter, to_json
 from controllers.inventory.coverage.comparison.records import Report, Seen
 from controllers.inventory.coverage.comparison.result import Finding, NodeResult, Result
 from controllers.inventory.reports import discovered_cards
-from controllers.inventory.rule.node_feature_rule import Rule, node_feature_rule
+from controllers.inventory.rule import node_feature_rule
+from controllers.inventory.rule.node_feature_rule import Rule
 from tests.kit import objects
 from tests.kit.objects import BOOT
 from tests.kit.reports import feature, features, report, reported

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.inventory.coverage.comparison.result import Finding
-from controllers.inventory.rule.node_feature_rule import node_feature_rule
+from controllers.inventory.rule import node_feature_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

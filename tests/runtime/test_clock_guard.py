@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from controllers.runtime import clockwatch
+from controllers.runtime import clock_guard
 
 
 class Clocks:
@@ -28,9 +28,9 @@ class Clocks:
 
 async def seen(clocks: Clocks, monkeypatch: pytest.MonkeyPatch, jump: float = 0.0) -> float | None:
     """What the watcher says within some looks; None where it sees no jump."""
-    monkeypatch.setattr(clockwatch, "time", SimpleNamespace(time=clocks.time, monotonic=clocks.monotonic))
-    monkeypatch.setattr(clockwatch, "PERIOD", 0.001)
-    watching = asyncio.create_task(clockwatch.jump())
+    monkeypatch.setattr(clock_guard, "time", SimpleNamespace(time=clocks.time, monotonic=clocks.monotonic))
+    monkeypatch.setattr(clock_guard, "PERIOD", 0.001)
+    watching = asyncio.create_task(clock_guard.jump())
     await asyncio.sleep(0.01)
     clocks.jumped = jump
     done, _ = await asyncio.wait([watching], timeout=0.2)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import bounds, names
-from controllers.domain.selectors import holds
+from controllers.domain.selectors.match import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from controllers.api import names
 from controllers.api.record import json_name
 from controllers.domain.allocation import undividable
 from controllers.domain.catalogue import VENDORS
-from controllers.domain.selectors import CHECKS, cautious, given, holds, matches_device
+from controllers.domain.selectors.match import CHECKS, cautious, given, holds, matches_device
 from controllers.domain.wording import listed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.selectors import OWN, cautious, given, has_all
+from controllers.domain.selectors.match import OWN, cautious, given, has_all
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

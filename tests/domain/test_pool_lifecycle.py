@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.domain.poolcycle import (
+from controllers.domain.pool_lifecycle import (
     DOES,
     HAPPENINGS,
     NEW,

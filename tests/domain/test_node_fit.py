@@ -9,7 +9,7 @@ import pytest
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import NodeTerm, TenantSpec
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import Wants, fits
 
 
 def node(**labels: str) -> Node:

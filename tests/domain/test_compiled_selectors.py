@@ -12,9 +12,8 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import DeviceSelector
 from controllers.api.record import adapter
-from controllers.domain import kinds
-from controllers.domain.kinds import Chooser, kind_of
-from controllers.domain.selectors import CHECKS, selects
+from controllers.domain.selectors.compiled import Chooser, kind_of
+from controllers.domain.selectors.match import CHECKS, compiled, selects
 from tests.kit.objects import card
 
 VALUES: dict[str, list[Any]] = {
@@ -84,7 +83,7 @@ def test_it_answers_as_the_selector(selector: dict[str, Any], cards: list[tuple[
 
 
 def test_hardware_that_is_different_each_time_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "KINDS_MAX", 3)
+    monkeypatch.setattr(compiled, "KINDS_MAX", 3)
     chooser = Chooser(adapter(DeviceSelector).validate_python({"include": {"minMemoryMiB": 5}}))
     pci = {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:01:00.0"}
 
