@@ -18,13 +18,13 @@ from controllers.api.resources import GPUDEVICE, NODE, POD
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from nodeagent.deviceplugin import config
-from nodeagent.deviceplugin.give import AUTO, STRATEGIES
+from nodeagent.deviceplugin.devices.allocate import AUTO, STRATEGIES
 from nodeagent.deviceplugin.kubelet import Sockets
-from nodeagent.deviceplugin.look import Looker
 from nodeagent.deviceplugin.plugin import Caches, Plugin, Rhythm
+from nodeagent.deviceplugin.scanner import Looker
 from nodeagent.deviceplugin.session import Sessions
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places, seconds
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import add_places, add_timing, places, seconds
 from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import structlog
 
 from controllers.api import names
 from controllers.runtime.errors import ConfigurationError
-from nodeagent.deviceplugin.records import DRA_DRIVER, UUID, UUIDS, Held, Holdings
+from nodeagent.deviceplugin.devices.records import DRA_DRIVER, UUID, UUIDS, Held, Holdings
 from nodeagent.deviceplugin.wire import API_VERSION, LIST, REGISTER
 from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
 from nodeagent.deviceplugin.wire import podresources_pb2 as resources

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controllers.runtime.controller import Controller
-from nodeagent.deviceplugin import decide, give, metrics, offers, prefer, report
-from nodeagent.deviceplugin.give import Ground
+from nodeagent.deviceplugin import metrics
+from nodeagent.deviceplugin.devices import allocate, allocations, decide, offers, preferred_allocation
+from nodeagent.deviceplugin.devices.allocate import Ground
+from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.deviceplugin.devices.records import Holdings, Seen
 from nodeagent.deviceplugin.kubelet import Silent, holdings
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Holdings, Seen
 from nodeagent.deviceplugin.service import Service
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from controllers.domain.offer import Offer
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from nodeagent.deviceplugin.give import Given
-    from nodeagent.deviceplugin.look import Looker
-    from nodeagent.deviceplugin.records import Foreign
+    from nodeagent.deviceplugin.devices.allocate import Given
+    from nodeagent.deviceplugin.devices.records import Foreign
+    from nodeagent.deviceplugin.scanner import Looker
 
 log = structlog.get_logger()
 AFTER_ALLOCATE = 0.2
@@ -195,12 +196,14 @@ class Plugin:
 
     def _preferred(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
-        waiting = prefer.claims(self.pool, cards, self.caches.pods, self._held.ours)
-        return prefer.preferred(available, must, size, listed, claims=waiting, places=prefer.places(cards))
+        waiting = preferred_allocation.claims(self.pool, cards, self.caches.pods, self._held.ours)
+        return preferred_allocation.preferred(
+            available, must, size, listed, claims=waiting, places=preferred_allocation.places(cards)
+        )
 
     def _given(self, ids: Sequence[str]) -> Given:
         ground = Ground(self.pool, {device.id: device for device in self.service.listing})
-        return give.given(ids, ground, self.seen, self.strategy)
+        return allocate.given(ids, ground, self.seen, self.strategy)
 
     def _after_allocate(self) -> None:
         """Kubelet notes what it was given once it has our answer."""
@@ -210,7 +213,7 @@ class Plugin:
 def _count(cards: Sequence[GPUDevice], basis: decide.Basis, foreign: Foreign) -> None:
     """Tell metrics what kubelet has just said."""
     if basis.held is not None:
-        metrics.UNKNOWN.set(len(report.unknown(basis.held.ours, offers.owners(cards, basis.seen))))
+        metrics.UNKNOWN.set(len(allocations.unknown(basis.held.ours, offers.owners(cards, basis.seen))))
         metrics.FOREIGN.set(sum(bool(entries) for entries in foreign.users.values()))
 
 

@@ -18,7 +18,7 @@ import grpc.aio
 import structlog
 
 from nodeagent.deviceplugin import metrics
-from nodeagent.deviceplugin.give import Given, Refused
+from nodeagent.deviceplugin.devices.allocate import Given, Refused
 from nodeagent.deviceplugin.kubelet import inode, passing_name
 from nodeagent.deviceplugin.wire import HEALTHY, PLUGIN_SERVICE, UNHEALTHY
 from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
@@ -26,7 +26,7 @@ from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nodeagent.deviceplugin.records import Listed
+    from nodeagent.deviceplugin.devices.records import Listed
 
 log = structlog.get_logger()
 FLUSH_SECONDS = 2.0

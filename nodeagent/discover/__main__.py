@@ -13,8 +13,8 @@ from controllers.runtime.process import Process, arguments, main
 from nodeagent.discover import once
 from nodeagent.discover.publish import Publisher
 from nodeagent.discover.scan import Scanner
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import add_places, add_timing, places
 from nodeagent.host.program import add_node, live, own_report
 from nodeagent.host.sysfs import ScanError
 

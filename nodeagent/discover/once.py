@@ -8,8 +8,8 @@ import orjson
 import yaml
 
 from controllers.api import names
-from nodeagent.discover import report
-from nodeagent.host import cards
+from nodeagent.discover.feature import report
+from nodeagent.host.facts import cards
 
 if TYPE_CHECKING:
     from nodeagent.discover.scan import Facts

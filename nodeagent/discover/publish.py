@@ -16,7 +16,8 @@ from controllers.api import names
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, Ref
-from nodeagent.discover import confirm, difference, metrics, report
+from nodeagent.discover import metrics
+from nodeagent.discover.feature import confirm, difference, report
 from nodeagent.host.sysfs import ScanError
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodeagent.host import procfs, sysfs, toolkit
-from nodeagent.host.driver import combine
+from nodeagent.host.facts.driver import combine
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from nodeagent.host.ask import Asker
+    from nodeagent.host.driver_probe import Asker
     from nodeagent.host.driverroot import DriverRoot
-    from nodeagent.host.facts import Bus, Driver, Toolkit
-    from nodeagent.host.places import Places
+    from nodeagent.host.facts.records import Bus, Driver, Toolkit
+    from nodeagent.host.paths import Places
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controllers.domain.pci import canonical
-from nodeagent.host.facts import Driver, DriverCard
+from nodeagent.host.facts.records import Driver, DriverCard
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controllers.domain.pci import canonical
-from nodeagent.host.facts import Bus, PciFunction
+from nodeagent.host.facts.records import Bus, PciFunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

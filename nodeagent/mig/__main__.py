@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.process import Process, arguments, main
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, places, seconds
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import add_places, places, seconds
 from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 from nodeagent.mig.cluster import Objects
 from nodeagent.mig.files import Journal, Lock
-from nodeagent.mig.look import Host, library_folder
 from nodeagent.mig.manager import Manager, Rhythm
+from nodeagent.mig.scanner import Host, library_folder
 from nodeagent.mig.tools import Programs
 from nodeagent.mig.work import Work
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controllers.domain.mig import CardLayout
-from nodeagent.mig.records import Attempt
+from nodeagent.mig.cards.records import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

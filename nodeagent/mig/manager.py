@@ -19,9 +19,10 @@ import structlog
 from controllers.api.gpudevice import MIG_OVER, MigApply
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict
-from nodeagent.mig import metrics, plan
+from nodeagent.mig import metrics
+from nodeagent.mig.cards import plan
+from nodeagent.mig.cards.records import Loading, Look, Signs
 from nodeagent.mig.files import Taken
-from nodeagent.mig.records import Loading, Look, Signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.domain.mig import NodeLayout
+    from nodeagent.mig.cards.records import Attempt, Job
     from nodeagent.mig.cluster import Cluster
-    from nodeagent.mig.look import Looker
-    from nodeagent.mig.records import Attempt, Job
+    from nodeagent.mig.scanner import Looker
     from nodeagent.mig.work import Memory, Work
 
     class Fence(Protocol):

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from controllers.domain.mig import NodeLayout, document, text
-from nodeagent.mig import plan
-from nodeagent.mig.records import Attempt
+from nodeagent.mig.cards import plan
+from nodeagent.mig.cards.records import Attempt
 from nodeagent.mig.tools import Hung, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from controllers.domain.mig import CardLayout
-    from nodeagent.mig.look import Looker
-    from nodeagent.mig.records import Job, Told
+    from nodeagent.mig.cards.records import Job, Told
+    from nodeagent.mig.scanner import Looker
     from nodeagent.mig.tools import Tools
 
 log = structlog.get_logger()

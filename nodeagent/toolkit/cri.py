@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from nodeagent.toolkit.effective import BINARY, SHARED_OPTIONS, table
+from nodeagent.toolkit.config.effective import BINARY, SHARED_OPTIONS, table
 from nodeagent.toolkit.wire import LIST_CONTAINERS, STATUS, VERSION
 from nodeagent.toolkit.wire import cri_pb2 as pb
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from nodeagent.toolkit.effective import Handler
+    from nodeagent.toolkit.config.effective import Handler
 
 CALL_SECONDS: Final = 10.0
 _MESSAGE_MAX: Final = 16 * 1024 * 1024

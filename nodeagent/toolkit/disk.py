@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from nodeagent.toolkit.config.sources import FORMER
 from nodeagent.toolkit.cri import Silent
-from nodeagent.toolkit.sources import FORMER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from nodeagent.toolkit.config.plan import Change, Plan
+    from nodeagent.toolkit.config.sources import Node
     from nodeagent.toolkit.host import Host
-    from nodeagent.toolkit.plan import Change, Plan
-    from nodeagent.toolkit.sources import Node
 
 log = structlog.get_logger()
 STATE: Final = "/var/lib/gpu-control-plane/toolkit"

@@ -16,9 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.host import hostfiles
-from nodeagent.toolkit import inside, kubelet, marks, sources
+from nodeagent.toolkit import inside, kubelet
+from nodeagent.toolkit.config import marks, sources
+from nodeagent.toolkit.config.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
 from nodeagent.toolkit.cri import Runtime, Silent
-from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from nodeagent.toolkit import cri, effective, metrics, plan
+from nodeagent.toolkit import cri, metrics
+from nodeagent.toolkit.config import effective, plan
+from nodeagent.toolkit.config.sources import FORMER, ByHand, Refused
 from nodeagent.toolkit.cri import Silent
 from nodeagent.toolkit.disk import WayBack, digest
 from nodeagent.toolkit.restart import Patience, restart, wait_until_quiet
-from nodeagent.toolkit.sources import FORMER, ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodeagent.toolkit.config.plan import Plan
+    from nodeagent.toolkit.config.sources import Node
     from nodeagent.toolkit.host import Host, Server
-    from nodeagent.toolkit.plan import Plan
-    from nodeagent.toolkit.sources import Node
 
 log = structlog.get_logger()
 READY, TOOLKIT, WAITING = "Ready", "AwaitingToolkit", "AwaitingNodeConfiguration"

@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from nodeagent.toolkit.sources import ByHand
+from nodeagent.toolkit.config.sources import ByHand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,8 +17,8 @@ import structlog
 
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import inside
+from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import Silent
-from nodeagent.toolkit.sources import Refused
 
 if TYPE_CHECKING:
     from threading import Event

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from controllers.api import names, validation
 from controllers.runtime import logs
 from controllers.runtime.process import Process, arguments, main
-from nodeagent.host.ask import PATIENCE, Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places, seconds
+from nodeagent.host.driver_probe import PATIENCE, Asker, Timing
+from nodeagent.host.paths import add_places, add_timing, places, seconds
 from nodeagent.host.program import add_node, live, own_report
-from nodeagent.validate import once, report
-from nodeagent.validate.look import FABRIC_GRACE, Looker
+from nodeagent.validate import once
+from nodeagent.validate.checks import report
+from nodeagent.validate.cuda_trials import Trials
 from nodeagent.validate.publish import Publisher, manager
-from nodeagent.validate.trials import Trials
+from nodeagent.validate.scanner import FABRIC_GRACE, Looker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

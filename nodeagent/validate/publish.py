@@ -24,7 +24,8 @@ from controllers.api import names, validation
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, ref
-from nodeagent.validate import cardfacts, metrics, renewal, report
+from nodeagent.validate import metrics
+from nodeagent.validate.checks import cardfacts, renewal, report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from controllers.api.nodefeature import NodeFeature
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from nodeagent.validate.check import Verdict
-    from nodeagent.validate.facts import Facts
-    from nodeagent.validate.look import Looker
+    from nodeagent.validate.checks.check import Verdict
+    from nodeagent.validate.checks.facts import Facts
+    from nodeagent.validate.scanner import Looker
 
 log = structlog.get_logger()
 STALE_LOOKS = 3

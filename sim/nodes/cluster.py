@@ -19,7 +19,7 @@ from controllers.bootstrap.phases import CLIENTS, EXPORTER
 from controllers.inventory.rule.node_feature_rule import Rule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
-from nodeagent.deviceplugin import offers
+from nodeagent.deviceplugin.devices import offers
 from sim.hardware import Catalogue
 from sim.nodes import kubelet, machine, names, plugin, podresources, rule
 from sim.nodes.machine import Machine
@@ -28,7 +28,7 @@ from sim.nodes.report import Report
 
 if TYPE_CHECKING:
     from controllers.runtime.process import Process
-    from nodeagent.deviceplugin.offers import Wish
+    from nodeagent.deviceplugin.devices.offers import Wish
     from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]

@@ -15,10 +15,10 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE
 from controllers.runtime.errors import Terminal
+from nodeagent.mig.cards.records import Loading, Look, Signs
 from nodeagent.mig.cluster import Quorum
-from nodeagent.mig.look import told
 from nodeagent.mig.manager import Manager
-from nodeagent.mig.records import Loading, Look, Signs
+from nodeagent.mig.scanner import told
 from nodeagent.mig.work import Work
 from sim.errors import UserError
 from sim.nodes import bus, mig, names, nvml
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap
     from controllers.domain.mig import CardLayout
     from controllers.runtime.client import Client
-    from nodeagent.mig.records import Attempt
+    from nodeagent.mig.cards.records import Attempt
     from sim.nodes.cluster import Cluster
     from sim.nodes.machine import Machine
     from sim.nodes.writes import Writes
@@ -117,7 +117,7 @@ class Host:
         self._cluster.nodes.offer(adapter(Node).validate_json(answer))
 
     async def signs(self, addresses: Collection[str]) -> Signs:
-        """See `nodeagent.mig.look.Looker`."""
+        """See `nodeagent.mig.scanner.Looker`."""
         machine = self.machine()
         there = frozenset(card.address for card in machine.cards)
         instances = tuple(f"{address}: {machine.divided(address).instances}" for address in sorted(there))
@@ -128,7 +128,7 @@ class Host:
         return Loading(boot) if boot and self.machine().driver else None
 
     async def look(self, addresses: Collection[str]) -> Look:
-        """See `nodeagent.mig.look.Looker`."""
+        """See `nodeagent.mig.scanner.Looker`."""
         loading, machine = self._loading(), self.machine()
         lost = frozenset(addresses) - {card.address for card in machine.cards}
         software = machine.software

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
-from nodeagent.deviceplugin import offers
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Held, Seen
+from nodeagent.deviceplugin.devices import offers
+from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.deviceplugin.devices.records import Held, Seen
 from sim.nodes import nvml
 
 if TYPE_CHECKING:

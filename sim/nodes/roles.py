@@ -19,8 +19,8 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE, NODEFEATURE
 from controllers.runtime.errors import NotFound, Terminal
-from nodeagent.deviceplugin import decide, offers
-from nodeagent.deviceplugin.records import Foreign, Holdings
+from nodeagent.deviceplugin.devices import decide, offers
+from nodeagent.deviceplugin.devices.records import Foreign, Holdings
 from sim.errors import UserError
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import digest
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.runtime.client import Client
-    from nodeagent.deviceplugin.offers import Wish
-    from nodeagent.deviceplugin.records import Listed, Seen
+    from nodeagent.deviceplugin.devices.offers import Wish
+    from nodeagent.deviceplugin.devices.records import Listed, Seen
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
     from sim.nodes.machine import Machine

@@ -15,7 +15,8 @@ from controllers.bootstrap import operands
 from controllers.bootstrap.operands import toolkit
 from controllers.bootstrap.parts import TOOLKIT_ROOT
 from controllers.domain.agents import api_server
-from nodeagent.toolkit import leaving, plan
+from nodeagent.toolkit import leaving
+from nodeagent.toolkit.config import plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from controllers.api.record import json_name
 from controllers.domain.allocation import undividable
 from controllers.domain.selectors.explain import FOUND, why_not
 from controllers.domain.selectors.match import CHECKS, matches, selects
-from tests.domain.test_kinds import CARDS, SELECTORS
+from tests.domain.test_compiled_selectors import CARDS, SELECTORS
 from tests.kit import objects
 from tests.kit.objects import pool
 

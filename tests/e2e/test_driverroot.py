@@ -13,7 +13,7 @@ from controllers.api import resources
 from controllers.api.settings import Settings
 from controllers.bootstrap import operands, parts
 from nodeagent.host.driverroot import DriverRoot
-from nodeagent.host.places import Places
+from nodeagent.host.paths import Places
 from sim.realnode.image import SHOW
 from tests.e2e.admin import NAMESPACE, Admin
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from controllers.runtime import logs
 from nodeagent.discover.scan import Scanner
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.cards import is_one
-from nodeagent.host.places import add_places, places
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.facts.cards import is_one
+from nodeagent.host.paths import add_places, places
 from nodeagent.host.sysfs import ScanError
-from nodeagent.validate.facts import NVIDIA
+from nodeagent.validate.checks.facts import NVIDIA
 from tests.gpu import recording
 from tests.gpu.steps import FAILED, Machine
 

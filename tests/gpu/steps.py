@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import validation
 from nodeagent.discover import once
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.cards import is_one
-from nodeagent.validate import cdi, report
-from nodeagent.validate.facts import NVIDIA
-from nodeagent.validate.look import Looker
-from nodeagent.validate.trials import Trials
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.facts.cards import is_one
+from nodeagent.validate.checks import cdi, report
+from nodeagent.validate.checks.facts import NVIDIA
+from nodeagent.validate.cuda_trials import Trials
+from nodeagent.validate.scanner import Looker
 from tests.gpu import plugin
 
 if TYPE_CHECKING:
-    from nodeagent.deviceplugin.records import Listed
+    from nodeagent.deviceplugin.devices.records import Listed
     from nodeagent.discover.scan import Facts
-    from nodeagent.host.places import Places
+    from nodeagent.host.paths import Places
 
 OK, FAILED, NOT_RUN = "ok", "failed", "not run"
 CDI_SECONDS = 60

@@ -17,11 +17,11 @@ import pytest
 from controllers.api import names, validation
 from controllers.domain.mig import CardLayout
 from nodeagent.host import procfs
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import cardfacts, report
-from nodeagent.validate.look import Looker
-from nodeagent.validate.trials import Trials
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import cardfacts, report
+from nodeagent.validate.cuda_trials import Trials
+from nodeagent.validate.scanner import Looker
 from sim.hardware import Shape, load, sysfs
 from sim.nodes import discover, nvml, validators
 from sim.nodes.faults import Faults

@@ -12,7 +12,7 @@ import pytest
 from controllers.bootstrap import parts
 from controllers.bootstrap.operands.toolkit import LOCATE
 from nodeagent.host import library
-from nodeagent.host.places import Places
+from nodeagent.host.paths import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable

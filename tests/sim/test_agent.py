@@ -30,8 +30,8 @@ from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard
 from controllers.domain.offer import Offer
 from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Listed, Seen
+from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.deviceplugin.devices.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.errors import UserError

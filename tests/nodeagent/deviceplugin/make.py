@@ -17,8 +17,8 @@ from controllers.api.gpudevice import (
 from controllers.api.kube import ConfigMap, Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.meta import ObjectMeta
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.host.facts import MigDevice
+from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.host.facts.records import MigDevice
 from tests.kit import objects
 
 POOL = "p"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from controllers.api.gpudevice import Published
 from controllers.api.record import adapter
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin import offers, publish
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Listed, Seen
+from nodeagent.deviceplugin.devices import card_status, offers
+from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.deviceplugin.devices.records import Listed, Seen
 from tests.nodeagent.deviceplugin import make
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Node:
         self.check()
         cards = list(plugin.cache.values())
         wanted = offers.wanted(plugin.pool, cards, plugin.wish, plugin.seen)
-        for write in publish.writes(plugin.pool, cards, wanted, None)[:steps]:
+        for write in card_status.writes(plugin.pool, cards, wanted, None)[:steps]:
             self.write(plugin, write)
             self.check()
         if steps > CARDS:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.deviceplugin import offers, publish, report
+from nodeagent.deviceplugin.devices import allocations, card_status, offers
+from nodeagent.deviceplugin.devices.records import Foreign, Held, Seen
 from nodeagent.deviceplugin.kubelet import holdings
-from nodeagent.deviceplugin.records import Foreign, Held, Seen
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, SPLIT, address, asked, card, elsewhere
 
@@ -23,7 +23,7 @@ UUID = "GPU-5f6ce22f-f1a4-4e8b-9d35-6e2c1a6b1d10"
 def users(cards, held, *, pods=(), seen=None):
     seen = seen or Seen()
     owners, blind = offers.owners(cards, seen), offers.blind(cards, seen)
-    return report.foreign(cards, held, {p.key: p for p in pods}, owners, minors=seen.minors, blind=blind)
+    return allocations.foreign(cards, held, {p.key: p for p in pods}, owners, minors=seen.minors, blind=blind)
 
 
 def holds(pod, *ids, resource="nvidia.com/gpu"):
@@ -104,7 +104,7 @@ def test_a_card_of_ours_that_others_get_too_is_withdrawn_and_those_on_it_stay():
     wish, foreign = asked(SHARED, 0), Foreign({"card-0": (elsewhere("train"),)})
     then = offers.wanted(POOL, [known], wish, Seen(), foreign)
     assert listed([known], wish, foreign) == {f"GPU-0::{n}": False for n in range(4)}
-    (write,) = publish.writes(POOL, [known], then, {"card-0": known.status.allocations}, foreign.users)
+    (write,) = card_status.writes(POOL, [known], then, {"card-0": known.status.allocations}, foreign.users)
     entry = {"namespace": "legacy", "pod": "train", "container": "main", "resource": "nvidia.com/gpu"}
     assert write.body == {"status": {"published": None, "foreignAllocations": [entry]}}
 

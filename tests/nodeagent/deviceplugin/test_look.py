@@ -10,13 +10,13 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.errors import RuntimeFault
-from nodeagent.deviceplugin import cdi, give
-from nodeagent.deviceplugin.cdi import MAINS
-from nodeagent.deviceplugin.give import Ground, Refused
-from nodeagent.deviceplugin.look import Looker
-from nodeagent.deviceplugin.records import Listed, Seen
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
+from nodeagent.deviceplugin.devices import allocate, cdi
+from nodeagent.deviceplugin.devices.allocate import Ground, Refused
+from nodeagent.deviceplugin.devices.cdi import MAINS
+from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.scanner import Looker
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import Places
 from sim.hardware import load, sysfs
 from sim.nvml import Config, build, environment
 from tests.kit.waiting import PATIENCE
@@ -288,21 +288,23 @@ def listed(*uuids: str, healthy: bool = True) -> Ground:
 
 def test_names_only_where_every_device_has_one() -> None:
     some = Seen(runtime_cdi=True, cdi=frozenset({"nvidia.com/gpu=a"}))
-    assert give.given(["a"], listed("a", "b"), some, give.AUTO).cdi == ("nvidia.com/gpu=a",)
-    assert give.given(["a", "b"], listed("a", "b"), some, give.AUTO).environment == {names.VISIBLE_DEVICES: "a,b"}
-    assert give.given(["a"], listed("a"), Seen(), give.CDI).cdi == ("nvidia.com/gpu=a",)
-    assert give.given(["a"], listed("a"), some, give.DEVICE_SPECS).cdi == ()
+    assert allocate.given(["a"], listed("a", "b"), some, allocate.AUTO).cdi == ("nvidia.com/gpu=a",)
+    assert allocate.given(["a", "b"], listed("a", "b"), some, allocate.AUTO).environment == {
+        names.VISIBLE_DEVICES: "a,b"
+    }
+    assert allocate.given(["a"], listed("a"), Seen(), allocate.CDI).cdi == ("nvidia.com/gpu=a",)
+    assert allocate.given(["a"], listed("a"), some, allocate.DEVICE_SPECS).cdi == ()
 
 
 def test_instances_come_with_their_capabilities() -> None:
-    from nodeagent.host.facts import MigDevice
+    from nodeagent.host.facts.records import MigDevice
 
     ground = Ground(
         "p", {"MIG-a": Listed("MIG-a", "MIG-a", "card", FIRST, instance=MigDevice("MIG-a", "1g.10gb", 1, 0))}
     )
     nodes = frozenset({"nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap12", "nvidia-caps/nvidia-cap13"})
     seen = Seen(minors={FIRST: 0}, nodes=nodes, access={"MIG-a": (12, 13)})
-    found = give.given(["MIG-a"], ground, seen, give.AUTO)
+    found = allocate.given(["MIG-a"], ground, seen, allocate.AUTO)
     assert found.nodes == (
         "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidiactl",
     )  # fmt: skip
@@ -314,4 +316,4 @@ def test_instances_come_with_their_capabilities() -> None:
 )
 def test_what_cannot_be_given_is_refused_with_a_sentence(ground: Ground, why: str) -> None:
     with pytest.raises(Refused, match=why):
-        give.given(["a"], ground, Seen(), give.AUTO)
+        allocate.given(["a"], ground, Seen(), allocate.AUTO)

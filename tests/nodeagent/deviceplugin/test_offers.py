@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin import offers, publish
 from nodeagent.deviceplugin.config import of_node
-from nodeagent.deviceplugin.records import Seen
+from nodeagent.deviceplugin.devices import card_status, offers
+from nodeagent.deviceplugin.devices.records import Seen
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, SPLIT, address, asked, card
 
@@ -43,7 +43,7 @@ def test_another_pools_card_is_left_alone():
     theirs = card(0, published=FOREIGN)
     assert wanted([theirs], asked(EXCLUSIVE, 0)) == {"card-0": FOREIGN}
     assert ids([theirs], asked(EXCLUSIVE, 0)) == []
-    assert publish.writes(POOL, [theirs], {"card-0": None}, {"card-0": (make.held("x"),)}) == ()
+    assert card_status.writes(POOL, [theirs], {"card-0": None}, {"card-0": (make.held("x"),)}) == ()
 
 
 def test_slots_rise_after_and_fall_before_they_are_published():
@@ -170,8 +170,8 @@ def test_what_is_written_is_not_written_again(ours, theirs, allowed):
     then = wanted(cards, wish)
     written = [card(n, published=then[f"card-{n}"]) for n in range(4)]
     served = {each.name: () for each in cards}
-    assert publish.writes(POOL, written, wanted(written, wish), served) == ()
-    for write in publish.writes(POOL, cards, then, served):
+    assert card_status.writes(POOL, written, wanted(written, wish), served) == ()
+    for write in card_status.writes(POOL, cards, then, served):
         assert (write.resource_version, write.subresource, write.body["status"].keys()) == (
             "7",
             "status",

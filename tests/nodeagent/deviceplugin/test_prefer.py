@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.deviceplugin import prefer
-from nodeagent.deviceplugin.prefer import Claim, Place
-from nodeagent.deviceplugin.records import Held, Listed
+from nodeagent.deviceplugin.devices import preferred_allocation
+from nodeagent.deviceplugin.devices.preferred_allocation import Claim, Place
+from nodeagent.deviceplugin.devices.records import Held, Listed
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, card
 
@@ -20,13 +20,13 @@ def listed(*cards: int, slots: int = 0) -> dict[str, Listed]:
 
 
 def choose(known, size, cards=(), pods=(), held=(), must=(), available=None):
-    return prefer.preferred(
+    return preferred_allocation.preferred(
         known if available is None else available,
         must,
         size,
         known,
-        claims=prefer.claims(POOL, cards, pods, held),
-        places=prefer.places(cards),
+        claims=preferred_allocation.claims(POOL, cards, pods, held),
+        places=preferred_allocation.places(cards),
     )
 
 
@@ -147,8 +147,12 @@ CARDS = st.sampled_from([f"card-{n}" for n in range(4)])
 )
 def test_laws(available, more, size, claims, places):
     must = sorted(more)[:size]
-    chosen = prefer.preferred(available, must, size, listed(*range(4), slots=2), claims=claims, places=places)
+    chosen = preferred_allocation.preferred(
+        available, must, size, listed(*range(4), slots=2), claims=claims, places=places
+    )
     assert len(set(chosen)) == len(chosen) == min(size, len(available | set(must)))
     assert set(must) <= set(chosen) <= available | set(must)
-    again = prefer.preferred(sorted(available), must, size, listed(*range(4), slots=2), claims=claims, places=places)
+    again = preferred_allocation.preferred(
+        sorted(available), must, size, listed(*range(4), slots=2), claims=claims, places=places
+    )
     assert again == chosen

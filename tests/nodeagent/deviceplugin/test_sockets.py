@@ -10,9 +10,9 @@ import pytest
 
 from controllers.runtime.errors import ConfigurationError
 from nodeagent.deviceplugin import session
-from nodeagent.deviceplugin.give import Given
+from nodeagent.deviceplugin.devices.allocate import Given
+from nodeagent.deviceplugin.devices.records import Held, Listed
 from nodeagent.deviceplugin.kubelet import Silent, Sockets, SocketTaken, holdings, inode
-from nodeagent.deviceplugin.records import Held, Listed
 from nodeagent.deviceplugin.service import Service
 from nodeagent.deviceplugin.session import Sessions
 from tests.kit.waiting import PATIENCE

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
-from nodeagent.discover import report
-from nodeagent.discover.confirm import SCANS, State, awaited, missed, start, step
-from nodeagent.discover.report import Seen
-from nodeagent.host.bridge import Told
+from nodeagent.discover.feature import report
+from nodeagent.discover.feature.confirm import SCANS, State, awaited, missed, start, step
+from nodeagent.discover.feature.report import Seen
+from nodeagent.host.facts.bridge import Told
 
 A, B = "0000:17:00.0", "0000:65:00.0"
 BOOT = "11111111-2222"

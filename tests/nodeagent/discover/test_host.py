@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodeagent.discover import report
+from nodeagent.discover.feature import report
 from nodeagent.host import library, procfs, toolkit
-from nodeagent.host.bridge import Told
-from nodeagent.host.facts import Bus, Driver, DriverCard, Toolkit
+from nodeagent.host.facts.bridge import Told
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, Toolkit
 from nodeagent.host.hostfiles import inside
 from tests.nodeagent.discover.machine import BOOT, OPEN, PROPRIETARY, Machine
 

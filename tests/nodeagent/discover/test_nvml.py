@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from controllers.domain.catalogue import canonical_profile
-from nodeagent.discover import confirm, report
-from nodeagent.host import ask, sysfs
+from nodeagent.discover.feature import confirm, report
 from nodeagent.host import child as child_module
-from nodeagent.host.ask import Answer, Asker, Timing, decode
+from nodeagent.host import driver_probe, sysfs
 from nodeagent.host.child import Silence
-from nodeagent.host.facts import Driver, DriverCard
-from nodeagent.host.nvlink import Links, peers
-from nodeagent.host.profiles import by_size, profile_in
+from nodeagent.host.driver_probe import Answer, Asker, Timing, decode
+from nodeagent.host.facts.nvlink import Links, peers
+from nodeagent.host.facts.profiles import by_size, profile_in
+from nodeagent.host.facts.records import Driver, DriverCard
 from sim.hardware import load
 from sim.nvml import Config, build, environment
 from tests.kit.waiting import PATIENCE
@@ -180,7 +180,7 @@ async def test_an_answer_that_is_not_whole_is_asked_for_again_three_times(file: 
     asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     shape().card(FIRST, "lost").write(file)
     await asker.answer(VERSION, "a")
-    for _ in range(ask.QUICK_TRIES - 1):
+    for _ in range(driver_probe.QUICK_TRIES - 1):
         assert asker._due((VERSION, "", "a"))
         await settled(asker, "a")
     assert not asker._due((VERSION, "", "a"))
@@ -201,7 +201,7 @@ async def settled(asker: Asker, about: str, version: str = VERSION) -> Answer:
 async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask, "PATIENCE", 0.05)
+    monkeypatch.setattr(driver_probe, "PATIENCE", 0.05)
     shape().write(file)
     asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     good = await asker.answer(VERSION, "a")
@@ -220,7 +220,7 @@ async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
 async def test_what_was_asked_under_an_earlier_loading_is_no_answer_about_this_one(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask, "PATIENCE", 0.05)
+    monkeypatch.setattr(driver_probe, "PATIENCE", 0.05)
     shape().write(file)
     asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
     first = await asker.answer(VERSION, "a", "7")

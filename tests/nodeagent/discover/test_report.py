@@ -12,12 +12,13 @@ from controllers.api import names
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.inventory.reports.discovered_cards import read
-from nodeagent.discover import VERSION, report
+from nodeagent.discover import VERSION
+from nodeagent.discover.feature import report
 from nodeagent.discover.once import features as report_of
 from nodeagent.discover.scan import Facts
 from nodeagent.host import sysfs
-from nodeagent.host.driver import combine
-from nodeagent.host.facts import Driver, DriverCard, Toolkit
+from nodeagent.host.facts.driver import combine
+from nodeagent.host.facts.records import Driver, DriverCard, Toolkit
 from tests.nodeagent.discover.machine import BOOT, Machine
 
 H100 = DriverCard(

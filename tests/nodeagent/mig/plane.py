@@ -13,9 +13,9 @@ from controllers.api.meta import ObjectMeta
 from controllers.domain import mig as domain
 from controllers.domain.mig import NodeLayout, PlannedCard
 from controllers.runtime.errors import Conflict
+from nodeagent.mig.cards.records import Attempt, Loading, Look, Signs, Told
 from nodeagent.mig.files import Taken
 from nodeagent.mig.manager import Manager, Rhythm
-from nodeagent.mig.records import Attempt, Loading, Look, Signs, Told
 from nodeagent.mig.tools import Hung, Outcome, is_busy
 from nodeagent.mig.work import Work
 from sim.hardware import load

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.domain.mig import DISABLED, CardLayout
-from nodeagent.mig import plan
+from nodeagent.mig.cards import plan
 from tests.nodeagent.mig.plane import Plane
 
 LAYOUTS = (

@@ -9,9 +9,9 @@ import pytest
 from controllers.api.gpudevice import Allocation, DeviceHealth, ForeignAllocation, MigApply, Published
 from controllers.bootstrap.phases import CLIENTS
 from controllers.domain.mig import DISABLED, CardLayout
-from nodeagent.mig import plan
+from nodeagent.mig.cards import plan
+from nodeagent.mig.cards.records import Attempt, Loading
 from nodeagent.mig.cluster import CLIENT_COMPONENTS
-from nodeagent.mig.records import Attempt, Loading
 from tests.nodeagent.mig.plane import Died, Plane
 
 SEVEN, THREE, BIG = CardLayout(True, {"1g.5gb": 7}), CardLayout(True, {"2g.10gb": 3}), CardLayout(True, {"7g.40gb": 1})

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit import host
+from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
+from nodeagent.toolkit.config.sources import ByHand, Refused
 from nodeagent.toolkit.cri import Silent
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
-from nodeagent.toolkit.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.sources import ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

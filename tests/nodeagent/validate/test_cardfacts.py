@@ -9,12 +9,12 @@ import pytest
 
 from controllers.api import names, validation
 from controllers.api.nodefeature import Element, Instances
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
-from nodeagent.host.places import Places
-from nodeagent.validate import cardfacts
-from nodeagent.validate.facts import Facts
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import cardfacts
+from nodeagent.validate.checks.facts import Facts
+from nodeagent.validate.scanner import Looker
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import machine

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import devices, report
-from nodeagent.validate.facts import Node
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import devices, report
+from nodeagent.validate.checks.facts import Node
+from nodeagent.validate.scanner import Looker
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -21,7 +21,7 @@ from tests.nodeagent.validate.machine import Machine, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodeagent.validate.facts import Facts
+    from nodeagent.validate.checks.facts import Facts
 
 
 async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> Facts:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.facts import CudaAnswer
-from nodeagent.host.places import Places
-from nodeagent.validate import cuda, fabric, marks, report
-from nodeagent.validate.look import Looker
-from nodeagent.validate.trials import Trials
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.facts.records import CudaAnswer
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import cuda, fabric, marks, report
+from nodeagent.validate.cuda_trials import Trials
+from nodeagent.validate.scanner import Looker
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.test_nvml import children, command_of
@@ -25,7 +25,7 @@ from tests.nodeagent.validate.machine import Machine, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodeagent.validate.facts import Facts
+    from nodeagent.validate.checks.facts import Facts
 
 A100, T4 = "0000:d8:00.0", "0000:3b:00.0"
 HOUR = 3600.0

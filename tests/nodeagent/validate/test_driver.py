@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import report
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import report
+from nodeagent.validate.scanner import Looker
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import LIBRARIES, Machine, machine

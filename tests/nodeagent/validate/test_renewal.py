@@ -8,10 +8,10 @@ import pytest
 
 from controllers.api import validation
 from nodeagent.host import procfs
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import renewal, report
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import renewal, report
+from nodeagent.validate.scanner import Looker
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -19,7 +19,7 @@ from tests.nodeagent.validate.machine import Machine, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodeagent.validate.facts import Facts
+    from nodeagent.validate.checks.facts import Facts
 
 
 @pytest.fixture

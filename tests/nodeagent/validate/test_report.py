@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from controllers.api import validation
 from nodeagent.host import procfs
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
-from nodeagent.host.places import Places
-from nodeagent.validate import cdi, report
-from nodeagent.validate.facts import Facts, Library, Node, Specification, Taken
-from nodeagent.validate.look import Looker
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
+from nodeagent.host.paths import Places
+from nodeagent.validate.checks import cdi, report
+from nodeagent.validate.checks.facts import Facts, Library, Node, Specification, Taken
+from nodeagent.validate.scanner import Looker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,84 @@
+"""A verdict becomes the role's attributes, and is weighed against the last one. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controllers.api import validation as words
+from nodeagent.validate.checks import container, driver
+from nodeagent.validate.checks.check import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodeagent.validate.checks.check import Verdict
+    from nodeagent.validate.checks.facts import Facts
+
+MESSAGE_MAX = 512
+BRIDGED = 3
+"""So many looks in a row that cannot tell are needed before `unknown` follows on `ok`."""
+
+
+def judge(role: str, facts: Facts) -> Verdict:
+    """The verdict of a role."""
+    return verdict((driver if role == words.DRIVER else container).checks(facts), facts.held)
+
+
+def attributes(role: str, facts: Facts, found: Verdict) -> dict[str, str]:
+    """What the role owns of `gpu.validation`."""
+    trouble = found.trouble
+    values = {
+        words.REASON: trouble.reason if trouble is not None else "",
+        words.MESSAGE: trouble.message[:MESSAGE_MAX] if trouble is not None else "",
+        words.BOOT_ID: facts.boot_id,
+        words.VERSION: facts.version,
+        words.CARDS: str(len(found.passed)),
+        words.CARDS_FAILED: ",".join(found.failed),
+        words.CHECKS_FAILED: _names(found, words.FAILED),
+        words.CHECKS_UNKNOWN: _names(found, words.UNKNOWN),
+        **(_of_driver(facts) if role == words.DRIVER else _of_container(facts, found)),
+    }
+    return {role: found.result} | {words.key(role, name): value for name, value in values.items() if value}
+
+
+def settled(role: str, last: Mapping[str, str], new: Mapping[str, str], silent: int) -> tuple[dict[str, str], int]:
+    """What to publish, and how many looks in a row could not tell.
+
+    What is known counts at once, also of one card beside others of which nothing is known. A look that cannot tell
+    leaves an `ok` of the same boot and driver standing until the third in a row: a file that cannot be read once
+    withdraws no card.
+    """
+    if new.get(role) != words.UNKNOWN or last.get(role) != words.OK:
+        return dict(new), 0
+    told = (words.BOOT_ID, words.VERSION)
+    same = all(last.get(words.key(role, name)) == new.get(words.key(role, name)) for name in told)
+    known = _failed(role, new) - _failed(role, last)
+    if known or not same or silent + 1 >= BRIDGED:
+        return dict(new), 0
+    return dict(last), silent + 1
+
+
+def _failed(role: str, told: Mapping[str, str]) -> set[str]:
+    """The cards that fail alone."""
+    return set(filter(None, told.get(words.key(role, words.CARDS_FAILED), "").split(",")))
+
+
+def _of_driver(facts: Facts) -> dict[str, str]:
+    return {words.MODULE: facts.form, words.ACCESS: ",".join(map(str, sorted(facts.access or ())))}
+
+
+def _of_container(facts: Facts, found: Verdict) -> dict[str, str]:
+    cdi = next((check for check in found.checks if check.name == "cdi"), None)
+    absent = cdi is not None and cdi.reason == "CDIAbsent"
+    state = "" if cdi is None else "absent" if absent else cdi.result if cdi.result != words.UNKNOWN else ""
+    return {
+        words.INJECTION: container.injection(facts),
+        words.CDI: state,
+        words.PERSISTENCE: container.persistence(facts),
+        words.CUDA_VERSION: facts.driver.cuda_version if facts.driver is not None else "",
+        words.CUDA: facts.cuda_marks,
+    }
+
+
+def _names(found: Verdict, result: str) -> str:
+    return ",".join(check.name for check in found.checks if check.result == result)
