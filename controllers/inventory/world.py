@@ -1,15 +1,15 @@
-"""What the planner looks at: everything known of one node, cut from the caches. No I/O."""
+"""The caches of the process with their indexes, from which the view of one node is cut. No I/O."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controllers.api import names
 from controllers.inventory.identity import node_of
+from controllers.inventory.views import ObservedNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
@@ -21,31 +21,6 @@ BY_NODE = "node"
 BY_UUID = "uuid"
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """One node and what is recorded about it."""
-
-    name: str
-    node: Node | None
-    report: NodeFeature | None = None
-    """What our agent says; None where it has said nothing."""
-    bus: tuple[NodeFeature, ...] = ()
-    """What NFD's worker says of the node: the reports that are named as it is."""
-    devices: tuple[GPUDevice, ...] = ()
-    inventory: GPUNodeInventory | None = None
-    nfd: bool = True
-    """Whether the API server serves NodeFeature at all."""
-    refused: str = ""
-    """Why the API server does not take our NodeFeatureRule; empty where it does."""
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Where else cards with the uuids of this node's cards are on record: uuid → inventoryID."""
-
-    @property
-    def labelled(self) -> bool:
-        """Whether NFD says of the node that it has cards, so that the agent runs there."""
-        return self.node is not None and self.node.metadata.labels.get(names.LABEL_PRESENT) == "true"
-
-
 @dataclass(slots=True)
 class World:
     """The caches of the process."""
@@ -55,19 +30,19 @@ class World:
     devices: Store[GPUDevice]
     inventories: Store[GPUNodeInventory]
     refused: str = ""
-    """What the API server last said against our NodeFeatureRule."""
+    """The API server's last error for our NodeFeatureRule; empty where it accepts it."""
 
     def __post_init__(self) -> None:
-        """Index what `node` asks for."""
+        """Index GPUDevices by node and uuid, and NodeFeatures by node."""
         self.devices.index(BY_NODE, lambda device: (node_of(device),))
         self.devices.index(BY_UUID, _uuids)
         self.features.index(BY_NODE, lambda feature: (feature.node,))
 
-    def node(self, name: str) -> Observed:
-        """Everything about one node."""
+    def node(self, name: str) -> ObservedNode:
+        """The view of one node, whether or not its Node exists."""
         reports = self.features.by(BY_NODE, name)
         devices = tuple(self.devices.by(BY_NODE, name))
-        return Observed(
+        return ObservedNode(
             name=name,
             node=self.nodes.get(name),
             report=next((report for report in reports if report.is_agent_report), None),
@@ -86,7 +61,7 @@ class World:
                     yield uuid, other.status.inventory_id
 
     def everywhere(self) -> Iterable[str]:
-        """Every node that there is, or of which something is recorded."""
+        """Names of all Nodes, and of the nodes that records name."""
         recorded = (*(item.name for item in self.inventories), *self.devices.index_values(BY_NODE))
         return {*(node.name for node in self.nodes), *recorded} - {""}
 

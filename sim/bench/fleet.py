@@ -11,7 +11,7 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
 from controllers.inventory.record.plan import plan
-from controllers.inventory.world import Observed
+from controllers.inventory.views import ObservedNode
 from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import discover, nfd, node_manifests
@@ -73,7 +73,7 @@ def fleet(count: int) -> list[Member]:
 
 def writes(member: Member, now: float) -> list[Write]:
     """What records a node that is new, in the planner's order. `now`: seconds since the epoch."""
-    observed = Observed(
+    observed = ObservedNode(
         name=member.name,
         node=adapter(Node).validate_python(member.node),
         report=adapter(NodeFeature).validate_python(member.report),

@@ -12,8 +12,8 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import DeviceSelector
 from controllers.api.record import adapter
-from controllers.domain.selectors.compiled import Chooser, kind_of
 from controllers.domain.selectors import compiled
+from controllers.domain.selectors.compiled import Chooser, kind_of
 from controllers.domain.selectors.match import CHECKS, selects
 from tests.kit.objects import card
 

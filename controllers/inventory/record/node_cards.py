@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice, Hardware
     from controllers.inventory.record.remembered import Memory
-    from controllers.inventory.world import Observed
+    from controllers.inventory.views import ObservedNode
 
 FORGOTTEN = "its Node was deleted, and nobody recognised the card for as long as it is remembered"
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
@@ -99,7 +99,7 @@ class Decision:
     """Nothing speaks of cards any more: the summary, which says so, may go."""
 
 
-def decide(seen: Observed, memory: Memory) -> Decision:
+def decide(seen: ObservedNode, memory: Memory) -> Decision:
     """Join the reports with the records of a node that exists."""
     node, models = seen.node, nfd.read(seen.bus)
     reading, left_over = _reading(seen), _is_left_over(seen, models)
@@ -132,7 +132,7 @@ def decide(seen: Observed, memory: Memory) -> Decision:
     return Decision(tuple(wanted), tuple(removals), of_node, present=bool(wanted) or unnamed, is_gpu_node=True)
 
 
-def _reported(seen: Observed, memory: Memory, card: Card, device: GPUDevice | None) -> Wanted | Removal:
+def _reported(seen: ObservedNode, memory: Memory, card: Card, device: GPUDevice | None) -> Wanted | Removal:
     """A card that the report names, with its record if there is one."""
     if device is None:
         return Wanted(card.address, card.hardware, conditions.card(seen.name, card), None)
@@ -145,7 +145,7 @@ def _reported(seen: Observed, memory: Memory, card: Card, device: GPUDevice | No
     return Wanted(card.address, hardware, conditions.card(seen.name, known), device)
 
 
-def _missing(seen: Observed, memory: Memory, device: GPUDevice, *, confirmed: bool) -> Wanted | Removal:
+def _missing(seen: ObservedNode, memory: Memory, device: GPUDevice, *, confirmed: bool) -> Wanted | Removal:
     """A card whose Node was deleted and is back, and that the report does not name."""
     if confirmed:
         return Removal(device, f"its Node was deleted, and a fresh report of node {seen.name} does not name it")
@@ -172,7 +172,7 @@ def _within_limit(wanted: list[Wanted]) -> tuple[list[Wanted], int]:
     return [*(card for card in wanted if card.device is not None), *taken], len(new) - len(taken)
 
 
-def _is_left_over(seen: Observed, models: Sequence[nfd.Model] | None) -> bool:
+def _is_left_over(seen: ObservedNode, models: Sequence[nfd.Model] | None) -> bool:
     """Whether the agent's report speaks of cards that are no more.
 
     The agent runs where the node is labelled. When the last card goes, so does the label, and with it the
@@ -189,7 +189,7 @@ def _is_same(device: GPUDevice | None, card: Card) -> bool:
     return old is not None and now is not None and now.uuid is not None and now.uuid == old.uuid
 
 
-def _of_node(seen: Observed, incomplete: Finding) -> dict[str, Finding]:
+def _of_node(seen: ObservedNode, incomplete: Finding) -> dict[str, Finding]:
     """The conditions of the node."""
     return {
         kinds.INVENTORY_INCOMPLETE: incomplete,
@@ -197,14 +197,14 @@ def _of_node(seen: Observed, incomplete: Finding) -> dict[str, Finding]:
     }
 
 
-def _is_left(seen: Observed) -> bool:
+def _is_left(seen: ObservedNode) -> bool:
     """Whether nobody needs the summary of a node without cards: bootstrap has closed the gates by what it says."""
     hw = seen.inventory.status.hw if seen.inventory else None
     labels = seen.node.metadata.labels if seen.node else {}
     return hw is not None and not hw.devices and not any(key.startswith(names.deploy_label("")) for key in labels)
 
 
-def _reading(seen: Observed) -> Reading | None:
+def _reading(seen: ObservedNode) -> Reading | None:
     """The agent's report, completed by GFD's labels where they can be true of each card."""
     reading = read(seen.report)
     if reading is None or seen.node is None:
@@ -212,7 +212,7 @@ def _reading(seen: Observed) -> Reading | None:
     return replace(reading, cards=gfd.complete(reading.cards, seen.node.metadata.labels))
 
 
-def _places(seen: Observed, wanted: Sequence[Wanted]) -> dict[str, str]:
+def _places(seen: ObservedNode, wanted: Sequence[Wanted]) -> dict[str, str]:
     """Where the cards with known uuids are now, in this node by its report and in others by record."""
     here = {
         card.hardware.uuid: identity.inventory_id(seen.name, card.address)
@@ -252,7 +252,7 @@ def _remember(old: Hardware | None, now: Hardware | None) -> Hardware | None:
 
 
 def _unreported(
-    seen: Observed,
+    seen: ObservedNode,
     reading: Reading | None,
     address: str,
     device: GPUDevice,
@@ -276,14 +276,14 @@ def _unreported(
     return Wanted(address, status.hardware, lost, device, is_unreported=True, is_lost=confirmed)
 
 
-def _is_fresh(seen: Observed) -> bool:
+def _is_fresh(seen: ObservedNode) -> bool:
     """Whether the report can say that a card is gone: its agent runs since the last start, on a node that is Ready."""
     node, report = seen.node, seen.report
     return report is not None and node is not None and node.ready and is_of_this_boot(report, node)
 
 
 def _incomplete(
-    seen: Observed,
+    seen: ObservedNode,
     reading: Reading | None,
     cards: Sequence[Wanted],
     models: Sequence[nfd.Model] | None,

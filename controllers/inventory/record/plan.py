@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.meta import Condition
     from controllers.api.settings import Settings
-    from controllers.inventory.world import Observed
+    from controllers.inventory.views import ObservedNode
 
 DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, names.LABEL_FAMILY)
 FEATURE_MISSING = frozenset({"NotLabelled", "NoReport", "NodeFeatureNotServed", "RuleRefused"})
 """Reasons that say that nobody tells of a node's cards; the event about them is named as the alert."""
 
 
-def plan(seen: Observed, settings: Settings, now: float) -> Plan:
+def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
     """What to write so that the node's cards are recorded as they are."""
     memory = Memory(settings.inventory.remember_for, now)
     if seen.node is None:
@@ -60,7 +60,7 @@ def plan(seen: Observed, settings: Settings, now: float) -> Plan:
     return draft.done()
 
 
-def _forget(seen: Observed, memory: Memory, at: str) -> Plan:
+def _forget(seen: ObservedNode, memory: Memory, at: str) -> Plan:
     """The node is gone: so are its records, once a quorum read confirms it, but those of which a person said something.
 
     Those are marked first: whatever of this comes to pass, what was said is not lost.
@@ -95,7 +95,7 @@ def _marked(device: GPUDevice, memory: Memory, at: str) -> Apply | None:
     return _status(ref(GPUDEVICE, device), said, old.hardware, made)
 
 
-def _summary_goes(seen: Observed, absent: tuple[Ref, ...] = ()) -> Plan:
+def _summary_goes(seen: ObservedNode, absent: tuple[Ref, ...] = ()) -> Plan:
     """The node has no cards any more, or is gone itself: so is its summary."""
     found = seen.inventory
     if found is None or found.metadata.deletion_timestamp is not None:
@@ -178,7 +178,7 @@ def _lost_since(old: GPUDeviceStatus | None, at: str) -> str:
     return old.lost_since or (incomplete.last_transition_time if incomplete is not None else at)
 
 
-def _inventory(draft: Draft, seen: Observed, decision: Decision, wanted: Mapping[str, Finding], at: str) -> None:
+def _inventory(draft: Draft, seen: ObservedNode, decision: Decision, wanted: Mapping[str, Finding], at: str) -> None:
     """The node's own object and status."""
     found = seen.inventory
     if found is not None and found.metadata.deletion_timestamp is not None:
@@ -227,7 +227,7 @@ def _hardware(node: str, decision: Decision) -> InventoryHardware:
     return InventoryHardware(present=decision.present, devices=devices)
 
 
-def _tell(draft: Draft, seen: Observed, cards: tuple[Wanted, ...], removals: tuple[Removal, ...]) -> None:
+def _tell(draft: Draft, seen: ObservedNode, cards: tuple[Wanted, ...], removals: tuple[Removal, ...]) -> None:
     """Events about the node, one for all its cards: a rack that is switched on is no flood."""
     about = ref(GPUNODEINVENTORY, seen.inventory or GPUNodeInventory()) if seen.inventory else None
     about = about or Ref(GPUNODEINVENTORY, seen.name)

@@ -21,7 +21,7 @@ from controllers.inventory import identity
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.inventory.reports.discovered_cards import Card
-    from controllers.inventory.world import Observed
+    from controllers.inventory.views import ObservedNode
 
 COLLECTED = 120.0
 """Seconds after which Kubernetes has deleted the pods of a Node that is gone (40 s, and 20 s between looks)."""
@@ -81,7 +81,7 @@ def _comes_by_itself(device: GPUDevice) -> bool:
     return bool(device.status.auto_attach) and home is not None and home.name == named
 
 
-def is_recognised(seen: Observed, device: GPUDevice, card: Card) -> bool:
+def is_recognised(seen: ObservedNode, device: GPUDevice, card: Card) -> bool:
     """Whether a report of the node as it runs now names the card in the place where it was.
 
     What the agent wrote before the Node was deleted is still there, and would vouch for another machine: the report has

@@ -14,9 +14,9 @@ from controllers.api import names
 from controllers.api.validation import LOAD
 from controllers.domain.pci import place
 from nodeagent.discover import VERSION
+from nodeagent.host.facts import attributes
 from nodeagent.host.facts.bridge import Told
 from nodeagent.host.facts.cards import cards
-from nodeagent.host.facts import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

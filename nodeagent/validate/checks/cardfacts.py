@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names, validation
 from controllers.domain.pci import canonical, place
-from nodeagent.host.facts.bridge import Kept, Told, bridged
 from nodeagent.host.facts import attributes
+from nodeagent.host.facts.bridge import Kept, Told, bridged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
