@@ -262,7 +262,7 @@ class Keeper:
                 body={"metadata": meta, "webhooks": webhooks},
                 content_type=STRATEGIC,
             )
-            store.offer(adapter(WebhookConfiguration).validate_json(answer))
+            store.on_own_write(adapter(WebhookConfiguration).validate_json(answer))
             log.info("the API server is told whom to trust", kind=resource.kind, webhooks=len(webhooks))
 
     async def _write(self, old: Secret | None, keyring: Keyring, why: str) -> None:
@@ -292,5 +292,5 @@ class Keeper:
                 manager=names.MANAGER_ADMISSION,
                 namespace=names.NAMESPACE,
             )
-        self._caches.secrets.offer(adapter(Secret).validate_json(answer))
+        self._caches.secrets.on_own_write(adapter(Secret).validate_json(answer))
         log.info("certificates changed", what=why, authorities=len(keyring.authorities))

@@ -28,7 +28,7 @@ from controllers.bootstrap.ward import Ward
 from controllers.domain.agents import api_server
 from controllers.runtime import resting
 from controllers.runtime.controller import Controller
-from controllers.runtime.plan import Note, Ref
+from controllers.runtime.plan import EmitEvent, Ref
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import LiveSettings, module_settings
@@ -97,7 +97,7 @@ class Reconciler:
 
     def _blind(self, finding: Finding) -> None:
         about = Ref(resources.NAMESPACE, names.NAMESPACE)
-        self._note(Note(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
+        self._note(EmitEvent(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
 
     def begin(self) -> None:
         """Follow caches and settings from now on, and look at everything."""

@@ -21,7 +21,7 @@ from controllers.bootstrap.situation import fails, verdict
 from controllers.domain.clock import stamp
 from controllers.domain.position import is_lost
 from controllers.domain.wording import sentence
-from controllers.runtime.plan import Apply, Merge, Note, ref
+from controllers.runtime.plan import Apply, EmitEvent, Merge, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +71,7 @@ def plan(seen: ObservedNode, roles: Sequence[str], limits: Limits, now: float) -
         elif card.metadata.annotations.get(names.RETURN) == "true":
             yield from _obeyed(card, made, is_obeyed=fields == (None, "ByHand"))
         for warning in news.warnings if news else ():
-            yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
+            yield EmitEvent(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
 
 
 def _news(seen: ObservedNode, card: Card) -> CardNews | None:
@@ -151,9 +151,9 @@ def _told(card: Card, recorded: Condition | None, made: Condition | None) -> Ite
         return
     text, see = sentence(f"{made.reason}: {made.message}"), f"kubectl describe gpudevice {card.name}"
     if now == "True" and was != "True":
-        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
+        yield EmitEvent(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
     elif now == "False" and was == "True":
-        yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
+        yield EmitEvent(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
 
 
 def _obeyed(card: Card, made: Condition | None, *, is_obeyed: bool) -> Iterator[Action]:
@@ -164,4 +164,4 @@ def _obeyed(card: Card, made: Condition | None, *, is_obeyed: bool) -> Iterator[
         why = f"{made.reason}: {made.message}" if made is not None and made.status == "True" else "it is not faulted"
         text = sentence(f"{names.RETURN} changes nothing: {why}")
         see = f"What keeps the card out is in its conditions: kubectl describe gpudevice {card.name}"
-        yield Note(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")
+        yield EmitEvent(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")

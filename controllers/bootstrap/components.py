@@ -14,7 +14,7 @@ from controllers.bootstrap import operands
 from controllers.bootstrap.phases import EXPORTER, PHASES
 from controllers.install.observed import is_ours
 from controllers.runtime.drift import is_as_built, is_as_written
-from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
+from controllers.runtime.plan import Apply, Delete, Plan, PlanBuilder, Ref, ref
 from controllers.runtime.resting import rests
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def plan(
     enabled: bool = True,
 ) -> Plan:
     """What to write so that every component runs as it is built, and no other; none where the module is disabled."""
-    draft = Draft()
+    draft = PlanBuilder()
     if not enabled:
         _daemonsets(draft, seen, {}, now)
         _configmaps(draft, seen.configmaps, {})
@@ -48,7 +48,7 @@ def plan(
             # ends on the way could not begin again. One without our label is the administrator's.
             if found is not None and is_ours(found) and name not in seen.running:
                 draft.add(Delete(ref(RUNTIMECLASS, found), found.metadata.resource_version))
-        return draft.done()
+        return draft.build()
     for name, body in operands.runtime_classes().items():
         # One that is there may be the administrator's, and its handler cannot be changed.
         if name not in seen.runtime_classes:
@@ -57,7 +57,7 @@ def plan(
     _configmaps(draft, seen.configmaps, operands.configmaps(settings))
     wanted = operands.daemonsets(settings, agent_image, agent_env, _resources(seen), driver_root)
     _daemonsets(draft, seen, wanted, now)
-    return draft.done()
+    return draft.build()
 
 
 def _resources(seen: ObservedOperands) -> list[str]:
@@ -71,7 +71,7 @@ def _resources(seen: ObservedOperands) -> list[str]:
     return kept if set(wanted) <= set(kept) else wanted
 
 
-def _configmaps(draft: Draft, seen: Mapping[str, ConfigMap], wanted: Mapping[str, Json]) -> None:
+def _configmaps(draft: PlanBuilder, seen: Mapping[str, ConfigMap], wanted: Mapping[str, Json]) -> None:
     for name, body in wanted.items():
         found = seen.get(name)
         if found is None or not is_as_written(found, body):
@@ -81,11 +81,11 @@ def _configmaps(draft: Draft, seen: Mapping[str, ConfigMap], wanted: Mapping[str
             draft.add(Delete(ref(CONFIGMAP, found), found.metadata.resource_version))
 
 
-def _daemonsets(draft: Draft, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
+def _daemonsets(draft: PlanBuilder, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
     for name, body in wanted.items():
         found = seen.daemonsets.get(name)
         if found is None and (left := rests(seen.freed, name, now)) > 0:
-            draft.look_again(left)
+            draft.requeue_within(left)
             continue
         leaving = found is not None and found.metadata.deletion_timestamp is not None
         if found is None or not (leaving or is_as_built(found.metadata, found.spec, body)):

@@ -24,7 +24,7 @@ from controllers.bootstrap.step import step_of
 from controllers.domain.clock import lies_ahead, seconds, stamp, stamp_exact
 from controllers.domain.wording import sentence
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Apply, Draft, Note, Plan, ref
+from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory, Kept
@@ -150,31 +150,31 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
         return _closed(node)
     if found is None:
         return Plan()
-    draft = Draft()
+    draft = PlanBuilder()
     # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
     draft.add(*cards.plan(seen, found.at.roles, limits, now))
     for left in (found.left, seen.telemetry.left if seen.telemetry else None, RETRY if held else None):
         if left is not None:
-            draft.look_again(left)
-    return draft.done()
+            draft.requeue_within(left)
+    return draft.build()
 
 
 def _closed(node: Node) -> Plan:
     """A node that is no GPU node, or no more: nothing of ours runs there."""
-    draft = Draft()
+    draft = PlanBuilder()
     _gates(draft, node, Progress(frozenset(), None))
-    return draft.done()
+    return draft.build()
 
 
-def _gates(draft: Draft, node: Node, step: Progress) -> None:
+def _gates(draft: PlanBuilder, node: Node, step: Progress) -> None:
     labels = {names.deploy_label(component): "true" for component in sorted(step.gates)}
     if (write := set_labels(ref(NODE, node), node.metadata, labels, GATES)) is not None:
         draft.add(write)
 
 
-def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
+def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> None:
     """Facts and conditions of the node, in one write."""
     at, inventory, old = known.at, known.inventory, known.inventory.status
     trouble = known.trouble
@@ -276,28 +276,28 @@ def _monitoring(at: Situation, old: Monitoring | None) -> Monitoring:
     return Monitoring(dcgm_ready=heard.ready, last_heartbeat=last)
 
 
-def _tell(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
+def _tell(draft: PlanBuilder, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
     """An event when the node becomes ready, when it is no more, and when a fuse keeps it so."""
     before = kinds.find(inventory.status.conditions, kinds.READY_FOR_POOLING)
     was, about = before is not None and before.status == "True", ref(GPUNODEINVENTORY, inventory)
     if found.status and not was:
-        draft.add(Note(about, "Normal", names.EVENT_NODE_READY, found.message))
+        draft.add(EmitEvent(about, "Normal", names.EVENT_NODE_READY, found.message))
     elif was and not found.status:
         text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
         text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
-        draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
+        draft.add(EmitEvent(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
     elif kept == judge.HELD and (last := step_of(inventory.status.bootstrap, before)) and last.kept != judge.HELD:
-        draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
+        draft.add(EmitEvent(about, "Warning", names.EVENT_FUSE_HELD, found.message))
 
 
-def _tell_driver(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+def _tell_driver(draft: PlanBuilder, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when the node's driver goes, or was never there: for people, and named as the alert."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
-        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
+        draft.add(EmitEvent(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
 
 
-def _tell_elsewhere(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+def _tell_elsewhere(draft: PlanBuilder, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when others are found to serve the node's cards, too."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
         text = sentence(f"{now.type} is True ({now.reason}): {now.message}")
-        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))
+        draft.add(EmitEvent(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))

@@ -51,14 +51,14 @@ def approvals(seen: ObservedNode) -> list[Merge]:
         if pool is not None:
             taken[pool] += 1
             body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
-            made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, together=True))
+            made.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, parallel_safe=True))
     return made
 
 
 def withdrawals(seen: ObservedNode) -> list[Merge]:
     """The annotations to be removed since their cards are declined, on the versions that were read."""
     return [
-        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, parallel_safe=True)
         for device in seen.devices
         if is_withdrawn(seen, device)
     ]
@@ -84,7 +84,7 @@ def stays(seen: ObservedNode, device: GPUDevice, now: float) -> float | None:
 
 def write_off(device: GPUDevice) -> Merge:
     """The annotation of a lost card to be removed, on the version that was read: the pool lets go of it then."""
-    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, parallel_safe=True)
 
 
 def is_deserted(seen: ObservedNode, device: GPUDevice) -> bool:
@@ -102,7 +102,7 @@ def deserted(seen: ObservedPool, devices: Iterable[GPUDevice]) -> list[Merge]:
     if seen.pool.metadata.deletion_timestamp is None:
         return []
     return [
-        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, together=True)
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, UNASSIGNED, parallel_safe=True)
         for device in devices
         if assigned_pool(device) == seen.pool.name
         and device.metadata.deletion_timestamp is None

@@ -27,7 +27,7 @@ from controllers.domain.usage import is_clear, unreported
 from controllers.gpupool.claims import claim_obstacle
 from controllers.gpupool.migcards import is_left_alone
 from controllers.gpupool.quorum import nobody_else_bound, nobody_else_on
-from controllers.runtime.plan import Action, Expect, Merge, Note, ref
+from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ def assign(seen: ObservedPool, now: float) -> list[Action]:
 
 def release(seen: ObservedPool, now: float) -> list[Action]:
     """Let go of the cards that nobody wants in the pool any more and nobody uses."""
-    checks: dict[str, list[Expect]] = {}  # by node, and first, as above
+    checks: dict[str, list[Precondition]] = {}  # by node, and first, as above
     actions: list[Action] = []
     leaving = [device for device in seen.members if not is_wanted(seen, device)]
     beside = unreported(seen.pool.name, seen.members, seen.pods) if leaving else None
@@ -82,7 +82,7 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
                 checks[node] = nobody_else_bound(seen, node)
             actions += [
                 _status(device, status),
-                Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, together=True),
+                EmitEvent(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, parallel_safe=True),
             ]
     return [*chain.from_iterable(checks.values()), *actions]
 
@@ -123,14 +123,14 @@ def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
         "state": project(after(facts_of(device, now), "assign")),
     }
     message = f"The card is in pool {pool}; its node's plugin will offer it as {names.resource_name(pool)}."
-    note = Note(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, together=True)
+    note = EmitEvent(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, parallel_safe=True)
     return [_status(device, status), note]
 
 
 def _status(device: GPUDevice, status: Mapping[str, object]) -> Merge:
     # Each card for itself: whichever of them are written, the rest is for the next plan.
     version = device.metadata.resource_version
-    return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", together=True)
+    return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", parallel_safe=True)
 
 
 def _is_first(seen: ObservedPool, device: GPUDevice, now: float) -> bool:

@@ -19,7 +19,7 @@ from controllers.domain.eligibility import serves
 from controllers.domain.slots import offer_of
 from controllers.gpupool.approve import UNASSIGNED, is_deserted, is_withdrawn
 from controllers.gpupool.claims import obstacle, sentence
-from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
+from controllers.runtime.plan import Action, Apply, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Offer
@@ -56,7 +56,7 @@ def say(seen: ObservedNode, device: GPUDevice, now: float) -> list[Action]:
     body = own_status(wanted, auto_attach=automatic or None, offer=offer)
     actions: list[Action] = [Apply(about, body, "status")]
     if wanted is not None and (known is None or carried(known) != carried(wanted)):
-        actions.append(Note(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
+        actions.append(EmitEvent(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
     return actions
 
 
@@ -83,9 +83,9 @@ def forget(device: GPUDevice) -> list[Action]:
         " Annotate the card again once there is a pool for it."
     )
     return [
-        Expect(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
+        Precondition(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
         Merge(about, device.metadata.resource_version, UNASSIGNED),
-        Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
+        EmitEvent(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
     ]
 
 

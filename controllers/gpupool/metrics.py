@@ -20,7 +20,7 @@ from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import gives, issuable, slots_of
 from controllers.gpupool import promises
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,7 +87,7 @@ def count_promises(old: GPUDevice | None, new: GPUDevice | None, pods: Store[Ten
 
 def count_expired(device: GPUDevice, made: Plan) -> None:
     """Count the reservations of a card that ran out, of which the plan tells."""
-    told = sum(isinstance(one, Note) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
+    told = sum(isinstance(one, EmitEvent) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
     if told and device.status.pool_ref is not None:
         EXPIRED.labels(device.status.pool_ref.name).inc(told)
 

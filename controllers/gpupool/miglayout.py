@@ -28,7 +28,7 @@ from controllers.gpupool import again
 from controllers.gpupool.migcards import is_done, rewrite
 from controllers.gpupool.quorum import bound_to, nobody_else_on, still_unbound
 from controllers.runtime.drift import is_as_written
-from controllers.runtime.plan import Action, Apply, Delete, Expect, Ref, ref
+from controllers.runtime.plan import Action, Apply, Delete, Precondition, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -83,7 +83,7 @@ def writes(seen: ObservedNode, now: float) -> list[Action]:
     # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
     # and gets the label back.
     name, ours = names.mig_layout(node.name), f"{names.LABEL_COMPONENT}={COMPONENT}"
-    actions.append(Expect(CONFIGMAP, frozenset(), names.NAMESPACE, labels=ours, fields=f"metadata.name={name}"))
+    actions.append(Precondition(CONFIGMAP, frozenset(), names.NAMESPACE, labels=ours, fields=f"metadata.name={name}"))
     return [*actions, Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)]
 
 

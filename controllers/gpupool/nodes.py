@@ -21,7 +21,7 @@ from controllers.gpupool import free, miglayout
 from controllers.gpupool.approve import approvals, stays, withdrawals, write_off
 from controllers.gpupool.pending import pending, unassigned_device, undecided
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan, ref
+from controllers.runtime.plan import Action, Apply, Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -32,7 +32,7 @@ POOL_LABEL = names.pool_node_label("")
 
 def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
     """Plan for one node. `status_in`: seconds until what is only said, not acted on, may be written."""
-    draft = Draft()
+    draft = PlanBuilder()
     node = seen.facts.node
     # Not by poolRef: a Node that came back in the name of one that was deleted is no pool's before its cards are known.
     members = [device for device in seen.devices if device.home is not None]
@@ -49,22 +49,22 @@ def plan(seen: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
         draft.add(*withdrawals(seen), *approvals(seen))
     said = [*_summary(seen, members, now), *(action for device in seen.free for action in free.say(seen, device, now))]
     if said and status_in > 0:
-        draft.look_again(status_in)
+        draft.requeue_within(status_in)
     elif said:
         draft.add(*said)
     if not seen.enabled:
-        return draft.done()
+        return draft.build()
     for device in (one for one in seen.devices if not one.is_remembered):
         is_free = device.home is None
         left = free.dangles_for(seen, device, now) if is_free else stays(seen, device, now)
         if left is None:
             continue
         if left > 0:
-            draft.look_again(left)
+            draft.requeue_within(left)
         else:
             draft.add(*(free.forget(device) if is_free else [write_off(device)]))
     draft.add(*miglayout.writes(seen, now))
-    return draft.done()
+    return draft.build()
 
 
 def _unvouched(seen: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
@@ -79,7 +79,7 @@ def _unvouched(seen: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
             device.metadata.resource_version,
             {"status": {"foreignAllocations": None}},
             "status",
-            together=True,
+            parallel_safe=True,
         )
         for device in seen.devices
         # Of a remembered card only its inventory says anything, until it is known again.

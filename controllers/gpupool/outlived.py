@@ -15,7 +15,7 @@ from controllers.api import names
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import seconds
 from controllers.gpupool.approve import UNASSIGNED
-from controllers.runtime.plan import Action, Merge, Note, ref
+from controllers.runtime.plan import Action, EmitEvent, Merge, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -34,8 +34,8 @@ def outlived(seen: ObservedPool) -> list[Action]:
                 f" annotation {names.ASSIGNMENT}={seen.pool.name} was removed. Confirm the card anew once it is back."
             )
             actions += [
-                Merge(about, device.metadata.resource_version, UNASSIGNED, together=True),
-                Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, together=True),
+                Merge(about, device.metadata.resource_version, UNASSIGNED, parallel_safe=True),
+                EmitEvent(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, parallel_safe=True),
             ]
     return actions
 

@@ -15,7 +15,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, has_room, serves, unfit
 from controllers.gpupool.approve import taking
 from controllers.gpupool.claims import is_hindered, obstacle
-from controllers.runtime.plan import Note, ref
+from controllers.runtime.plan import EmitEvent, ref
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -96,7 +96,7 @@ def unassigned_device(seen: ObservedNode, pools: InventoryPools, now: float) -> 
     )
 
 
-def undecided(seen: ObservedNode, unassigned: Condition) -> list[Note]:
+def undecided(seen: ObservedNode, unassigned: Condition) -> list[EmitEvent]:
     """The event of a ready node whose cards wait for a person, once: where its condition comes to say so."""
     inventory = seen.facts.inventory
     if inventory is None or unassigned.status != "True":
@@ -106,9 +106,9 @@ def undecided(seen: ObservedNode, unassigned: Condition) -> list[Note]:
         return []
     if unassigned.reason != "NoPoolMatched":
         message = f"Node {seen.name} ({unassigned.reason}): {unassigned.message}"
-        return [Note(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
+        return [EmitEvent(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
     message = (
         f"Node {seen.name} is ready and no GPUPool matches its free cards. Create a pool, widen the selectors of one,"
         f" or decline the cards: kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
     )
-    return [Note(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]
+    return [EmitEvent(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]

@@ -45,7 +45,7 @@ from controllers.gpupool.quorum import nobody_else_bound
 from controllers.gpupool.status import pool_status
 from controllers.install import dismantle
 from controllers.runtime.drift import is_as_built, is_as_written
-from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, Ref, ref
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Plan, PlanBuilder, Precondition, Ref, ref
 from controllers.runtime.resting import rests
 
 if TYPE_CHECKING:
@@ -72,11 +72,11 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     """
     if not seen.enabled:
         return _switched_off(seen, now)
-    draft = Draft()
+    draft = PlanBuilder()
     deleting = seen.pool.metadata.deletion_timestamp is not None
     if deleting and not seen.members:
         draft.add(*_remove(seen))
-        return draft.done()
+        return draft.build()
     if names.FINALIZER_POOL not in seen.pool.metadata.finalizers and not deleting:
         draft.add(_finalizer(seen, [names.FINALIZER_POOL]))
     standing = judge(seen, now)
@@ -93,26 +93,26 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft.add(*deserted(seen, seen.claimants))  # of those that have left: the last of the others may stay for long
     draft.add(*assign(seen, now))  # last: many writes, of which one may be refused, and no withdrawal waits for that
     if (overdue := look_again(seen, standing, now)) is not None:
-        draft.look_again(overdue)
-    return draft.done()
+        draft.requeue_within(overdue)
+    return draft.build()
 
 
 def say_cards(seen: ObservedPool, now: float) -> Plan:
     """What the pool's cards say of themselves."""
-    draft = Draft()
+    draft = PlanBuilder()
     if seen.members:
         draft.add(*_configured(seen, judge(seen, now), now, draft))
-    return draft.done()
+    return draft.build()
 
 
 def say_pool(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     """The pool's status, where `act` does not write it. `status_in`: seconds until it may be written again."""
-    draft = Draft()
+    draft = PlanBuilder()
     if seen.pool.metadata.deletion_timestamp is not None and not seen.members:
-        return draft.done()
+        return draft.build()
     if status_in > 0:
-        draft.look_again(status_in)  # not even made: counting thousands of cards for each pod would cost more
-        return draft.done()
+        draft.requeue_within(status_in)  # not even made: counting thousands of cards for each pod would cost more
+        return draft.build()
     standing = judge(seen, now)
     if standing.phase != "Applying" and not _turns(seen, standing):
         status = pool_status(seen, standing, now)
@@ -120,12 +120,12 @@ def say_pool(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
             draft.add(_status(seen, status), *_runs_low(seen, status))
         low = find(status.conditions, CAPACITY_LOW)
         if (left := unshown.next_in(seen, status, now)) is not None:
-            draft.look_again(left)  # nor does a kubelet that does not show what its plugin offers
+            draft.requeue_within(left)  # nor does a kubelet that does not show what its plugin offers
         if standing.offers and low is not None and low.reason == NOT_OFFERED:
-            draft.look_again(seen.settings.pools.plugin_patience)  # a plugin that does not answer changes nothing
+            draft.requeue_within(seen.settings.pools.plugin_patience)  # a plugin that does not answer changes nothing
     if (overdue := look_again(seen, standing, now)) is not None:
-        draft.look_again(overdue)  # it is said, too
-    return draft.done()
+        draft.requeue_within(overdue)  # it is said, too
+    return draft.build()
 
 
 def writes_lists(made: Plan) -> bool:
@@ -140,10 +140,10 @@ def writes_status(made: Plan) -> bool:
 
 def orphans(seen: ObservedPool, now: float) -> Plan:
     """Let go of the cards of a pool that is gone without having done so, once a quorum read confirms that."""
-    draft = Draft()
+    draft = PlanBuilder()
     if leaving := [*release(seen, now), *abandon(seen, now), *outlived(seen)]:
-        draft.add(Expect(GPUPOOL, frozenset(), fields=f"metadata.name={seen.pool.name}"), *leaving)
-    return draft.done()
+        draft.add(Precondition(GPUPOOL, frozenset(), fields=f"metadata.name={seen.pool.name}"), *leaving)
+    return draft.build()
 
 
 def _finalizer(seen: ObservedPool, wanted: list[str]) -> Apply:
@@ -161,7 +161,7 @@ def _resume(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     actions: list[Action] = [*again, Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, body)]
     if again or standing.phase == "Halted":
         message = "What failed is tried again, as the annotation asked."
-        actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RESUMED, message))
+        actions.append(EmitEvent(ref(GPUPOOL, pool), "Normal", names.EVENT_RESUMED, message))
     return actions
 
 
@@ -183,11 +183,11 @@ def _turn(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     return [_status(seen, status), *_closed(seen, status, turned), *_runs_low(seen, status)]
 
 
-def _closed(seen: ObservedPool, status: GPUPoolStatus, turned: Iterable[str]) -> list[Note]:
+def _closed(seen: ObservedPool, status: GPUPoolStatus, turned: Iterable[str]) -> list[EmitEvent]:
     """The events of conditions that close the pool, and did not before."""
     events = {MAINTENANCE: names.EVENT_MAINTENANCE, MISCONFIGURED: names.EVENT_MISCONFIGURED}
     return [
-        Note(ref(GPUPOOL, seen.pool), "Warning", events[kind], found.message)
+        EmitEvent(ref(GPUPOOL, seen.pool), "Warning", events[kind], found.message)
         for kind in turned
         if (found := find(status.conditions, kind)) is not None and found.status == "True"
     ]
@@ -205,7 +205,7 @@ def _apply(seen: ObservedPool, standing: Standing, now: float) -> list[Action]:
     actions += [_status(seen, status), *_closed(seen, status, told), *_runs_low(seen, status)]
     if standing.known:
         message = f"The pool went from {spelled(standing.applied)} to {spelled(standing.wanted)}."
-        actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))
+        actions.append(EmitEvent(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))
     return actions
 
 
@@ -216,7 +216,7 @@ def _serves(seen: ObservedPool, standing: Standing) -> bool:
     return standing.phase != "Applying"  # lists are written anew once it is
 
 
-def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) -> list[Action]:
+def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: PlanBuilder) -> list[Action]:
     """The plugin's ConfigMaps, where they differ from what they should be.
 
     A card leaves them at once: whoever lets go of it goes by them.
@@ -238,12 +238,12 @@ def _lists(seen: ObservedPool, standing: Standing, wait: float, draft: Draft) ->
     ]
     listed = {card for config in seen.configs for card in operands.cards_in(config)}
     if actions and wait > 0 and listed <= {device.status.inventory_id for device in offered}:
-        draft.look_again(wait)
+        draft.requeue_within(wait)
         return []
     return actions
 
 
-def _serve(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
+def _serve(seen: ObservedPool, standing: Standing, now: float, draft: PlanBuilder) -> list[Action]:
     """The plugin's DaemonSet, where it differs from what it should be."""
     if not _serves(seen, standing):
         return []
@@ -265,7 +265,7 @@ def _plugin(
     return operands.daemonset(owner, image, strategy, divided=divided, env=env)
 
 
-def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
+def _manage(seen: ObservedPool, standing: Standing, now: float, draft: PlanBuilder) -> list[Action]:
     """The MIG manager's DaemonSet, while there is something for it to do."""
     current = seen.mig_manager
     if not migmanager.is_needed(seen):
@@ -277,13 +277,13 @@ def _manage(seen: ObservedPool, standing: Standing, now: float, draft: Draft) ->
 
 
 def _runs(
-    seen: ObservedPool, name: str, current: DaemonSet | None, wanted: dict[str, Any], *, now: float, draft: Draft
+    seen: ObservedPool, name: str, current: DaemonSet | None, wanted: dict[str, Any], *, now: float, draft: PlanBuilder
 ) -> list[Action]:
     """A DaemonSet as it is wanted; one that somebody deleted comes back after its name has been free for a while."""
     if current is not None and (dismantle.is_leaving(current) or _is_good(current, wanted, seen)):
         return []
     if current is None and (left := rests(seen.freed, name, now)) > 0:
-        draft.look_again(left)
+        draft.requeue_within(left)
         return []
     return [Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted)]
 
@@ -297,7 +297,7 @@ def _is_ours(operand: KubeObject, seen: ObservedPool) -> bool:
     return [owner.uid for owner in operand.metadata.owner_references] == [seen.pool.metadata.uid]
 
 
-def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft) -> list[Action]:
+def _configured(seen: ObservedPool, standing: Standing, now: float, draft: PlanBuilder) -> list[Action]:
     """The condition Configured of the pool's cards: published matches wanted."""
     settings = operands.offer(seen.pool.name, standing.applied, seen.members)
     # `free` says what a card says that is in no pool.
@@ -322,14 +322,14 @@ def _configured(seen: ObservedPool, standing: Standing, now: float, draft: Draft
         # A card that is offered by then costs one write less; the pool's `status.nodes` says at once who is waited for.
         left = seen.joined.get(device.name, float("-inf")) + seen.settings.pools.plugin_patience - now
         if known is None and saying.offer == "AwaitingPlugin" and left > 0:
-            draft.look_again(left)  # mostly it is offered by then, and that is all there is to say
+            draft.requeue_within(left)  # mostly it is offered by then, and that is all there is to say
             continue
         if len(actions) >= SAID_AT_ONCE:
-            draft.look_again(0.0)
+            draft.requeue_within(0.0)
             break
         wanted = said(device.status.conditions, CONFIGURED, found, now=stamp(now))
         body = own_status(wanted, auto_attach=automatic, offer=saying.offer)
-        actions.append(Apply(ref(GPUDEVICE, device), body, "status", together=True))
+        actions.append(Apply(ref(GPUDEVICE, device), body, "status", parallel_safe=True))
     return actions
 
 
@@ -415,27 +415,27 @@ def _switched_off(seen: ObservedPool, now: float) -> Plan:
 
     Cards stay members and keep their annotations. A plugin that does not answer has `pools.pluginPatience`.
     """
-    draft, standing = Draft(), judge(seen, now)
+    draft, standing = PlanBuilder(), judge(seen, now)
     if turned := _turn(seen, standing, now):
         draft.add(*turned)  # it brings the pool back
-        return draft.done()
+        return draft.build()
     began = standing.since if standing.since is not None else now
     left = began + seen.settings.pools.plugin_patience - now
     if standing.offered and seen.daemonset is not None and left > 0:
         draft.add(*_lists(seen, standing, 0.0, draft))
-        draft.look_again(left)
+        draft.requeue_within(left)
     else:
         draft.add(*_remove(seen))
-    return draft.done()
+    return draft.build()
 
 
-def _runs_low(seen: ObservedPool, status: GPUPoolStatus) -> list[Note]:
+def _runs_low(seen: ObservedPool, status: GPUPoolStatus) -> list[EmitEvent]:
     """The event of a pool that comes to have few slots left, beside each write that may say so."""
     found = find(status.conditions, CAPACITY_LOW)
     if found is None or found.status != "True" or is_true(seen.pool.status.conditions, CAPACITY_LOW):
         return []
     message = f"{found.message} Add cards to the pool, or wait for pods to end; nothing is refused for this alone."
-    return [Note(ref(GPUPOOL, seen.pool), "Warning", names.EVENT_CAPACITY_LOW, message)]
+    return [EmitEvent(ref(GPUPOOL, seen.pool), "Warning", names.EVENT_CAPACITY_LOW, message)]
 
 
 def _status(seen: ObservedPool, status: GPUPoolStatus) -> Apply:

@@ -29,7 +29,7 @@ from controllers.domain.node_fit import tolerates
 from controllers.domain.taints import Place, is_ours, remembered, wanted
 from controllers.gpupool.observe import BY_NODE, BY_REQUEST, UNBOUND
 from controllers.install.dismantle import taint_json as _json
-from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
+from controllers.runtime.plan import EmitEvent, Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,7 +84,7 @@ def observe(world: World, name: str, now: float) -> ObservedTaints | None:
 
 def plan(seen: ObservedTaints) -> Plan:
     """Plan for the taints of one node."""
-    draft, node = Draft(), seen.node
+    draft, node = PlanBuilder(), seen.node
     wishes, known = _wishes(seen.pools), remembered(node)
     outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _goes(taint, wishes, known)}
     settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
@@ -92,12 +92,12 @@ def plan(seen: ObservedTaints) -> Plan:
     left = [one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays(seen, one, late)]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
-    taints, withheld = [_json(taint) for taint in left], list[Note]()
+    taints, withheld = [_json(taint) for taint in left], list[EmitEvent]()
     for place, (taint, pool) in wishes.items():
         if place in late:
-            draft.look_again(LOOK_AGAIN)
+            draft.requeue_within(LOOK_AGAIN)
             said = _sentence(taint, pool, late[place], there.get(place))
-            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, said))
+            withheld.append(EmitEvent(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, said))
         elif place in there:
             if place in ours:
                 ours[place] = pool  # another pool may want the same
@@ -110,7 +110,7 @@ def plan(seen: ObservedTaints) -> Plan:
         body = {"metadata": {"annotations": {names.POOL_TAINTS: record}}, "spec": {"taints": taints or None}}
         draft.add(Merge(ref(NODE, node), node.metadata.resource_version, body))
     draft.add(*withheld)
-    return draft.done()
+    return draft.build()
 
 
 def _wishes(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:

@@ -35,7 +35,7 @@ from controllers.domain.lifecycle import after, allowed, facts_of, live, project
 from controllers.domain.slots import account, gives, issuable, slots_of
 from controllers.domain.waiting import Room, Rooms, Waiting, until, waiting, waits_from
 from controllers.gpupool.observe import BY_POOL, UNBOUND
-from controllers.runtime.plan import Draft, Merge, Plan, ref
+from controllers.runtime.plan import Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
@@ -129,9 +129,9 @@ class Turns:
 
 def plan(seen: ObservedQueue, now: float) -> Turns:
     """Plan for the pods of one pool."""
-    draft = Draft()
+    draft = PlanBuilder()
     if not _gives(seen.pool):
-        return Turns(draft.done(), {})
+        return Turns(draft.build(), {})
     held = _held(seen)
     unbound = [found for pod in seen.unbound if (found := waiting(pod, seen.pool.name)) is not None]
     turns, ended = _followed(seen, unbound, held, now)
@@ -141,12 +141,12 @@ def plan(seen: ObservedQueue, now: float) -> Turns:
         draft.add(Merge(ref(GPUPOOL, seen.pool), seen.pool.metadata.resource_version, {"status": status}, "status"))
     queue = _queue(seen, unbound, held, turns, passed, draft=draft, now=now)
     if not queue:
-        return Turns(draft.done(), turns)
+        return Turns(draft.build(), turns)
     if remains := _remains(seen, queue, now):
         draft.add(*remains)
-        return Turns(draft.done(), turns, unreached=tuple(seen.unreached))
+        return Turns(draft.build(), turns, unreached=tuple(seen.unreached))
     served, unreached = _reserve(seen, queue, draft, now)
-    return Turns(draft.done(), turns, tuple(served), tuple(unreached))
+    return Turns(draft.build(), turns, tuple(served), tuple(unreached))
 
 
 def _held(seen: ObservedQueue) -> Held:
@@ -224,7 +224,7 @@ def _queue(
     turns: Mapping[str, Turn],
     passed: tuple[PassedOver, ...],
     *,
-    draft: Draft,
+    draft: PlanBuilder,
     now: float,
 ) -> list[Waiting]:
     """The pods that wait without a reservation and are not passed over, in the order of their turns."""
@@ -239,7 +239,7 @@ def _queue(
         if since <= now:
             queue.append(found)
         else:
-            draft.look_again(since - now + GRACE)
+            draft.requeue_within(since - now + GRACE)
     before = last | {request: turn.began for request, turn in turns.items()}
     return sorted(queue, key=lambda p: (p.request_id not in seen.unreached, before.get(p.request_id, 0.0), p.age))
 
@@ -254,7 +254,7 @@ def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merg
     ]
 
 
-def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> tuple[list[str], list[str]]:
+def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: PlanBuilder, now: float) -> tuple[list[str], list[str]]:
     """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
     nodes = _slots(seen, now)
     there = (Room(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
@@ -280,11 +280,11 @@ def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: Draft, now: float
     return served, []
 
 
-def _left(seen: ObservedQueue, rest: list[Waiting], draft: Draft) -> list[str]:
+def _left(seen: ObservedQueue, rest: list[Waiting], draft: PlanBuilder) -> list[str]:
     """Whom the next plan begins with: who has not been looked at since all were."""
     left = [pod.request_id for pod in rest if not seen.unreached or pod.request_id in seen.unreached]
     # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
-    draft.look_again(GRACE if left else seen.unseen_ttl)
+    draft.requeue_within(GRACE if left else seen.unseen_ttl)
     return left
 
 

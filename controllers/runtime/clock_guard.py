@@ -1,4 +1,4 @@
-"""Sees the wall clock jump: set by a person, stepped by NTP, or left behind while the machine slept.
+"""Detects a jump of the wall clock: set by a person, stepped by NTP, or behind after the machine slept.
 
 Deadlines, delays until one and the ages of what is kept in memory are all differences of wall times. After a jump they
 are wrong by as much as it was, and some would be for as long: a name that rests, an expiry that nobody looks at. No
@@ -20,7 +20,7 @@ EXACT: Final = 0.001
 """Seconds between the readings of the two clocks that are good enough."""
 
 
-async def jump() -> float:
+async def wait_for_clock_jump() -> float:
     """Return when the wall clock jumps against the monotonic one, by how many seconds; forward is positive."""
     known = _apart()
     while True:

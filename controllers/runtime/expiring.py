@@ -1,9 +1,9 @@
-"""What happened a short while ago, by name, in the order in which it did: such as a deletion, or an Event. Pure."""
+"""Insertion-ordered dicts of times (deletions, Events) whose old entries are dropped. Pure."""
 
 from __future__ import annotations
 
 
-def forget(happened: dict[str, float], seconds: float, now: float) -> None:
-    """Drop what is that old or older; `happened` holds times in their order, and is looked at from its begin only."""
+def prune(happened: dict[str, float], seconds: float, now: float) -> None:
+    """Drop entries at least `seconds` old; `happened` is in order of time, and only its begin is read."""
     while happened and now - happened[oldest := next(iter(happened))] >= seconds:
         del happened[oldest]

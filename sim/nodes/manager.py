@@ -114,7 +114,7 @@ class Host:
         node, divided = self._node, {**self.machine().mig, **changed}
         body = {"metadata": {"uid": node.metadata.uid, "annotations": {names.MIG: mig.text(divided)}}}
         answer = await self._admin.merge(NODE, node.name, body, manager=names.HARDWARE)
-        self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+        self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def signs(self, addresses: Collection[str]) -> Signs:
         """See `nodeagent.mig.scanner.Looker`."""

@@ -79,7 +79,7 @@ class Roles:
             meta = {**rule.patch(answer.labels), "name": node.name, "uid": node.metadata.uid}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
             written = await self._admin.apply(NODE, node.name, body, manager=names.NFD_MASTER)
-            self._cluster.nodes.offer(adapter(Node).validate_json(written))
+            self._cluster.nodes.on_own_write(adapter(Node).validate_json(written))
 
     async def _register(self, node: Node) -> None:
         """Play kubelet's registration for a node that somebody made by hand: the labels that it lacks."""
@@ -88,7 +88,7 @@ class Roles:
             meta = {"name": node.name, "uid": node.metadata.uid, "labels": missing}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
             answer = await self._admin.apply(NODE, node.name, body, manager=names.KUBELET)
-            self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+            self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def discover(self, name: str) -> None:
         """Play `nodeagent discover`, while its pod runs there."""
@@ -148,7 +148,7 @@ class Roles:
             return
         body = {"metadata": {"uid": node.metadata.uid}, "status": {"capacity": change, "allocatable": change}}
         answer = await self._admin.merge(NODE, node.name, body, manager=names.KUBELET, subresource="status")
-        self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+        self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def _collect(self, name: str) -> None:
         """Delete what NFD and our agent reported of a node that is gone; not what somebody made by hand."""

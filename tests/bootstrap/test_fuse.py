@@ -12,7 +12,7 @@ from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED
 from controllers.bootstrap import plan
 from controllers.bootstrap.health.view import Telemetry
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def percent(share: int) -> object:
 
 
 def notes(made: Plan) -> list[str]:
-    return [action.reason for action in made.actions if isinstance(action, Note)]
+    return [action.reason for action in made.actions if isinstance(action, EmitEvent)]
 
 
 def mute(fleet: Cluster, *nodes: str) -> None:

@@ -16,7 +16,7 @@ from controllers.domain.eligibility import SERVED_MODES, checks
 from controllers.domain.usage import pool_users
 from controllers.gpupool import maintenance
 from controllers.gpupool.building import Built
-from controllers.runtime.plan import Action, Apply, Note, Ref
+from controllers.runtime.plan import Action, Apply, EmitEvent, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
@@ -104,7 +104,7 @@ def promise(made: Cluster, card: str, request: str = "r", seconds: float = 15.0)
 
 
 def notes(actions: tuple[Action, ...]) -> list[str]:
-    return [action.reason for action in actions if isinstance(action, Note)]
+    return [action.reason for action in actions if isinstance(action, EmitEvent)]
 
 
 def test_a_timesliced_pool_counts_slots() -> None:

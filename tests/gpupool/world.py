@@ -22,7 +22,7 @@ from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.observe import ObservedPool, World
 from controllers.runtime import resting
-from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan
+from controllers.runtime.plan import Action, Apply, Merge, Plan, PlanBuilder
 from controllers.runtime.store import Store
 from tests.kit import cluster, conditions, objects
 from tests.kit.cluster import ConflictError
@@ -61,12 +61,12 @@ POOL_LOOPS: dict[str, Callable[[ObservedPool, float], Plan]] = {
 
 def whole(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     """What all planners of a pool want, together."""
-    draft = Draft()
+    draft = PlanBuilder()
     for part in (plan.act(seen, now), plan.say_cards(seen, now), plan.say_pool(seen, now, status_in=status_in)):
         draft.add(*part.actions)
         if part.requeue_after is not None:
-            draft.look_again(part.requeue_after)
-    return draft.done()
+            draft.requeue_within(part.requeue_after)
+    return draft.build()
 
 
 class Cluster(cluster.Cluster):
@@ -179,9 +179,9 @@ class Cluster(cluster.Cluster):
         if made is not None and key in self.behind and store.kind == "Pod":
             made = replace(made, spec=replace(made.spec, node_name=None))
         if made is not None:
-            store.saw(made)
+            store.on_watch_event(made)
         elif (gone := store.get(key)) is not None:
-            store.saw(gone, deleted=True)
+            store.on_watch_event(gone, deleted=True)
 
     def _follows(self, name: str, pod: Pod) -> bool:
         """Whether the process follows a pod in one of its stores."""

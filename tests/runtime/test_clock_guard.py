@@ -30,7 +30,7 @@ async def seen(clocks: Clocks, monkeypatch: pytest.MonkeyPatch, jump: float = 0.
     """What the watcher says within some looks; None where it sees no jump."""
     monkeypatch.setattr(clock_guard, "time", SimpleNamespace(time=clocks.time, monotonic=clocks.monotonic))
     monkeypatch.setattr(clock_guard, "PERIOD", 0.001)
-    watching = asyncio.create_task(clock_guard.jump())
+    watching = asyncio.create_task(clock_guard.wait_for_clock_jump())
     await asyncio.sleep(0.01)
     clocks.jumped = jump
     done, _ = await asyncio.wait([watching], timeout=0.2)

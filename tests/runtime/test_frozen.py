@@ -29,7 +29,7 @@ class Cached(list[Any]):
 
     def take(self, items: Iterable[Any]) -> None:
         taken = list(items)
-        self.turnover += len(taken)
+        self.change_count += len(taken)
         self += taken
 
 

@@ -14,7 +14,7 @@ from controllers.inventory import identity
 from controllers.inventory.record import conditions
 from controllers.inventory.record.desired import DesiredCard
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Apply, Draft, Ref
+from controllers.runtime.plan import Apply, PlanBuilder, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, names.LABEL_FAMILY)
 
 
-def write_card(draft: Draft, node: Node, card: DesiredCard, disabled: Finding, at: str) -> None:
+def write_card(draft: PlanBuilder, node: Node, card: DesiredCard, disabled: Finding, at: str) -> None:
     """One card's object and status."""
     device = card.device
     if device is not None and device.metadata.deletion_timestamp is not None:

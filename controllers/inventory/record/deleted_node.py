@@ -11,7 +11,7 @@ from controllers.inventory.record import conditions
 from controllers.inventory.record.card_status import status_apply, transitions
 from controllers.inventory.record.inventory_status import delete_inventory
 from controllers.inventory.record.remembered import Memory
-from controllers.runtime.plan import Apply, Delete, Draft, Expect, Plan, Ref, ref
+from controllers.runtime.plan import Apply, Delete, Plan, PlanBuilder, Precondition, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -23,18 +23,18 @@ def forget_node(seen: ObservedNode, memory: Memory, at: str) -> Plan:
 
     Those are marked first: whatever of this comes to pass, what was said is not lost.
     """
-    draft, absent = Draft(), (Ref(NODE, seen.name),)
+    draft, absent = PlanBuilder(), (Ref(NODE, seen.name),)
     there = [device for device in seen.devices if device.metadata.deletion_timestamp is None]
     kept = [device for device in there if memory.keeps(device)]
     if marks := [mark for device in kept if (mark := _mark_node_gone(device, memory, at)) is not None]:
-        draft.add(Expect(NODE, frozenset(), fields=f"metadata.name={seen.name}"), *marks)
+        draft.add(Precondition(NODE, frozenset(), fields=f"metadata.name={seen.name}"), *marks)
     for device in there:
         if device not in kept:
             draft.add(Delete(ref(GPUDEVICE, device), device.metadata.resource_version, absent))
     draft.add(*delete_inventory(seen.inventory, absent))
     for device in kept:
-        draft.look_again(max(1.0, memory.left(device)))
-    return draft.done()
+        draft.requeue_within(max(1.0, memory.left(device)))
+    return draft.build()
 
 
 def _mark_node_gone(device: GPUDevice, memory: Memory, at: str) -> Apply | None:

@@ -13,7 +13,7 @@ from controllers.inventory import identity
 from controllers.inventory.record.card_status import transitions
 from controllers.inventory.record.desired import Decision
 from controllers.inventory.record.events import condition_event
-from controllers.runtime.plan import Apply, Delete, Draft, Ref, ref
+from controllers.runtime.plan import Apply, Delete, PlanBuilder, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.inventory.views import ObservedNode
@@ -26,7 +26,7 @@ def delete_inventory(found: GPUNodeInventory | None, absent: tuple[Ref, ...] = (
     return (Delete(ref(GPUNODEINVENTORY, found), found.metadata.resource_version, absent),)
 
 
-def write_inventory(draft: Draft, seen: ObservedNode, decision: Decision, at: str) -> None:
+def write_inventory(draft: PlanBuilder, seen: ObservedNode, decision: Decision, at: str) -> None:
     """The node's own object and status."""
     found = seen.inventory
     if found is not None and found.metadata.deletion_timestamp is not None:

@@ -17,7 +17,7 @@ from controllers.inventory.record.events import add_card_events
 from controllers.inventory.record.inventory_status import delete_inventory, write_inventory
 from controllers.inventory.record.node_cards import decide
 from controllers.inventory.record.remembered import Memory
-from controllers.runtime.plan import Delete, Draft, Plan, ref
+from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.settings import Settings
@@ -34,7 +34,7 @@ def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
         return Plan(delete_inventory(seen.inventory))
     if not decision.is_gpu_node:
         return Plan()
-    draft, at = Draft(requeue_after=settings.inventory.resync_period), stamp(now)
+    draft, at = PlanBuilder(requeue_after=settings.inventory.resync_period), stamp(now)
     disabled = decision.conditions[kinds.MANAGED_DISABLED]
     for card in decision.wanted:
         write_card(draft, seen.node, card, disabled, at)
@@ -42,4 +42,4 @@ def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
         draft.add(Delete(ref(GPUDEVICE, removal.device), removal.device.metadata.resource_version))
     write_inventory(draft, seen, decision, at)
     add_card_events(draft, seen, decision.wanted, decision.removals)
-    return draft.done()
+    return draft.build()

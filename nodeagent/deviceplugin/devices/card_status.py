@@ -46,6 +46,6 @@ def writes(
         if change:
             meta = card.metadata
             found.append(
-                Merge(ref(GPUDEVICE, card), meta.resource_version, {"status": change}, "status", together=True)
+                Merge(ref(GPUDEVICE, card), meta.resource_version, {"status": change}, "status", parallel_safe=True)
             )
     return tuple(found)
