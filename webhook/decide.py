@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import bounds, names
-from controllers.domain.node_fit import Wants
+from controllers.domain.node_fit import PodConstraints
 from webhook import access, affinity, mutate, place, shortage, validate
 from webhook.verdict import INVALID, Ask, Denied, Granted, Untouched, Verdict
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Namespace
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
-    from controllers.domain.waiting import Waiting
+    from controllers.domain.waiting import PendingPod
     from webhook.place import Placement, Shelf
     from webhook.records import AskingSpec
     from webhook.review import Request
@@ -44,7 +44,7 @@ class View:
     """What the pool's pods tolerate beside what they bring."""
     doubt: Doubt | None = None
     """What counts against the namespace, where a reservation of it ended unseen lately."""
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[PendingPod, ...] = ()
     """Pods that have been admitted, lost their reservations, and come before newcomers."""
 
 
@@ -88,7 +88,7 @@ def decide(
     )
     shelves = place.without(view.shelves, avoid) if avoid else view.shelves
     shelves = place.keep(shelves, view.waiting) if view.waiting else shelves
-    placement = _place(ask, shelves, Wants.of(spec, view.tolerated, pool_terms), rules, request_id)
+    placement = _place(ask, shelves, PodConstraints.of(spec, view.tolerated, pool_terms), rules, request_id)
     if placement is None:
         return shortage.lacking(ask, pool, shelves, spec.node_name)
     patch = mutate.admitted(
@@ -136,7 +136,7 @@ def _pool_terms(
 
 
 def _place(
-    ask: Ask, shelves: tuple[Shelf, ...] | list[Shelf], wants: Wants, rules: place.Rules, seed: str
+    ask: Ask, shelves: tuple[Shelf, ...] | list[Shelf], wants: PodConstraints, rules: place.Rules, seed: str
 ) -> Placement | None:
     for node, shelf in place.candidates(shelves, ask, wants, rules, seed):
         if (placement := place.pick(node.name, shelf, ask.units, rules, seed)) is not None:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from controllers.api import names
 from controllers.domain import waiting as queue
-from controllers.domain.node_fit import Wants, fits
+from controllers.domain.node_fit import PodConstraints, node_fits
 from webhook import topology
 from webhook.topology import Room
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
-    from controllers.domain.waiting import Waiting
+    from controllers.domain.waiting import PendingPod
     from webhook.topology import Seat
     from webhook.verdict import Ask
 
@@ -111,7 +111,9 @@ def shelf(node: Node | None, slots: NodeSlots, held: Mapping[str, Mapping[str, i
     return Shelf(node, slots, tuple(spots), free, taken, total, in_flight, seats, near)
 
 
-def candidates(shelves: Iterable[Shelf], ask: Ask, wants: Wants, rules: Rules, seed: str) -> list[tuple[Node, Shelf]]:
+def candidates(
+    shelves: Iterable[Shelf], ask: Ask, wants: PodConstraints, rules: Rules, seed: str
+) -> list[tuple[Node, Shelf]]:
     """Nodes that have room and that the pod can go to, the best first."""
     everything = list(shelves)
     label = names.pool_node_label(ask.pool)
@@ -119,7 +121,7 @@ def candidates(shelves: Iterable[Shelf], ask: Ask, wants: Wants, rules: Rules, s
         (node, entry)
         for entry in everything
         if entry.free >= ask.units and (node := entry.node) is not None
-        if label in node.metadata.labels and fits(wants, node)
+        if label in node.metadata.labels and node_fits(wants, node)
     ]
     possible.sort(key=_rank(everything, ask.units, rules, seed))
     return possible
@@ -174,11 +176,13 @@ def pick(node: str, entry: Shelf, units: int, rules: Rules, seed: str) -> Placem
     return None
 
 
-def keep(shelves: Iterable[Shelf], waiting: Iterable[Waiting]) -> list[Shelf]:
+def keep(shelves: Iterable[Shelf], waiting: Iterable[PendingPod]) -> list[Shelf]:
     """The same nodes less what pods that wait longer can use, as far as `KEEP_WORK` lets them be looked at."""
     entries = {entry.slots.node: entry for entry in shelves}
-    there = (queue.Room(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None)
-    rooms = queue.Rooms(there, KEEP_WORK)
+    there = (
+        queue.NodeCapacity(entry.node, entry.free, entry.total) for entry in entries.values() if entry.node is not None
+    )
+    rooms = queue.NodeCapacities(there, KEEP_WORK)
     for pod in waiting:
         if not rooms:
             break

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.waiting import Waiting, waiting, waits_from
+from controllers.domain.waiting import PendingPod, pending_pod, waits_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -30,13 +30,13 @@ class WaitingPods:
     def __init__(self, pods: Store[TenantPod], devices: Store[GPUDevice], unseen_ttl: Callable[[], float]) -> None:
         """Follow the stores, which both have an index `request`."""
         self._pods, self._devices, self._unseen_ttl = pods, devices, unseen_ttl
-        self._known: dict[str, dict[str, Waiting]] = defaultdict(dict)
+        self._known: dict[str, dict[str, PendingPod]] = defaultdict(dict)
         self._since: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
         pods.subscribe(self._pod_changed)
         devices.subscribe(self._device_changed)
 
-    def of(self, pool: str, now: float, passed: Container[str] = ()) -> tuple[Waiting, ...]:
+    def of(self, pool: str, now: float, passed: Container[str] = ()) -> tuple[PendingPod, ...]:
         """Who waits now, the oldest first, without these requests; no more than `LOOKED_AT`."""
         known = self._known.get(pool)
         if not known:
@@ -53,7 +53,7 @@ class WaitingPods:
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         if old is not None:
             self._forget(_pool_of(old), old.key)
-        if new is not None and (found := waiting(new, _pool_of(new))) is not None:
+        if new is not None and (found := pending_pod(new, _pool_of(new))) is not None:
             self._known[_pool_of(new)][new.key] = found
             self._dirty[_pool_of(new)].add(new.key)
 
@@ -76,5 +76,5 @@ def _pool_of(pod: TenantPod) -> str:
     return pod.metadata.labels.get(names.LABEL_POOL, "")
 
 
-def _age(pod: Waiting) -> tuple[str, str, str]:
-    return pod.age
+def _age(pod: PendingPod) -> tuple[str, str, str]:
+    return pod.queue_key

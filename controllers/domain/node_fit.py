@@ -1,4 +1,4 @@
-"""Which nodes a pod can go to, as far as simple matching tells; the scheduler has the last word.
+"""Which nodes a pod can be scheduled to: nodeName, nodeSelector, node affinity and taints. Pure.
 
 Judged: a fixed nodeName, nodeSelector, required node affinity (labels and metadata.name), and
 taints that keep pods away. Not judged: other resources, volumes, pod affinity, spread. A node
@@ -27,8 +27,8 @@ REPELLING = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
-    """What a pod demands of its node."""
+class PodConstraints:
+    """A pod's constraints on its node, as the scheduler reads them from its spec."""
 
     node_name: str | None
     labels: tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class Wants:
     @classmethod
     def of(
         cls, spec: TenantSpec, added: Iterable[Toleration] = (), pool_terms: tuple[NodeTerm, ...] | None = None
-    ) -> Wants:
+    ) -> PodConstraints:
         """What the pod demands, with the tolerations and the node affinity that the pool adds."""
         labels = tuple(sorted(spec.node_selector.items()))
         return cls(spec.node_name, labels, spec.required_terms, (*spec.tolerations, *added), pool_terms)
@@ -54,8 +54,8 @@ class Wants:
         return 1 + len(self.labels) + within + len(self.tolerations)
 
 
-def fits(wants: Wants, node: Node) -> bool:
-    """Whether the node is possible for the pod."""
+def node_fits(wants: PodConstraints, node: Node) -> bool:
+    """Whether the node satisfies the constraints; the scheduler checks more and has the last word."""
     labels = node.metadata.labels
     return (
         (wants.node_name is None or wants.node_name == node.name)

@@ -1,7 +1,7 @@
-"""The life of a pool, as a table. Pure.
+"""A GPUPool's state machine: the phases and their transitions, as a table. Pure.
 
-Facts make up a pool's phase; each happening needs some of them and changes others. What the pool controller does in a
-phase, and what the conditions Maintenance and Misconfigured say, is read from `DOES`.
+Facts make up a pool's phase; each transition needs some of them and changes others. What the pool controller does in a
+phase, and what the conditions Maintenance and Misconfigured say, is read from `BEHAVIOUR`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import formerly
 from controllers.api.gpupool import PoolPhase
-from controllers.domain.lifecycle import Happening
+from controllers.domain.lifecycle import Transition
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -45,8 +45,8 @@ class PoolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Does:
-    """What a pool does in a phase."""
+class PhaseBehaviour:
+    """What the pool controller and the webhook do in a phase of a GPUPool."""
 
     offers: bool
     """Its cards are on the allowed lists."""
@@ -56,42 +56,42 @@ class Does:
     """Condition Misconfigured: the webhook refuses with PoolMisconfigured."""
 
 
-DOES: Final[dict[Phase, Does]] = {
-    "Serving": Does(offers=True),
-    "Draining": Does(offers=False, maintenance=True),
-    "Rebuilding": Does(offers=False, maintenance=True),
-    "Applying": Does(offers=False, maintenance=True),
-    "Halted": Does(offers=False, maintenance=True, misconfigured=True),
-    "NotServed": Does(offers=True, misconfigured=True),  # it goes on as the nodes are configured
-    "Deleting": Does(offers=False),
-    "Disabled": Does(offers=False, maintenance=True),
+BEHAVIOUR: Final[dict[Phase, PhaseBehaviour]] = {
+    "Serving": PhaseBehaviour(offers=True),
+    "Draining": PhaseBehaviour(offers=False, maintenance=True),
+    "Rebuilding": PhaseBehaviour(offers=False, maintenance=True),
+    "Applying": PhaseBehaviour(offers=False, maintenance=True),
+    "Halted": PhaseBehaviour(offers=False, maintenance=True, misconfigured=True),
+    "NotServed": PhaseBehaviour(offers=True, misconfigured=True),  # it goes on as the nodes are configured
+    "Deleting": PhaseBehaviour(offers=False),
+    "Disabled": PhaseBehaviour(offers=False, maintenance=True),
 }
 
 ADMINISTRATOR, CONTROLLER = "administrator", "gpupool-controller"
 NODES, MIG_MANAGER = "pods and device plugins", "MIG manager"
 
-HAPPENINGS: Final[dict[str, Happening]] = {
-    "change the allocation": Happening(
+TRANSITIONS: Final[dict[str, Transition]] = {
+    "change the allocation": Transition(
         {"deleting": False, "changed": False},
         {"changed": True, "served": True, "drained": False, "built": False, "failed": False},
         ADMINISTRATOR,
     ),
-    "change it again": Happening(
+    "change it again": Transition(
         {"deleting": False, "changed": True}, {"served": True, "built": False, "failed": False}, ADMINISTRATOR
     ),
-    "ask for a mode that is not served": Happening(
+    "ask for a mode that is not served": Transition(
         {"deleting": False, "served": True}, {"served": False, "changed": True, "drained": False}, ADMINISTRATOR
     ),
-    "put it back": Happening(
+    "put it back": Transition(
         {"deleting": False, "changed": True},
         {"changed": False, "served": True, "drained": False, "built": False, "failed": False},
         ADMINISTRATOR,
     ),
-    "the last user ends": Happening({"changed": True, "drained": False}, {"drained": True}, NODES),
-    "a node is back and still offers": Happening({"changed": True, "drained": True}, {"drained": False}, NODES),
-    "nothing has to be built": Happening({"changed": True, "built": False}, {"built": True}, CONTROLLER),
-    "the layout is built": Happening({"changed": True, "drained": True, "built": False}, {"built": True}, MIG_MANAGER),
-    "apply": Happening(
+    "the last user ends": Transition({"changed": True, "drained": False}, {"drained": True}, NODES),
+    "a node is back and still offers": Transition({"changed": True, "drained": True}, {"drained": False}, NODES),
+    "nothing has to be built": Transition({"changed": True, "built": False}, {"built": True}, CONTROLLER),
+    "the layout is built": Transition({"changed": True, "drained": True, "built": False}, {"built": True}, MIG_MANAGER),
+    "apply": Transition(
         {
             "disabled": False,
             "deleting": False,
@@ -104,11 +104,11 @@ HAPPENINGS: Final[dict[str, Happening]] = {
         {"changed": False, "drained": False, "built": False},
         CONTROLLER,
     ),
-    "the layout fails": Happening({"deleting": False, "served": True, "failed": False}, {"failed": True}, MIG_MANAGER),
-    "resume": Happening({"deleting": False, "failed": True}, {"failed": False, "built": False}, ADMINISTRATOR),
-    "disable the module": Happening({"disabled": False}, {"disabled": True}, ADMINISTRATOR),
-    "enable the module": Happening({"disabled": True}, {"disabled": False}, ADMINISTRATOR),
-    "delete": Happening({"deleting": False}, {"deleting": True}, ADMINISTRATOR),
+    "the layout fails": Transition({"deleting": False, "served": True, "failed": False}, {"failed": True}, MIG_MANAGER),
+    "resume": Transition({"deleting": False, "failed": True}, {"failed": False, "built": False}, ADMINISTRATOR),
+    "disable the module": Transition({"disabled": False}, {"disabled": True}, ADMINISTRATOR),
+    "enable the module": Transition({"disabled": True}, {"disabled": False}, ADMINISTRATOR),
+    "delete": Transition({"deleting": False}, {"deleting": True}, ADMINISTRATOR),
 }
 
 NEW: Final = (PoolFacts(changed=True, drained=True, built=True), PoolFacts(served=False, changed=True, drained=True))
@@ -130,14 +130,14 @@ def phase_of(facts: PoolFacts) -> Phase:
     return "Applying" if facts.built else "Rebuilding"
 
 
-def allowed(facts: PoolFacts, happening: str) -> bool:
+def is_allowed(facts: PoolFacts, transition: str) -> bool:
     """Whether it can happen to a pool of which these facts hold."""
-    return HAPPENINGS[happening].is_allowed(facts)
+    return TRANSITIONS[transition].is_allowed(facts)
 
 
-def after(facts: PoolFacts, happening: str) -> PoolFacts:
+def apply_transition(facts: PoolFacts, transition: str) -> PoolFacts:
     """The facts afterwards; raises ValueError where it cannot happen."""
-    return HAPPENINGS[happening].follow(facts, f"{happening!r} cannot happen to a pool")
+    return TRANSITIONS[transition].apply(facts, f"{transition!r} cannot happen to a pool")
 
 
 def edges() -> set[tuple[Phase, Phase, str]]:
@@ -146,9 +146,9 @@ def edges() -> set[tuple[Phase, Phase, str]]:
     reached, todo = set(NEW), list(NEW)
     while todo:
         facts = todo.pop()
-        for name in HAPPENINGS:
-            if allowed(facts, name):
-                then = after(facts, name)
+        for name in TRANSITIONS:
+            if is_allowed(facts, name):
+                then = apply_transition(facts, name)
                 found.add((phase_of(facts), phase_of(then), name))
                 if then not in reached:
                     reached.add(then)
@@ -169,8 +169,8 @@ def table() -> str:
     yes = {True: "yes", False: "no"}
     phases = [
         f"| `{phase}` | {yes[does.offers]} | {yes[does.maintenance]} | {yes[does.misconfigured]} |"
-        for phase, does in DOES.items()
+        for phase, does in BEHAVIOUR.items()
     ]
-    who = [f"| {name} | {happening.who} |" for name, happening in HAPPENINGS.items()]
+    who = [f"| {name} | {transition.actor} |" for name, transition in TRANSITIONS.items()]
     head = ["| phase | cards are offered | `Maintenance` | `Misconfigured` |", "|---|---|---|---|"]
     return "\n".join([*head, *phases, "", "| what happens | who does it |", "|---|---|", *who]) + "\n"

@@ -22,7 +22,7 @@ from controllers.api.resources import GPUDEVICE
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
 from controllers.domain.eligibility import serves, unfit
-from controllers.domain.lifecycle import after, allowed, facts_of, project
+from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, project
 from controllers.domain.usage import is_clear, unreported
 from controllers.gpupool.claims import claim_obstacle
 from controllers.gpupool.migcards import is_left_alone
@@ -75,7 +75,7 @@ def release(seen: ObservedPool, now: float) -> list[Action]:
     for device in leaving:
         facts = facts_of(device, now)
         if beside is not None and _leaves(seen, device, facts, beside, now):
-            status = {"poolRef": None, "state": project(after(facts, "release"))}
+            status = {"poolRef": None, "state": project(apply_transition(facts, "release"))}
             message = f"The card left pool {seen.pool.name}."
             node = device.status.node_name or ""
             if node not in checks:
@@ -109,18 +109,18 @@ def is_offered(seen: ObservedPool, device: GPUDevice) -> bool:
 
 
 def _leaves(seen: ObservedPool, device: GPUDevice, facts: Facts, beside: Unreported, now: float) -> bool:
-    return allowed(facts, "release") and is_clear(device, beside, now) and is_turned_back(seen, device)
+    return is_allowed(facts, "release") and is_clear(device, beside, now) and is_turned_back(seen, device)
 
 
 def _takes(seen: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
     stays = device.metadata.deletion_timestamp is None
-    return stays and allowed(facts_of(device, now), "assign") and claim_obstacle(seen, device, siblings) is None
+    return stays and is_allowed(facts_of(device, now), "assign") and claim_obstacle(seen, device, siblings) is None
 
 
 def _take(device: GPUDevice, pool: str, now: float) -> list[Action]:
     status = {
         "poolRef": {"name": pool, "resource": names.resource_name(pool)},
-        "state": project(after(facts_of(device, now), "assign")),
+        "state": project(apply_transition(facts_of(device, now), "assign")),
     }
     message = f"The card is in pool {pool}; its node's plugin will offer it as {names.resource_name(pool)}."
     note = EmitEvent(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, parallel_safe=True)

@@ -12,7 +12,7 @@ from controllers.api import names
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, first_failed, mode_obstacle, part_of
 from controllers.domain.position import positions
-from controllers.domain.selectors.explain import why_not
+from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def claim_obstacle(seen: ObservedPool, device: GPUDevice, siblings: int) -> Inel
             device=device,
             name=seen.pool.name,
             pool=seen.pool,
-            mismatch=why_not(seen.pool, device, labels, position),
+            mismatch=explain_mismatch(seen.pool, device, labels, position),
             ready=facts.ready,
             part=part_of(facts.layout, device),
             siblings=siblings,
@@ -82,4 +82,4 @@ def _mismatch(seen: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch 
         return None  # judged by kind, for thousands of cards
     labels = seen.facts.node.metadata.labels if seen.facts.node else {}
     place = next((at for at, other in zip(positions(seen.devices), seen.devices, strict=True) if other is device), 0)
-    return why_not(pool, device, labels, place)
+    return explain_mismatch(pool, device, labels, place)

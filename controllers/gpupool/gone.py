@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, POD
-from controllers.domain.lifecycle import after, facts_of, project
+from controllers.domain.lifecycle import apply_transition, facts_of, project
 from controllers.domain.usage import Unreported, is_clear, is_withdrawn
 from controllers.gpupool.quorum import still_unbound
 from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
@@ -72,7 +72,7 @@ def _served(node: str, devices: list[GPUDevice]) -> list[Action]:
 
 
 def _let_go(seen: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
-    state = project(after(facts_of(device, now), "release"))
+    state = project(apply_transition(facts_of(device, now), "release"))
     body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
     message = f"The card left pool {seen.pool.name}, which is gone with its plugins; no pod uses the card."
     about = ref(GPUDEVICE, device)

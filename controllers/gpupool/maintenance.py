@@ -23,7 +23,7 @@ from controllers.api.conditions import (
 )
 from controllers.domain.allocation import applied, is_applied, wanted
 from controllers.domain.eligibility import SERVED_MODES
-from controllers.domain.pool_lifecycle import DOES, PoolFacts, last_phase, phase_of
+from controllers.domain.pool_lifecycle import BEHAVIOUR, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
 from controllers.gpupool.assignment import is_offered
 from controllers.gpupool.building import Built, maintenance_since
@@ -74,17 +74,17 @@ class Standing:
     @property
     def offers(self) -> bool:
         """Whether cards are on the allowed lists."""
-        return self.known and DOES[self.phase].offers
+        return self.known and BEHAVIOUR[self.phase].offers
 
     @property
     def maintenance(self) -> bool:
         """Whether condition Maintenance holds."""
-        return DOES[self.phase].maintenance
+        return BEHAVIOUR[self.phase].maintenance
 
     @property
     def misconfigured(self) -> bool:
         """Whether condition Misconfigured holds."""
-        return DOES[self.phase].misconfigured or bool(self.undividable)
+        return BEHAVIOUR[self.phase].misconfigured or bool(self.undividable)
 
 
 def judge(seen: ObservedPool, now: float) -> Standing:

@@ -31,9 +31,9 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.allocation import applied, is_applied
 from controllers.domain.clock import seconds, stamp_exact
-from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
+from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, live, project, state_with
 from controllers.domain.slots import account, gives, issuable, slots_of
-from controllers.domain.waiting import Room, Rooms, Waiting, until, waiting, waits_from
+from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod, pending_pod, until, waits_from
 from controllers.gpupool.observe import BY_POOL, UNBOUND
 from controllers.runtime.plan import Merge, Plan, PlanBuilder, ref
 
@@ -133,7 +133,7 @@ def plan(seen: ObservedQueue, now: float) -> Turns:
     if not _gives(seen.pool):
         return Turns(draft.build(), {})
     held = _held(seen)
-    unbound = [found for pod in seen.unbound if (found := waiting(pod, seen.pool.name)) is not None]
+    unbound = [found for pod in seen.unbound if (found := pending_pod(pod, seen.pool.name)) is not None]
     turns, ended = _followed(seen, unbound, held, now)
     passed = _passed_over(seen, turns, ended, now)
     if passed != (seen.pool.status.passed_over or ()):
@@ -158,7 +158,7 @@ def _held(seen: ObservedQueue) -> Held:
 
 
 def _followed(
-    seen: ObservedQueue, unbound: Iterable[Waiting], held: Held, now: float
+    seen: ObservedQueue, unbound: Iterable[PendingPod], held: Held, now: float
 ) -> tuple[dict[str, Turn], frozenset[str]]:
     """The turns of pods that wait, and the requests of those that ran out since the last look.
 
@@ -219,17 +219,17 @@ def _gives(pool: GPUPool) -> bool:
 
 def _queue(
     seen: ObservedQueue,
-    unbound: Iterable[Waiting],
+    unbound: Iterable[PendingPod],
     held: Held,
     turns: Mapping[str, Turn],
     passed: tuple[PassedOver, ...],
     *,
     draft: PlanBuilder,
     now: float,
-) -> list[Waiting]:
+) -> list[PendingPod]:
     """The pods that wait without a reservation and are not passed over, in the order of their turns."""
     last = {each.request_id: until(each, now) for each in passed}
-    queue: list[Waiting] = []
+    queue: list[PendingPod] = []
     for found in unbound:
         reserved = [reservation for _, reservation in held.get(found.request_id, ())]
         since = waits_from(found, reserved, now, seen.unseen_ttl)
@@ -241,10 +241,10 @@ def _queue(
         else:
             draft.requeue_within(since - now + GRACE)
     before = last | {request: turn.began for request, turn in turns.items()}
-    return sorted(queue, key=lambda p: (p.request_id not in seen.unreached, before.get(p.request_id, 0.0), p.age))
+    return sorted(queue, key=lambda p: (p.request_id not in seen.unreached, before.get(p.request_id, 0.0), p.queue_key))
 
 
-def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:
+def _remains(seen: ObservedQueue, queue: list[PendingPod], now: float) -> list[Merge]:
     """Take back what is reserved for only a part of a pod's demand."""
     requests = {pod.request_id for pod in queue}
     return [
@@ -254,11 +254,13 @@ def _remains(seen: ObservedQueue, queue: list[Waiting], now: float) -> list[Merg
     ]
 
 
-def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: PlanBuilder, now: float) -> tuple[list[str], list[str]]:
+def _reserve(
+    seen: ObservedQueue, queue: list[PendingPod], draft: PlanBuilder, now: float
+) -> tuple[list[str], list[str]]:
     """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
     nodes = _slots(seen, now)
-    there = (Room(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
-    rooms = Rooms(there, WORK, share=1.0)
+    there = (NodeCapacity(seen.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
+    rooms = NodeCapacities(there, WORK, share=1.0)
     written: set[str] = set()
     served: list[str] = []
     for at, pod in enumerate(queue):
@@ -280,7 +282,7 @@ def _reserve(seen: ObservedQueue, queue: list[Waiting], draft: PlanBuilder, now:
     return served, []
 
 
-def _left(seen: ObservedQueue, rest: list[Waiting], draft: PlanBuilder) -> list[str]:
+def _left(seen: ObservedQueue, rest: list[PendingPod], draft: PlanBuilder) -> list[str]:
     """Whom the next plan begins with: who has not been looked at since all were."""
     left = [pod.request_id for pod in rest if not seen.unreached or pod.request_id in seen.unreached]
     # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
@@ -323,7 +325,9 @@ def _may_be_free(seen: ObservedQueue, device: GPUDevice) -> bool:
     return taken < slots_of(device, applied(seen.pool))
 
 
-def _shares(pod: Waiting, slots: NodeSlots, written: Container[str], now: float) -> list[tuple[GPUDevice, int]] | None:
+def _shares(
+    pod: PendingPod, slots: NodeSlots, written: Container[str], now: float
+) -> list[tuple[GPUDevice, int]] | None:
     """Cards of a node for the pod, its own first; None where the node's cards are not enough."""
 
     def order(card: Card) -> tuple[bool, int, str]:
@@ -333,7 +337,7 @@ def _shares(pod: Waiting, slots: NodeSlots, written: Container[str], now: float)
     for card in sorted(slots.cards, key=order):
         # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
         told = card.reserved == sum(r.slots for r in card.device.status.reservations)
-        can = told and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
+        can = told and card.device.name not in written and is_allowed(facts_of(card.device, now), "reserve")
         if need and card.free and can:
             take = min(need, card.free)
             shares.append((card.device, take))
@@ -341,7 +345,7 @@ def _shares(pod: Waiting, slots: NodeSlots, written: Container[str], now: float)
     return shares if need == 0 else None
 
 
-def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservation:
+def _reservation(pod: PendingPod, slots: int, now: float, ttl: float) -> Reservation:
     return Reservation(
         request_id=pod.request_id,
         namespace=pod.namespace,
@@ -354,7 +358,9 @@ def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservatio
 
 
 def _give(device: GPUDevice, entry: Reservation, now: float) -> Merge:
-    return _write(device, [*device.status.reservations, entry], project(after(facts_of(device, now), "reserve")))
+    return _write(
+        device, [*device.status.reservations, entry], project(apply_transition(facts_of(device, now), "reserve"))
+    )
 
 
 def _take_back(device: GPUDevice, kept: list[Reservation], now: float) -> Merge:

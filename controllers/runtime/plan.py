@@ -72,7 +72,7 @@ class EmitEvent:
     reason: str
     message: str
     parallel_safe: bool = False
-    """Whether it goes with the write before it, which is `parallel_safe` with others."""
+    """Whether it runs after the write before it, which is `parallel_safe` itself."""
 
 
 @dataclass(frozen=True, slots=True)

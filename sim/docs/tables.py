@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from controllers.domain.lifecycle import Happening
+    from controllers.domain.lifecycle import Transition
 
 OWNERS: Final = "templates/policies/_owners.tpl"
 _TABLE: Final = re.compile(r'define "gpu-control-plane\.statusOwners" -\}\}\n(.*?)\{\{- end', re.DOTALL)
@@ -45,8 +45,8 @@ def blocks(root: Path) -> dict[str, str]:
         raise UserError(f"{OWNERS} has no table of owners that can be read")
     return {
         "owners": owners(yaml.safe_load(found[1])),
-        "card-happenings": happenings(lifecycle.HAPPENINGS),
-        "pool-happenings": happenings(pool_lifecycle.HAPPENINGS),
+        "card-happenings": happenings(lifecycle.TRANSITIONS),
+        "pool-happenings": happenings(pool_lifecycle.TRANSITIONS),
         "phases": phases(),
         "checks": checks(),
         "sizes": sizes(),
@@ -71,9 +71,9 @@ def owners(by_resource: Mapping[str, Mapping[str, Mapping[str, list[str]]]]) -> 
     return _table(("field or condition", "owner", "what it says"), rows)
 
 
-def happenings(table: Mapping[str, Happening]) -> str:
+def happenings(table: Mapping[str, Transition]) -> str:
     """What can happen, which facts it needs and which it changes."""
-    rows = [(name, _facts(each.needs), _facts(each.sets), each.who) for name, each in table.items()]
+    rows = [(name, _facts(each.needs), _facts(each.sets), each.actor) for name, each in table.items()]
     return _table(("what happens", "needs", "then", "who"), rows)
 
 

@@ -13,7 +13,7 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import DeviceSelector
 from controllers.api.record import adapter
 from controllers.domain.selectors import compiled
-from controllers.domain.selectors.compiled import Chooser, kind_of
+from controllers.domain.selectors.compiled import CompiledSelector, hardware_kind
 from controllers.domain.selectors.match import CHECKS, selects
 from tests.kit.objects import card
 
@@ -77,20 +77,20 @@ def test_every_key_of_a_selector_is_tried() -> None:
 @given(SELECTORS, st.lists(st.tuples(CARDS, st.integers(0, 3)), max_size=8))
 def test_it_answers_as_the_selector(selector: dict[str, Any], cards: list[tuple[GPUDevice, int]]) -> None:
     made = adapter(DeviceSelector).validate_python(selector)
-    chooser = Chooser(made)
+    chooser = CompiledSelector(made)
 
     for one, index in [*cards, *cards]:  # again: what is remembered must not differ
-        assert chooser.takes(one, index, kind_of(one)) is selects(made, one, index)
+        assert chooser.matches(one, index, hardware_kind(one)) is selects(made, one, index)
 
 
 def test_hardware_that_is_different_each_time_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "KINDS_MAX", 3)
-    chooser = Chooser(adapter(DeviceSelector).validate_python({"include": {"minMemoryMiB": 5}}))
+    chooser = CompiledSelector(adapter(DeviceSelector).validate_python({"include": {"minMemoryMiB": 5}}))
     pci = {"vendor": "10de", "device": "2330", "class": "0302", "address": "0000:01:00.0"}
 
     for memory in range(10):
         card = adapter(GPUDevice).validate_python(
             {"metadata": {"name": "n"}, "status": {"hardware": {"pci": pci, "memoryMiB": memory}}}
         )
-        assert chooser.takes(card, 0, kind_of(card)) is (memory >= 5)
+        assert chooser.matches(card, 0, hardware_kind(card)) is (memory >= 5)
         assert len(chooser._known) <= 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import json_name
 from controllers.domain.allocation import undividable
-from controllers.domain.selectors.explain import FOUND, why_not
+from controllers.domain.selectors.explain import FOUND, explain_mismatch
 from controllers.domain.selectors.match import CHECKS, matches, selects
 from tests.domain.test_compiled_selectors import CARDS, SELECTORS
 from tests.kit import objects
@@ -41,7 +41,7 @@ def test_there_is_a_reason_exactly_where_the_card_is_not_meant(
         and selects(made.spec.device_selector, card, position)
         and undividable(made, card) is None
     )
-    found = why_not(made, card, labels, position)
+    found = explain_mismatch(made, card, labels, position)
     assert (found is None) == meant
     if found is not None:
         assert found.key.startswith("spec.")
@@ -73,7 +73,7 @@ def card(**hardware: Any) -> GPUDevice:
     ],
 )
 def test_the_reason_names_the_key_what_it_asks_for_and_what_is_there(key: str, value: Any, says: str) -> None:
-    found = why_not(
+    found = explain_mismatch(
         pool(deviceSelector={"include": {json_name(key): value}}),
         card(
             product="NVIDIA A100",
@@ -89,10 +89,10 @@ def test_the_reason_names_the_key_what_it_asks_for_and_what_is_there(key: str, v
 
 
 def test_an_exclusion_says_by_what_the_card_is_excluded() -> None:
-    found = why_not(pool(deviceSelector={"exclude": {"vendors": ["nvidia"]}}), card(), {}, 0)
+    found = explain_mismatch(pool(deviceSelector={"exclude": {"vendors": ["nvidia"]}}), card(), {}, 0)
     assert str(found) == "spec.deviceSelector.exclude expects a card that is not this, found one with vendors nvidia"
 
 
 def test_what_a_card_does_not_tell_is_unknown() -> None:
-    found = why_not(pool(deviceSelector={"include": {"minMemoryMiB": 1}}), card(), {}, 0)
+    found = explain_mismatch(pool(deviceSelector={"include": {"minMemoryMiB": 1}}), card(), {}, 0)
     assert str(found) == "spec.deviceSelector.include.minMemoryMiB expects at least 1, found unknown"

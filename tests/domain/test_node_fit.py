@@ -9,7 +9,7 @@ import pytest
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import NodeTerm, TenantSpec
-from controllers.domain.node_fit import Wants, fits
+from controllers.domain.node_fit import PodConstraints, node_fits
 
 
 def node(**labels: str) -> Node:
@@ -23,7 +23,7 @@ def spec(*terms: dict[str, Any]) -> TenantSpec:
 
 def compares(operator: str, found: str, *bounds: str) -> bool:
     term = {"matchExpressions": [{"key": "gen", "operator": operator, "values": list(bounds)}]}
-    return fits(Wants.of(spec(term)), node(gen=found))
+    return node_fits(PodConstraints.of(spec(term)), node(gen=found))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_numbers_compare_as_the_scheduler_compares_them(
 
 def test_a_missing_label_is_no_number() -> None:
     term = {"matchExpressions": [{"key": "gen", "operator": "Lt", "values": ["4"]}]}
-    assert not fits(Wants.of(spec(term)), node())
+    assert not node_fits(PodConstraints.of(spec(term)), node())
 
 
 def name(operator: str, *values: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def name(operator: str, *values: str) -> dict[str, Any]:
     ],
 )
 def test_fields(terms: list[dict[str, Any]], expected: bool) -> None:
-    assert fits(Wants.of(spec(*terms)), node()) == expected
+    assert node_fits(PodConstraints.of(spec(*terms)), node()) == expected
 
 
 def test_the_pools_terms_come_beside_the_pods() -> None:
@@ -76,8 +76,8 @@ def test_the_pools_terms_come_beside_the_pods() -> None:
         for key in ("ssd", "nvme")
     )
     mine = spec({"matchExpressions": [{"key": "big", "operator": "Exists"}]})
-    assert fits(Wants.of(mine, (), terms), node(big="", nvme=""))
-    assert not fits(Wants.of(mine, (), terms), node(big=""))
-    assert not fits(Wants.of(mine, (), terms), node(nvme=""))
-    assert fits(Wants.of(TenantSpec(), (), terms), node(ssd=""))
-    assert not fits(Wants.of(TenantSpec(), (), ()), node(ssd=""))
+    assert node_fits(PodConstraints.of(mine, (), terms), node(big="", nvme=""))
+    assert not node_fits(PodConstraints.of(mine, (), terms), node(big=""))
+    assert not node_fits(PodConstraints.of(mine, (), terms), node(nvme=""))
+    assert node_fits(PodConstraints.of(TenantSpec(), (), terms), node(ssd=""))
+    assert not node_fits(PodConstraints.of(TenantSpec(), (), ()), node(ssd=""))

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.domain.pool_lifecycle import (
-    DOES,
-    HAPPENINGS,
+    BEHAVIOUR,
     NEW,
+    TRANSITIONS,
     PoolFacts,
-    after,
-    allowed,
+    apply_transition,
     diagram,
     edges,
+    is_allowed,
     phase_of,
     table,
 )  # fmt: skip
@@ -23,12 +23,12 @@ from controllers.domain.pool_lifecycle import (
 def walked(walk: list[str], start: PoolFacts) -> PoolFacts:
     facts = start
     for happening in walk:
-        if allowed(facts, happening):
-            facts = after(facts, happening)
+        if is_allowed(facts, happening):
+            facts = apply_transition(facts, happening)
     return facts
 
 
-walks = st.lists(st.sampled_from(sorted(HAPPENINGS)), max_size=40)
+walks = st.lists(st.sampled_from(sorted(TRANSITIONS)), max_size=40)
 
 
 @given(walks, st.sampled_from(NEW))
@@ -37,9 +37,9 @@ def test_a_layout_is_applied_only_when_nobody_is_there_and_it_is_built(walk: lis
     if phase_of(facts) == "Applying":
         assert facts.drained
         assert facts.built
-        assert allowed(facts, "apply")
+        assert is_allowed(facts, "apply")
     else:
-        assert not (allowed(facts, "apply") and facts.deleting)
+        assert not (is_allowed(facts, "apply") and facts.deleting)
 
 
 @given(walks, st.sampled_from(NEW))
@@ -50,25 +50,25 @@ def test_from_anywhere_but_deletion_putting_it_back_or_resuming_leads_to_serving
     if facts.deleting:
         return
     for happening in ("enable the module", "resume", "put it back"):
-        if allowed(facts, happening):
-            facts = after(facts, happening)
+        if is_allowed(facts, happening):
+            facts = apply_transition(facts, happening)
     assert phase_of(facts) == "Serving"
 
 
-@pytest.mark.parametrize("phase", sorted(DOES))
+@pytest.mark.parametrize("phase", sorted(BEHAVIOUR))
 def test_pods_are_refused_wherever_cards_are_withdrawn_for_a_while(phase: str) -> None:
-    does = DOES[phase]  # type: ignore[index]
+    does = BEHAVIOUR[phase]  # type: ignore[index]
     assert does.offers or does.maintenance or phase == "Deleting"
 
 
 def test_every_phase_is_reached_and_every_happening_is_drawn() -> None:
     text = diagram()
 
-    assert {phase for a, b, _ in edges() for phase in (a, b)} == set(DOES)
-    assert all(f": {name}" in text for name in HAPPENINGS)
-    assert all(f"| {name} |" in table() for name in HAPPENINGS)
+    assert {phase for a, b, _ in edges() for phase in (a, b)} == set(BEHAVIOUR)
+    assert all(f": {name}" in text for name in TRANSITIONS)
+    assert all(f"| {name} |" in table() for name in TRANSITIONS)
 
 
 def test_what_cannot_happen_raises() -> None:
     with pytest.raises(ValueError, match="cannot happen"):
-        after(PoolFacts(), "apply")
+        apply_transition(PoolFacts(), "apply")

@@ -17,7 +17,7 @@ from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
-from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
+from controllers.domain.lifecycle import TRANSITIONS, Facts, apply_transition, facts_of, is_allowed, live
 from controllers.gpupool import nodes, plan, reservations, taints, waiting
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.observe import ObservedPool, World
@@ -122,7 +122,7 @@ class Cluster(cluster.Cluster):
         if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
             return
         before, now = (_noted(adapter(GPUDevice).validate_python(one), self.now) for one in (old, new))
-        steps = {after(facts, name) for facts in before for name in HAPPENINGS if allowed(facts, name)}
+        steps = {apply_transition(facts, name) for facts in before for name in TRANSITIONS if is_allowed(facts, name)}
         assert now & (before | steps), f"{action.ref.name} went from {before} to {now}: no step of the table"
 
     def view(self) -> World:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from controllers.domain.node_fit import Wants
+from controllers.domain.node_fit import PodConstraints
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from webhook import place
@@ -20,13 +20,13 @@ from webhook.verdict import Ask
 if TYPE_CHECKING:
     from webhook.place import Placement, Shelf
 
-ANYWHERE = Wants(None, {}, None, ())
+ANYWHERE = PodConstraints(None, {}, None, ())
 ZONE = "topology.kubernetes.io/zone"
 SPREAD, PACK = Rules("Spread", ZONE), Rules("BinPack", ZONE)
 
 
 def choose(
-    shelves: list[Shelf], units: int, rules: Rules, seed: str = "s", wants: Wants = ANYWHERE
+    shelves: list[Shelf], units: int, rules: Rules, seed: str = "s", wants: PodConstraints = ANYWHERE
 ) -> Placement | None:
     for node, shelf in place.candidates(shelves, Ask(world.POOL, units), wants, rules, seed):
         if (found := place.pick(node.name, shelf, units, rules, seed)) is not None:

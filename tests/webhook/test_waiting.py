@@ -14,7 +14,7 @@ from controllers.api.gpupool import PassedOver
 from controllers.api.record import adapter, to_json
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp
-from controllers.domain.waiting import Waiting, waiting
+from controllers.domain.waiting import PendingPod, pending_pod
 from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook import place, validate
@@ -31,8 +31,8 @@ def pod(name: str, units: int = 1, age: float = 200.0, **spec: Any) -> TenantPod
     return adapter(TenantPod).validate_python(body)
 
 
-def wants(*pods: TenantPod) -> tuple[Waiting, ...]:
-    found = [waiting(one, world.POOL) for one in pods]
+def wants(*pods: TenantPod) -> tuple[PendingPod, ...]:
+    found = [pending_pod(one, world.POOL) for one in pods]
     return tuple(one for one in found if one is not None)
 
 

@@ -1,4 +1,4 @@
-"""A deviceSelector prepared for thousands of cards.
+"""A deviceSelector compiled for thousands of cards. Pure.
 
 Most keys of a selector (vendor, product, memory, …) look at what kind of card it is, and a
 cluster has few kinds: they are judged once for each. Only `inventoryIDs`, `indexes` and
@@ -22,7 +22,7 @@ KINDS_MAX = 1000
 """Kinds remembered; hardware that reports itself differently each time must not fill the memory."""
 
 
-def kind_of(device: GPUDevice) -> Hashable:
+def hardware_kind(device: GPUDevice) -> Hashable:
     """Everything that the keys which are not the card's OWN look at."""
     hardware = device.status.hardware
     if hardware is None:
@@ -39,8 +39,8 @@ def kind_of(device: GPUDevice) -> Hashable:
     )
 
 
-class Chooser:
-    """One deviceSelector; the answers for each kind are kept with it."""
+class CompiledSelector:
+    """One deviceSelector, with the answer for each kind of hardware cached."""
 
     __slots__ = ("_exclude", "_exclude_own", "_include", "_include_own", "_known")
 
@@ -50,8 +50,8 @@ class Chooser:
         self._exclude, self._exclude_own = _split(cautious(selector.exclude) if selector else None)
         self._known: dict[Hashable, bool | None] = {}
 
-    def takes(self, device: GPUDevice, index: int, kind: Hashable) -> bool:
-        """Whether it takes the card, of that kind (`kind_of`), at that position on its node."""
+    def matches(self, device: GPUDevice, index: int, kind: Hashable) -> bool:
+        """Whether it takes the card, of that kind (`hardware_kind`), at that position on its node."""
         try:
             answer = self._known[kind]
         except KeyError:

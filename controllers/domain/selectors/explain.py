@@ -1,6 +1,6 @@
-"""Why a pool's selectors do not match a card: the first key that does not hold, what it asks for and what the card has.
+"""Explains why a GPUPool's selectors do not match a card: the first key that fails, expected and found value.
 
-The answer is None exactly where the pool controller takes the card for one that the pool means.
+The answer is None exactly where the pool controller counts the card as matched.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Mismatch:
         return f"{self.key} expects {self.expected}, found {self.found}"
 
 
-def why_not(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str], position: int) -> Mismatch | None:
+def explain_mismatch(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str], position: int) -> Mismatch | None:
     """Why the pool does not match the card; None where it does.
 
     `labels` are those of the card's node, `position` is the card's place among the node's by address.
     """
-    found = of_node(pool, labels) or of_card(pool.spec.device_selector, device, position)
+    found = explain_node_mismatch(pool, labels) or explain_card_mismatch(pool.spec.device_selector, device, position)
     if found is not None:
         return found
     why = undividable(pool, device)
     return Mismatch("spec.allocation.migProfile", pool.spec.allocation.mig_profile or "a profile", why) if why else None
 
 
-def of_node(pool: GPUPool, labels: Mapping[str, str]) -> Mismatch | None:
+def explain_node_mismatch(pool: GPUPool, labels: Mapping[str, str]) -> Mismatch | None:
     """Why the pool matches no card of a node with these labels."""
     return _of_labels(pool.spec.node_selector, labels, "spec.nodeSelector")
 
@@ -72,7 +72,7 @@ def _of_labels(selector: LabelSelector | None, labels: Mapping[str, str], where:
     return None
 
 
-def of_card(selector: DeviceSelector | None, device: GPUDevice, position: int) -> Mismatch | None:
+def explain_card_mismatch(selector: DeviceSelector | None, device: GPUDevice, position: int) -> Mismatch | None:
     """Why a deviceSelector does not match a card."""
     include, exclude = (selector.include, selector.exclude) if selector else (None, None)
     hardware = device.status.hardware

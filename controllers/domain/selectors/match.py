@@ -1,4 +1,4 @@
-"""Which nodes, cards and namespaces a selector means."""
+"""Matches label selectors with labels, and a deviceSelector with a GPUDevice. Pure."""
 
 from __future__ import annotations
 
