@@ -1,4 +1,4 @@
-"""Looks at the node: which cards are there, what their driver tells, what containers can be given.
+"""Scans the node for the device plugin: cards on the bus, MIG instances, device nodes, CDI names.
 
 Two rhythms. Whether the cards are on the bus is a question to the kernel that costs nothing and is asked
 at every check; the driver's files, its device nodes and the CDI specifications are read once in a while,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
-    from nodeagent.host.driver_probe import Answer, Asker
+    from nodeagent.host.driver_probe import DriverAnswer, DriverProbe
     from nodeagent.host.facts.records import Driver, MigDevice
-    from nodeagent.host.paths import Places
+    from nodeagent.host.paths import HostPaths
 
 log = structlog.get_logger()
 SPEC_MAX = 4 * 1024 * 1024
@@ -36,7 +36,7 @@ SUFFIXES = (".json", ".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MigReport:
     """What the driver told of a card's MIG instances."""
 
     uuid: str
@@ -46,13 +46,13 @@ class Told:
 
 
 @dataclass
-class Looker:
+class NodeScanner:
     """One node, looked at again and again."""
 
-    places: Places
+    paths: HostPaths
     dev: Path
     cdi_dirs: tuple[Path, ...]
-    asker: Asker
+    probe: DriverProbe
     slow_period: float = 10.0
     """Seconds between two looks at what changes seldom."""
     runtime: str = ""
@@ -60,7 +60,7 @@ class Looker:
     _slow: Seen = field(default_factory=Seen, init=False)
     _due: float = field(default=float("-inf"), init=False)
     _specs: dict[Path, tuple[tuple[int, int], frozenset[str]]] = field(default_factory=dict, init=False)
-    _told: dict[str, Told] = field(default_factory=dict, init=False)
+    _reports: dict[str, MigReport] = field(default_factory=dict, init=False)
     _why: str = field(default="", init=False)
 
     async def look(self, cards: Mapping[str, str], *, ask: bool = True) -> Seen:
@@ -71,13 +71,13 @@ class Looker:
         if time.monotonic() >= self._due:
             self._slow = await self._slowly(ask=ask)
             self._due = time.monotonic() + self.slow_period
-        silent = self._slow.silent & cards.keys()
-        seen = replace(self._slow, silent=silent, lost=sysfs.lost(self.places.sys, cards))
+        silent = self._slow.unresponsive & cards.keys()
+        seen = replace(self._slow, unresponsive=silent, lost=sysfs.lost(self.paths.sys, cards))
         # Without what was told earlier, a card that falls silent would leave kubelet's list instead of being ill in it.
-        self._told = {a: told for a, told in self._told.items() if ask and cards.get(a) in ("", told.uuid)}
-        return _with_instances(seen, self._told)
+        self._reports = {a: told for a, told in self._reports.items() if ask and cards.get(a) in ("", told.uuid)}
+        return _with_instances(seen, self._reports)
 
-    def hasten(self) -> None:
+    def rescan(self) -> None:
         """Read everything anew at the next look."""
         self._due = float("-inf")
 
@@ -94,7 +94,7 @@ class Looker:
         self._why = ""
         if told and told != self.runtime:
             self.runtime = told
-            self.hasten()
+            self.rescan()
 
     async def follow_runtime(self, read: Callable[[], Awaitable[str]], period: float) -> None:
         """Go on asking: at every slow look while it is not known, else once a period."""
@@ -105,28 +105,28 @@ class Looker:
     async def _slowly(self, *, ask: bool) -> Seen:
         seen, driver, layout = await asyncio.to_thread(self._files)
         if driver is None or not ask:
-            self.asker.forget()
+            self.probe.forget()
             # An unloaded driver's instances are remembered, for their capacity, and ill.
-            return replace(seen, silent=frozenset(self._told)) if ask else seen
-        answer = await self.asker.answer(driver.version, (tuple(sorted(driver.cards)), layout))
-        silent = _silent(driver, answer, self._slow.silent)
+            return replace(seen, unresponsive=frozenset(self._reports)) if ask else seen
+        answer = await self.probe.answer(driver.version, (tuple(sorted(driver.cards)), layout))
+        silent = _silent(driver, answer, self._slow.unresponsive)
         if answer.driver is None:
-            return replace(seen, silent=silent)
-        told = _told(seen, answer.driver, self.places.proc)
-        self._told |= told
-        return replace(_with_instances(seen, told), silent=silent, remembered=frozenset())
+            return replace(seen, unresponsive=silent)
+        told = _told(seen, answer.driver, self.paths.proc)
+        self._reports |= told
+        return replace(_with_instances(seen, told), unresponsive=silent, remembered=frozenset())
 
     def _files(self) -> tuple[Seen, Driver | None, tuple[str, ...]]:
         """What files tell, without the driver's own answer."""
-        proc = self.places.proc
-        driver = procfs.read(proc, self.places.sys)
+        proc = self.paths.proc
+        driver = procfs.read(proc, self.paths.sys)
         minors = {
             address: int(told["Device Minor"])
             for address, told in procfs.information(proc).items()
             if told.get("Device Minor", "").isdigit()
         }
         names = frozenset(name for path in self._spec_files() for name in self._names(path))
-        applied = cdi.applied(self.runtime, configurations(Reader(self.places.root)))
+        applied = cdi.applied(self.runtime, configurations(Reader(self.paths.root)))
         seen = Seen(minors=minors, nodes=self._nodes(minors.values()), cdi=names, runtime_cdi=applied)
         return seen, driver, procfs.layout(proc)
 
@@ -158,10 +158,10 @@ class Looker:
         return self._specs[path][1]
 
 
-def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, Told]:
+def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, MigReport]:
     """The instances of the cards that the driver tells of."""
     return {
-        address: Told(
+        address: MigReport(
             card.uuid,
             card.mig_devices,
             {device.uuid: _access(proc, seen.minors.get(address), device) for device in card.mig_devices},
@@ -171,7 +171,7 @@ def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, Told]:
     }
 
 
-def _silent(by_files: Driver, answer: Answer, before: frozenset[str]) -> frozenset[str]:
+def _silent(by_files: Driver, answer: DriverAnswer, before: frozenset[str]) -> frozenset[str]:
     """The cards that the driver's files have and the driver, which told all else, does not.
 
     An answer that is not whole says nothing of what it leaves out: who was silent `before` stays so until it is named.
@@ -182,7 +182,7 @@ def _silent(by_files: Driver, answer: Answer, before: frozenset[str]) -> frozens
     return missing if whole else missing & before
 
 
-def _with_instances(seen: Seen, told: Mapping[str, Told]) -> Seen:
+def _with_instances(seen: Seen, told: Mapping[str, MigReport]) -> Seen:
     """The same with the instances of cards of which it has none."""
     added = {address: each for address, each in told.items() if address not in seen.instances}
     instances = {**{address: each.instances for address, each in added.items()}, **seen.instances}

@@ -1,4 +1,4 @@
-"""Asks the driver, in a child process with a deadline, and no oftener than it is worth.
+"""Queries the driver (NVML) in a child process with a deadline, and only when an answer may have changed.
 
 A reading opens the cards, which takes seconds each where nobody else keeps them open. So the
 driver is asked when what can be seen without it has changed (its version, the functions on the
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from nodeagent.host import metrics
-from nodeagent.host.child import Children, Silence, answered
+from nodeagent.host.child import Children, DriverUnavailable, answered
 from nodeagent.host.facts.records import Driver, DriverCard, MigDevice
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DriverAnswer:
     """What the driver said last."""
 
     driver: Driver | None = None
@@ -52,7 +52,7 @@ class Answer:
     """Why it told less than all; empty where it told all."""
 
 
-class Asker:
+class DriverProbe:
     """One driver; used from the event loop."""
 
     def __init__(self, roots: Callable[[], Sequence[Path]], timing: Timing) -> None:
@@ -68,7 +68,7 @@ class Asker:
         self._poor = 0
         self._why = ""
 
-    async def answer(self, version: str, fingerprint: Hashable, load: str = "") -> Answer:
+    async def answer(self, version: str, fingerprint: Hashable, load: str = "") -> DriverAnswer:
         """What the driver of that version says, asked anew where `fingerprint` differs from the last time's.
 
         `load`: which loading of it is there now; what was said under another one says nothing of this one.
@@ -83,12 +83,12 @@ class Asker:
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=PATIENCE)
             if not self._task.done():
-                return Answer(self._last if self._loading == load else None, pending=True, why=self._why)
+                return DriverAnswer(self._last if self._loading == load else None, pending=True, why=self._why)
             self._task.result()
             self._task = None
         if self._loading != load:  # it was on its way when the driver was loaded anew; the next look asks
-            return Answer(pending=True)
-        return Answer(self._last, why=self._why)
+            return DriverAnswer(pending=True)
+        return DriverAnswer(self._last, why=self._why)
 
     def forget(self) -> None:
         """The driver is not loaded: what it said no longer counts."""
@@ -110,7 +110,7 @@ class Asker:
             self._last = await self._reading(version)
             whole = not self._last.failed and not any(card.failed for card in self._last.cards.values())
             result, why = ("whole", "") if whole else ("partial", "some cards or values are not told")
-        except Silence as silence:
+        except DriverUnavailable as silence:
             self._last, result, why = None, "none", str(silence)
         self._loading = load
         self._poor = 0 if result == "whole" else self._poor + 1
@@ -126,7 +126,7 @@ class Asker:
 
 
 def decode(output: bytes) -> Driver:
-    """The driver from what the child printed, in the last line; raises Silence."""
+    """The driver from what the child printed, in the last line; raises DriverUnavailable."""
     return answered(output, "driver", _driver)
 
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver tells of its cards: `python -m nodeagent.host.nvml [--root DIR] [--version V]`.
+"""Reads the driver through NVML: `python -m nodeagent.host.nvml [--root DIR] [--version V]`.
 
 A program of its own, started by `nodeagent.host.driver_probe` for one reading: it prints the driver
 as one line of JSON (`{"driver": …}` or `{"error": …}`) and ends. A call into a broken driver may

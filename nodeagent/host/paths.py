@@ -1,4 +1,4 @@
-"""Where the host's files are, and the flags by which a role is told."""
+"""Paths of the host's folders as the container mounts them, and the flags that set them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLAGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class HostPaths:
     """Where the host's files are."""
 
     sys: Path = Path("/sys")
@@ -45,7 +45,7 @@ class Places:
         return (self.driver().path,)
 
 
-def add_places(parser: argparse.ArgumentParser) -> None:
+def add_path_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the host's folders; in a pod they come from the environment."""
     group = parser.add_argument_group("where the host's files are")
     for flag, variable, usual, about in _FLAGS:
@@ -53,9 +53,9 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         group.add_argument(flag, type=Path, default=default, help=f"{about} (default: {variable}, else {usual})")
 
 
-def places(args: argparse.Namespace) -> Places:
-    """What `add_places` was told."""
-    return Places(args.sys, args.proc, args.root, args.driver_root)
+def host_paths(args: argparse.Namespace) -> HostPaths:
+    """What `add_path_flags` was told."""
+    return HostPaths(args.sys, args.proc, args.root, args.driver_root)
 
 
 def add_timing(parser: argparse.ArgumentParser, flag: str, usual: float, about: str) -> None:

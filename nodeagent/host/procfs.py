@@ -1,4 +1,4 @@
-"""What NVIDIA's kernel module tells in /proc and /sys, without a device node and without its library.
+"""Reads NVIDIA's kernel module in /proc and /sys, without a device node and without its library.
 
 `/sys/module/nvidia` is the kernel's own word on whether the module is loaded, and in which version (the
 proprietary module and the open one both have it).

@@ -1,4 +1,4 @@
-"""Looks at the node's cards: the bus, and what the driver tells of them now.
+"""Scans the node for the MIG manager: the PCI bus, and the driver's present MIG layout.
 
 Each look asks the driver anew, in a process of its own that ends with its answer (`nodeagent.host.nvml`): nothing of
 ours is left holding a card open when it is to be reset.
@@ -13,36 +13,36 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import place
 from nodeagent.host import library, procfs, sysfs
-from nodeagent.mig.cards.records import Loading, Look, Signs, Told
+from nodeagent.mig.cards.records import DriverReport, Loading, NodeScan, Signs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from nodeagent.host.driver_probe import Asker
+    from nodeagent.host.driver_probe import DriverProbe
     from nodeagent.host.facts.records import Driver, DriverCard
-    from nodeagent.host.paths import Places
+    from nodeagent.host.paths import HostPaths
 
 
-class Looker(Protocol):
+class NodeScanner(Protocol):
     """What looks at the node."""
 
     async def signs(self, addresses: Collection[str]) -> Signs:
         """What is to be seen now, also of the cards with those addresses; the driver is not asked."""
 
-    async def look(self, addresses: Collection[str]) -> Look:
+    async def look(self, addresses: Collection[str]) -> NodeScan:
         """What is there now, of the cards with those addresses and of all that the driver tells."""
 
 
-class Host:
+class HostScanner:
     """The real one."""
 
-    def __init__(self, places: Places, asker: Asker) -> None:
+    def __init__(self, places: HostPaths, probe: DriverProbe) -> None:
         """Prepare."""
-        self._places, self._asker = places, asker
+        self._places, self._probe = places, probe
 
     async def signs(self, addresses: Collection[str]) -> Signs:
-        """See `Looker`."""
+        """See `NodeScanner`."""
         return await asyncio.to_thread(self._signs, addresses)
 
     def _signs(self, addresses: Collection[str]) -> Signs:
@@ -55,23 +55,23 @@ class Host:
         loaded = procfs.is_loaded(self._places.proc, self._places.sys)
         return Loading(boot, procfs.load(self._places.sys)) if boot and loaded else None
 
-    async def look(self, addresses: Collection[str]) -> Look:
-        """See `Looker`."""
+    async def look(self, addresses: Collection[str]) -> NodeScan:
+        """See `NodeScanner`."""
         loading = await asyncio.to_thread(self._loading)
         lost, by_files = await asyncio.to_thread(self._files, addresses)
         if by_files is None:
-            return Look(lost=lost, silence="no driver is loaded")
-        self._asker.forget()  # so that it is asked anew, and waited for
-        answer = await self._asker.answer(by_files.version, ())
+            return NodeScan(lost=lost, silence="no driver is loaded")
+        self._probe.forget()  # so that it is asked anew, and waited for
+        answer = await self._probe.answer(by_files.version, ())
         if answer.driver is None:
-            return Look(lost=lost, silence=answer.why or "the driver does not answer", loading=loading)
-        return Look(told(by_files, answer.driver), lost, loading=loading)
+            return NodeScan(lost=lost, silence=answer.why or "the driver does not answer", loading=loading)
+        return NodeScan(told(by_files, answer.driver), lost, loading=loading)
 
     def _files(self, addresses: Collection[str]) -> tuple[frozenset[str], Driver | None]:
         return sysfs.lost(self._places.sys, addresses), procfs.read(self._places.proc, self._places.sys)
 
 
-def told(by_files: Driver, by_driver: Driver) -> dict[str, Told]:
+def told(by_files: Driver, by_driver: Driver) -> dict[str, DriverReport]:
     """The cards that the driver tells of.
 
     mig-parted counts the cards that NVML answers for by address, and then gives NVML that number. One that does not
@@ -86,8 +86,8 @@ def told(by_files: Driver, by_driver: Driver) -> dict[str, Told]:
     }
 
 
-def _told(card: DriverCard, index: int | None) -> Told:
-    return Told(_layout(card), card.uuid, card.mig_capable, card.mig_profiles, index)
+def _told(card: DriverCard, index: int | None) -> DriverReport:
+    return DriverReport(_layout(card), card.uuid, card.mig_capable, card.mig_profiles, index)
 
 
 def _layout(card: DriverCard) -> CardLayout | None:
@@ -100,7 +100,7 @@ def _layout(card: DriverCard) -> CardLayout | None:
     return CardLayout(True, {canonical_profile(name) or name: count for name, count in card.mig_instances.items()})
 
 
-def library_folder(places: Places, folder: Path) -> Path | None:
+def library_folder(places: HostPaths, folder: Path) -> Path | None:
     """A folder with a link to the host's driver library and nothing else; None where the loader finds it by itself.
 
     The host's own folder of libraries would bring its libc into a program of this image.

@@ -1,4 +1,4 @@
-"""Tries CUDA on the node's cards, each in a child process (`nodeagent.host.cuda`), and no oftener than it is worth.
+"""Tests CUDA on the node's cards, each in a child process (`nodeagent.host.cuda`), no oftener than needed.
 
 A card that passed is not tried again in the same boot, under the same driver and in the same state: the marks of those
 that passed stand in the report, and a validator that starts anew begins with them. What failed, and a card that was in
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from nodeagent.host.child import Children, Silence, TooLate, answered
+from nodeagent.host.child import Children, DeadlineExceeded, DriverUnavailable, answered
 from nodeagent.host.driver_probe import PATIENCE, Timing
 from nodeagent.host.facts.records import CudaAnswer
 from nodeagent.validate import metrics
@@ -119,8 +119,8 @@ class Trials:
         flags = [one.target, f"--version={version}", *(f"--root={root}" for root in self._roots)]
         try:
             return decode(await self._children[address].said("nodeagent.host.cuda", flags, self._timing.deadline))
-        except Silence as silence:
-            return CudaAnswer(silence=str(silence), late=isinstance(silence, TooLate))
+        except DriverUnavailable as silence:
+            return CudaAnswer(silence=str(silence), late=isinstance(silence, DeadlineExceeded))
 
 
 def _tell(address: str, answer: CudaAnswer) -> None:
@@ -137,6 +137,6 @@ def _result(answer: CudaAnswer) -> str:
 
 
 def decode(output: bytes) -> CudaAnswer:
-    """The answer from what the child printed, in the last line; raises Silence."""
+    """The answer from what the child printed, in the last line; raises DriverUnavailable."""
     known = {field.name for field in fields(CudaAnswer)}
     return answered(output, "cuda", lambda told: CudaAnswer(**{k: v for k, v in told.items() if k in known}))

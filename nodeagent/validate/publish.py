@@ -1,4 +1,4 @@
-"""Keeps the role's part of `gpu.validation` equal to what the looks say: the loop, and the writes.
+"""Keeps the role's part of `gpu.validation` in the NodeFeature equal to the scans: the loop and its writes.
 
 NodeFeature `gpu-<node>` has three writers: discover makes it and owns its features, and the two
 roles of validate add to `gpu.validation`, a map in which every key has an owner of its own.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controllers.runtime.store import Store
     from nodeagent.validate.checks.check import Verdict
     from nodeagent.validate.checks.facts import Facts
-    from nodeagent.validate.scanner import Looker
+    from nodeagent.validate.scanner import NodeScanner
 
 log = structlog.get_logger()
 STALE_LOOKS = 3
@@ -57,15 +57,15 @@ class Publisher:
         self,
         executor: Executor,
         store: Store[NodeFeature],
-        looker: Looker,
+        scanner: NodeScanner,
         *,
         node: str,
         period: float,
         slack: float,
     ) -> None:
         """Prepare; `period` and `slack` in seconds: how often to look, and how long a look may take."""
-        self._execute, self._store, self._looker = executor.execute, store, looker
-        self._role, self._period, self._slack = looker.role, period, slack
+        self._execute, self._store, self._scanner = executor.execute, store, scanner
+        self._role, self._period, self._slack = scanner.role, period, slack
         self._key = f"{names.NAMESPACE}/{names.agent_feature(node)}"
         self._want: dict[str, str] = {}
         self._cards: cardfacts.Cards = {}
@@ -91,13 +91,13 @@ class Publisher:
         """Look and publish until cancelled, or until this container is to be made anew; the store must be synced."""
         published = self._store.get(self._key)
         self._want = self._have(published)
-        self._looker.recall(self._want)
+        self._scanner.recall(self._want)
         if self._role == validation.CONTAINER and published is not None:
             self._cards = cardfacts.start(published.spec.features.instances.nvml)
         async with asyncio.TaskGroup() as group:
             tasks = (
                 group.create_task(self._writer.run(), name="writer"),
-                group.create_task(self._look_forever(), name="looker"),
+                group.create_task(self._look_forever(), name="scanner"),
             )
             await self._ended.wait()
             for task in tasks:
@@ -113,7 +113,7 @@ class Publisher:
         due = loop.time()
         while True:
             try:
-                facts = await self._looker.look()
+                facts = await self._scanner.look()
             except OSError as error:  # then nothing is said, and what stands grows stale
                 log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
             else:

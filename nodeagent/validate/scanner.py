@@ -1,4 +1,4 @@
-"""Reads the facts of one look: the host's files, the own `/dev` of a container, NVML and CUDA in child processes."""
+"""Reads the facts of one validation: the host's files, the container's own `/dev`, NVML and CUDA in children."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from nodeagent.validate.checks.facts import CUDA, LIBRARIES, NOUVEAU, Facts, Lib
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from nodeagent.host.driver_probe import Asker
+    from nodeagent.host.driver_probe import DriverProbe
     from nodeagent.host.facts.records import Toolkit
-    from nodeagent.host.paths import Places
+    from nodeagent.host.paths import HostPaths
     from nodeagent.validate.cuda_trials import Trials
 
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi", "run/cdi")
@@ -39,12 +39,12 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 
 
 @dataclass
-class Looker:
+class NodeScanner:
     """Looks at one node for one role, again and again."""
 
     role: str
-    places: Places
-    asker: Asker
+    paths: HostPaths
+    probe: DriverProbe
     own: Path = Path("/")
     """The container's own root; libraries and device nodes are looked for there by role `container`."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -61,7 +61,7 @@ class Looker:
 
     async def close(self) -> None:
         """End every question that is under way."""
-        await self.asker.close()
+        await self.probe.close()
         if self.trials is not None:
             await self.trials.close()
 
@@ -69,9 +69,9 @@ class Looker:
         """Everything that can be known now."""
         facts = await asyncio.to_thread(self._files)
         if facts.module is None:
-            self.asker.forget()
+            self.probe.forget()
             return facts
-        answer = await self.asker.answer(facts.version, _fingerprint(facts), facts.module.load)
+        answer = await self.probe.answer(facts.version, _fingerprint(facts), facts.module.load)
         told = replace(facts, driver=answer.driver, silence=answer.why, pending=answer.pending)
         if self.trials is not None:
             told = await self._tried(told, self.trials)
@@ -99,7 +99,7 @@ class Looker:
         return now - self._unready_since >= self.fabric_grace
 
     def _files(self) -> Facts:
-        places, host = self.places, self.places.root
+        places, host = self.paths, self.paths.root
         module = procfs.read(places.proc, places.sys)
         believed = procfs.believed(places.proc, places.sys)
         root = places.driver() if self.role == DRIVER else DriverRoot(path=self.own, devices=self.own)
@@ -131,9 +131,9 @@ class Looker:
 
     def _firmware(self, version: str, root: DriverRoot) -> bool | None:
         """Whether some firmware of the version is there; None where no folder of firmware can be seen."""
-        more = hostfiles.text(self.places.sys, FIRMWARE_PATH, sysfs.FILE_MAX).strip()
+        more = hostfiles.text(self.paths.sys, FIRMWARE_PATH, sysfs.FILE_MAX).strip()
         folders = (*FIRMWARE_FOLDERS, *((more,) if more.startswith("/") else ()))
-        roots = dict.fromkeys((root.path, self.places.root))
+        roots = dict.fromkeys((root.path, self.paths.root))
         found = [path for each in roots for folder in folders if (path := hostfiles.inside(each, folder))]
         if not found:
             return None

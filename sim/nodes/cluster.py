@@ -28,7 +28,7 @@ from sim.nodes.report import Report
 
 if TYPE_CHECKING:
     from controllers.runtime.process import Process
-    from nodeagent.deviceplugin.devices.offers import Wish
+    from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]
@@ -60,7 +60,7 @@ class Cluster:
         self.pods: Store[Pod] = process.reflect(POD, Pod)
         self.configmaps: Store[ConfigMap] = process.reflect(CONFIGMAP, ConfigMap, scope=Scope(api.NAMESPACE))
         self.devices: Store[GPUDevice] = process.reflect(GPUDEVICE, GPUDevice)
-        self._wishes: dict[str, tuple[frozenset[tuple[str, str]], Wish]] = {}
+        self._desired: dict[str, tuple[frozenset[tuple[str, str]], DesiredOffer]] = {}
         self.reports.index("node", lambda report: [report.node])
         self.pods.index("gpu", lambda pod: [pod.node] if pod.node and kubelet.asks(pod) else [])
         self.pods.index("discover", lambda pod: [pod.node] if pod.node and _discovers(pod) else [])
@@ -149,20 +149,20 @@ class Cluster:
         ready = [pod.metadata.creation_timestamp for pod in self.pods.by("gfd", node) if pod.ready and not pod.finished]
         return min(ready, default=None)
 
-    def wishes(self, node: str) -> dict[str, Wish]:
+    def wishes(self, node: str) -> dict[str, DesiredOffer]:
         """What is asked of the plugins that are ready there, by pool."""
         pools = {plugin_pool(pod) for pod in self.pods.by("plugin", node) if pod.ready}
         return {pool: self._wish(pool) for pool in sorted(pools)}
 
-    def _wish(self, pool: str) -> Wish:
+    def _wish(self, pool: str) -> DesiredOffer:
         """As the pool's plugins read it; a ConfigMap that has not changed is read once for all nodes."""
         configmaps = self.configmaps.by("pool", pool)
         versions = frozenset((each.name, each.metadata.resource_version) for each in configmaps)
-        known, wish = self._wishes.get(pool, (None, None))
-        if wish is None or known != versions:
-            wish = offers.wish(pool, configmaps, wish.last if wish is not None else None)
-            self._wishes[pool] = versions, wish
-        return wish
+        known, desired = self._desired.get(pool, (None, None))
+        if desired is None or known != versions:
+            desired = offers.desired_offer(pool, configmaps, desired.last if desired is not None else None)
+            self._desired[pool] = versions, desired
+        return desired
 
 
 def plugin_pool(pod: Pod) -> str:

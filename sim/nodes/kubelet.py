@@ -15,7 +15,7 @@ from controllers.api import names as api
 from controllers.domain.request import effective, lasting, whole
 from controllers.domain.slots import named_devices
 from nodeagent.deviceplugin.devices import offers, preferred_allocation
-from nodeagent.deviceplugin.devices.records import SEPARATOR, Held
+from nodeagent.deviceplugin.devices.records import SEPARATOR, ContainerHolding
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -61,7 +61,7 @@ def _slots(container: Container, pool: str) -> int:
     return whole(resources.limits.get(key, resources.requests.get(key, 0)))
 
 
-def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) -> tuple[Held, ...]:
+def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) -> tuple[ContainerHolding, ...]:
     """What the node's containers hold by our resources, as PodResources tells it.
 
     `pods`: those bound to the node. Only a pod that runs gets cards. What containers hold already stands in the cards'
@@ -135,11 +135,11 @@ class _Node:
             elif device.healthy:
                 yield device.id
 
-    def held(self) -> tuple[Held, ...]:
+    def held(self) -> tuple[ContainerHolding, ...]:
         """What is told of it; which of a card's slots they are is all one."""
         uuids = {card.name: offers.uuid(card) for card in self._cards}
         return tuple(
-            Held(
+            ContainerHolding(
                 self._pods[uid].metadata.namespace or "",
                 self._pods[uid].name,
                 container,

@@ -15,7 +15,7 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE
 from controllers.runtime.errors import Terminal
-from nodeagent.mig.cards.records import Loading, Look, Signs
+from nodeagent.mig.cards.records import Loading, NodeScan, Signs
 from nodeagent.mig.cluster import Quorum
 from nodeagent.mig.manager import Manager
 from nodeagent.mig.scanner import told
@@ -127,15 +127,15 @@ class Host:
         boot = self._node.status.node_info.boot_id
         return Loading(boot) if boot and self.machine().driver else None
 
-    async def look(self, addresses: Collection[str]) -> Look:
+    async def look(self, addresses: Collection[str]) -> NodeScan:
         """See `nodeagent.mig.scanner.Looker`."""
         loading, machine = self._loading(), self.machine()
         lost = frozenset(addresses) - {card.address for card in machine.cards}
         software = machine.software
         if software is None or not machine.driver:
-            return Look(lost=lost, silence="no driver is loaded")
+            return NodeScan(lost=lost, silence="no driver is loaded")
         by_files, by_driver = (tell(self._name, machine, software) for tell in (bus.by_procfs, nvml.driver))
-        return Look(told(by_files, by_driver), lost, loading=loading)
+        return NodeScan(told(by_files, by_driver), lost, loading=loading)
 
     def read(self) -> dict[str, Attempt]:
         """See `nodeagent.mig.work.Memory`."""

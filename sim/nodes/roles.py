@@ -20,7 +20,7 @@ from controllers.api.record import adapter
 from controllers.api.resources import NODE, NODEFEATURE
 from controllers.runtime.errors import NotFound, Terminal
 from nodeagent.deviceplugin.devices import decide, offers
-from nodeagent.deviceplugin.devices.records import Foreign, Holdings
+from nodeagent.deviceplugin.devices.records import ForeignUsage, Holdings
 from sim.errors import UserError
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import digest
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.runtime.client import Client
-    from nodeagent.deviceplugin.devices.offers import Wish
+    from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from nodeagent.deviceplugin.devices.records import Listed, Seen
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sim.nodes.writes import Writes
 
 log = structlog.get_logger()
-DEAF: Final = Foreign(told=False)
+DEAF: Final = ForeignUsage(is_current=False)
 """What a plugin knows of others that hears of nothing."""
 
 
@@ -166,7 +166,9 @@ class Roles:
                     )
 
 
-def _situation(pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: Wish) -> tuple[Wish, Seen]:
+def _situation(
+    pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: DesiredOffer
+) -> tuple[DesiredOffer, Seen]:
     """What a pool's plugin goes by: what it is asked, and what it sees."""
     if machine.faults.silent_plugin:
         deaf = plugin.deaf(pool, cards)
@@ -174,7 +176,9 @@ def _situation(pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevic
     return asked, plugin.seen(node.name, machine, cards, asked)
 
 
-def _lists(cards: Sequence[GPUDevice], situations: Mapping[str, tuple[Wish, Seen]]) -> dict[str, tuple[Listed, ...]]:
+def _lists(
+    cards: Sequence[GPUDevice], situations: Mapping[str, tuple[DesiredOffer, Seen]]
+) -> dict[str, tuple[Listed, ...]]:
     """What the plugins list, by pool."""
     taken = offers.reported(cards)
     return {pool: offers.listing(pool, cards, *situation, taken) for pool, situation in situations.items()}

@@ -423,9 +423,9 @@ def test_the_device_plugin_gives_cards_by_the_names_of_that_specification(real: 
         keeper.settle()
     seen = Seen(cdi=cdi.names(real.specification.read_text()), runtime_cdi=True)
     uuid = CARDS[0]
-    ground = allocate.Ground("pool", {uuid: Listed(uuid, uuid, "card", "0000:19:00.0")})
+    ground = allocate.AllocationContext("pool", {uuid: Listed(uuid, uuid, "card", "0000:19:00.0")})
 
-    assert allocate.given([uuid], ground, seen, allocate.AUTO) == allocate.Given(
+    assert allocate.container_devices([uuid], ground, seen, allocate.AUTO) == allocate.ContainerDevices(
         {"NVIDIA_VISIBLE_DEVICES": "void"}, cdi=(f"nvidia.com/gpu={uuid}",)
     )
 

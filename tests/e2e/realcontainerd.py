@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nodeagent.toolkit.config import plan, sources
 from nodeagent.toolkit.config.sources import Refused
-from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Patience
@@ -68,7 +68,7 @@ class RealContainerd:
         """Wait until it answers."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            with suppress(Refused, Silent, OSError):
+            with suppress(Refused, RuntimeUnavailable, OSError):
                 if self.host.server() and self.host.runtime.release():
                     return
             time.sleep(0.05)

@@ -30,7 +30,7 @@ from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard
 from controllers.domain.offer import Offer
 from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
-from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
@@ -172,7 +172,7 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
     first, second, *_ = (card.address for card in load().shape("a100-sxm-8").cards)
     at = Pci(vendor="10de", device="20b0", class_="0302", address=first)
     mine = GPUDevice(metadata=ObjectMeta(name="a"), status=GPUDeviceStatus(hardware=Hardware(pci=at)))
-    whole, divided = Wish(last=Offer("p", "Exclusive", 1)), Wish(last=Offer("p", "MIG", 7, "1g.5gb"))
+    whole, divided = DesiredOffer(last=Offer("p", "Exclusive", 1)), DesiredOffer(last=Offer("p", "MIG", 7, "1g.5gb"))
 
     def seen(asked, faults=""):
         marks = {SHAPE: "a100-sxm-8", FAULT: faults, names.MIG: json.dumps({first: {"1g.5gb": 7}})}

@@ -1,4 +1,4 @@
-"""What a container is given for the ids that kubelet chose: Allocate. Pure.
+"""Allocate: the device nodes, CDI names and environment of a container for the ids that kubelet chose. Pure.
 
 By CDI the runtime is told names and does the rest. Without it the container gets the driver's device
 nodes, and the environment that NVIDIA's runtime and its prestart hook read; where neither serves the
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ContainerDevices:
     """What one container gets."""
 
     environment: Mapping[str, str]
@@ -40,7 +40,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class AllocationContext:
     """On what the answer stands."""
 
     pool: str
@@ -48,25 +48,25 @@ class Ground:
     """By id: all that may be given now."""
 
 
-def given(ids: Iterable[str], ground: Ground, seen: Seen, strategy: str) -> Given:
+def container_devices(ids: Iterable[str], context: AllocationContext, seen: Seen, strategy: str) -> ContainerDevices:
     """What a container with those ids gets; raises Refused."""
-    devices = [_known(id_, ground) for id_ in ids]
+    devices = [_known(id_, context) for id_ in ids]
     uuids = list(dict.fromkeys(device.uuid for device in devices))
     by_cdi = tuple(f"{KIND}={uuid}" for uuid in uuids)
     if strategy == CDI or (strategy == AUTO and seen.runtime_cdi and set(by_cdi) <= seen.cdi):
-        return Given({names.VISIBLE_DEVICES: names.NO_DEVICES}, cdi=by_cdi)
-    return Given({names.VISIBLE_DEVICES: ",".join(uuids)}, nodes=_nodes(devices, seen))
+        return ContainerDevices({names.VISIBLE_DEVICES: names.NO_DEVICES}, cdi=by_cdi)
+    return ContainerDevices({names.VISIBLE_DEVICES: ",".join(uuids)}, nodes=_nodes(devices, seen))
 
 
-def _known(id_: str, ground: Ground) -> Listed:
-    device = ground.listed.get(id_)
+def _known(id_: str, context: AllocationContext) -> Listed:
+    device = context.listed.get(id_)
     if device is None:
         raise Refused(
-            f"pool {ground.pool} does not offer device {id_} on this node (any more): it was withdrawn or is unknown."
+            f"pool {context.pool} does not offer device {id_} on this node (any more): it was withdrawn or is unknown."
             " The pod can be created again, and gets another card"
         )
     if not device.healthy:
-        raise Refused(f"card {device.card} of pool {ground.pool} is not healthy; see its conditions: kubectl describe")
+        raise Refused(f"card {device.card} of pool {context.pool} is not healthy; see its conditions: kubectl describe")
     return device
 
 

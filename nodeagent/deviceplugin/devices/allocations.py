@@ -1,4 +1,4 @@
-"""Which card serves which container: what kubelet tells, in the cluster's terms. Pure.
+"""`status.allocations` of a GPUDevice: which container has which card, from kubelet's pod-resources API. Pure.
 
 Kubelet knows pods by name and devices by id; the cluster knows pods by uid and cards by object.
 What cannot be joined yet (a pod whose uid has not come, a MIG instance that the driver has not told
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Pod
-    from nodeagent.deviceplugin.devices.records import Held
+    from nodeagent.deviceplugin.devices.records import ContainerHolding
 
 ENTRIES_MAX = 256
 """Of one card; the custom resource takes no more."""
@@ -28,15 +28,15 @@ FOREIGN_MAX = 64
 
 def allocations(
     cards: Iterable[GPUDevice],
-    held: Iterable[Held],
+    held: Iterable[ContainerHolding],
     pods: Mapping[str, Pod],
     owners: Mapping[str, GPUDevice],
-    blind: frozenset[str] = frozenset(),
+    unobservable: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[Allocation, ...]]:
     """What each card's `allocations` are to be, by the object's name.
 
     `held`: all of this node, of every pool; `pods`: those bound to it, by namespace/name;
-    `owners`: whose card a uuid is; `blind`: cards of which that cannot be told now.
+    `owners`: whose card a uuid is; `unobservable`: cards of which that cannot be told now.
     """
     cards, slots = list(cards), Counter[tuple[str, str, str, str]]()
     for entry in held:
@@ -47,7 +47,9 @@ def allocations(
             card = owners.get(uuid_of(id_))
             if card is not None:
                 slots[card.name, entry.namespace, entry.pod, entry.container] += 1
-    return {card.name: card.status.allocations if card.name in blind else _told(card, slots, pods) for card in cards}
+    return {
+        card.name: card.status.allocations if card.name in unobservable else _told(card, slots, pods) for card in cards
+    }
 
 
 def _told(
@@ -66,19 +68,19 @@ def _told(
     return tuple(found[key] for key in order)[:ENTRIES_MAX]
 
 
-def unknown(held: Iterable[Held], owners: Mapping[str, GPUDevice]) -> frozenset[str]:
+def unknown(held: Iterable[ContainerHolding], owners: Mapping[str, GPUDevice]) -> frozenset[str]:
     """Uuids that containers hold and no card of this node has."""
     return frozenset(uuid for entry in held for id_ in entry.ids if (uuid := uuid_of(id_)) not in owners)
 
 
 def foreign(
     cards: Iterable[GPUDevice],
-    held: Iterable[Held],
+    held: Iterable[ContainerHolding],
     pods: Mapping[str, Pod],
     owners: Mapping[str, GPUDevice],
     *,
     minors: Mapping[str, int],
-    blind: frozenset[str] = frozenset(),
+    unobservable: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[ForeignAllocation, ...]]:
     """What each card's `foreignAllocations` are to be, by the object's name.
 
@@ -102,7 +104,8 @@ def foreign(
             if card is not None and card.name in users:
                 users[card.name].add((entry.namespace, entry.pod, entry.container, entry.resource))
     return {
-        card.name: card.status.foreign_allocations if card.name in blind else _users(users[card.name]) for card in cards
+        card.name: card.status.foreign_allocations if card.name in unobservable else _users(users[card.name])
+        for card in cards
     }
 
 

@@ -1,4 +1,4 @@
-"""What is written about the cards: `published` and who has them, where that differs from what it is to be. Pure.
+"""Writes of the device plugin to GPUDevice statuses: `published` and `allocations` where they differ. Pure.
 
 Each write carries the version of the object that it was decided on. Two pools' plugins on one node decide
 by the same field, and the API server takes only the first: the second is refused, looks again, and sees

@@ -1,4 +1,4 @@
-"""What the node's CDI specifications name, and whether its container runtime applies such names. Pure.
+"""CDI names of the node's specifications, and whether its container runtime applies them. Pure.
 
 Specifications: github.com/cncf-tags/container-device-interface, SPEC.md. Runtimes: containerd applies what
 a device plugin gives since 1.7 where `enable_cdi` is on, which is the default since 2.0; CRI-O since 1.23.

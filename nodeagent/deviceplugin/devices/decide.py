@@ -1,4 +1,4 @@
-"""One pass of a pool's plugin, decided: who has the node's cards, and what is written of them. Pure."""
+"""One reconciliation of a pool's device plugin, from its inputs to the status writes. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodeagent.deviceplugin.devices import allocations, card_status, offers
-from nodeagent.deviceplugin.devices.records import Foreign
+from nodeagent.deviceplugin.devices.records import ForeignUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import Allocation, GPUDevice
     from controllers.api.kube import Pod
     from controllers.runtime.plan import Merge
-    from nodeagent.deviceplugin.devices.offers import Wish
+    from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from nodeagent.deviceplugin.devices.records import Holdings, Seen
 
 
@@ -23,7 +23,7 @@ class Basis:
     """What a pass is decided by, from its first step to its last."""
 
     pool: str
-    asked: Wish
+    asked: DesiredOffer
     seen: Seen
     held: Holdings | None
     """What containers hold; None where kubelet does not say."""
@@ -31,20 +31,20 @@ class Basis:
     """Those bound to the node, by namespace/name."""
 
 
-def foreign(cards: Sequence[GPUDevice], basis: Basis) -> Foreign:
+def foreign(cards: Sequence[GPUDevice], basis: Basis) -> ForeignUsage:
     """Who has the cards by resources that are not the module's; what was reported, where kubelet does not say."""
     if basis.held is None:
         return offers.reported(cards)
-    owners, blind = offers.owners(cards, basis.seen), offers.blind(cards, basis.seen)
+    owners, unobservable = offers.owners(cards, basis.seen), offers.unobservable(cards, basis.seen)
     held, minors = basis.held.foreign, basis.seen.minors
-    return Foreign(allocations.foreign(cards, held, basis.pods, owners, minors=minors, blind=blind))
+    return ForeignUsage(allocations.foreign(cards, held, basis.pods, owners, minors=minors, unobservable=unobservable))
 
 
-def writes(cards: Sequence[GPUDevice], basis: Basis, foreign: Foreign) -> tuple[Merge, ...]:
+def writes(cards: Sequence[GPUDevice], basis: Basis, foreign: ForeignUsage) -> tuple[Merge, ...]:
     """The writes."""
     wanted = offers.wanted(basis.pool, cards, basis.asked, basis.seen, foreign)
     # A plugin that has no card here any more is about to end, and leaves it to the others to tell of the rest.
-    telling = foreign.told and any(offers.is_member(basis.pool, card) for card in cards)
+    telling = foreign.is_current and any(offers.is_member(basis.pool, card) for card in cards)
     return card_status.writes(basis.pool, cards, wanted, _served(cards, basis), foreign.users if telling else None)
 
 
@@ -52,5 +52,5 @@ def _served(cards: Sequence[GPUDevice], basis: Basis) -> dict[str, tuple[Allocat
     """Each card's `allocations`; None where kubelet does not say."""
     if basis.held is None:
         return None
-    owners, blind = offers.owners(cards, basis.seen), offers.blind(cards, basis.seen)
-    return allocations.allocations(cards, basis.held.ours, basis.pods, owners, blind)
+    owners, unobservable = offers.owners(cards, basis.seen), offers.unobservable(cards, basis.seen)
+    return allocations.allocations(cards, basis.held.ours, basis.pods, owners, unobservable)

@@ -1,4 +1,4 @@
-"""What a pool's plugin offers on its node: to the cluster (`published`) and to kubelet (the list). Pure.
+"""The devices that a pool offers on its node: `published` in GPUDevice statuses, and kubelet's list. Pure.
 
 The order that keeps two plugins apart needs no steps of its own: the list is made of what stands in
 `published` *and* is wanted, each time anew. A card that is to come is published first, and the list
@@ -16,7 +16,7 @@ from controllers.api import names as api
 from controllers.domain import offer as settings
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin.devices.records import SEPARATOR, Foreign, Listed
+from nodeagent.deviceplugin.devices.records import SEPARATOR, ForeignUsage, Listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from nodeagent.host.facts.records import MigDevice
 
 MIG, TIME_SLICE, EXCLUSIVE = "MIG", "TimeSlice", "Exclusive"
-NOBODY = Foreign()
+NOBODY = ForeignUsage()
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredOffer:
     """What the pool's ConfigMaps ask of this node."""
 
     offer: Offer | None = None
@@ -42,7 +42,7 @@ class Wish:
     """The settings that were read last: by them the list stays as it is while there are none."""
 
 
-def wish(pool: str, configmaps: Iterable[ConfigMap], before: Offer | None) -> Wish:
+def desired_offer(pool: str, configmaps: Iterable[ConfigMap], before: Offer | None) -> DesiredOffer:
     """What the pool's ConfigMaps ask; without its first one, nothing is to be offered.
 
     `before`: the settings that were read last.
@@ -50,10 +50,10 @@ def wish(pool: str, configmaps: Iterable[ConfigMap], before: Offer | None) -> Wi
     base = api.plugin_object(pool)
     mine = {c.name: c for c in configmaps if c.name == base or _is_shard(c.name, base)}
     if base not in mine:
-        return Wish(last=before)
+        return DesiredOffer(last=before)
     lines = (line.strip() for c in mine.values() for line in c.data.get(api.ALLOWED_DEVICES, "").splitlines())
     read = settings.read(pool, mine[base].data.get(api.PLUGIN_SETTINGS, ""))
-    return Wish(read, frozenset(line for line in lines if line), read or before)
+    return DesiredOffer(read, frozenset(line for line in lines if line), read or before)
 
 
 def _is_shard(name: str, base: str) -> bool:
@@ -61,20 +61,20 @@ def _is_shard(name: str, base: str) -> bool:
 
 
 def wanted(
-    pool: str, cards: Iterable[GPUDevice], asked: Wish, seen: Seen, foreign: Foreign = NOBODY
+    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: Seen, foreign: ForeignUsage = NOBODY
 ) -> dict[str, Published | None]:
     """What each card's `published` is to be, by the object's name; of another pool's card, what it is."""
     return {card.name: _wanted(pool, card, asked, seen, foreign) for card in cards}
 
 
-def _wanted(pool: str, card: GPUDevice, asked: Wish, seen: Seen, foreign: Foreign) -> Published | None:
+def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign: ForeignUsage) -> Published | None:
     now, name = card.status.published, card.status.inventory_id or ""
     if now is not None and now.pool != pool:
         return now  # it is offered by another plugin, which withdraws it first
     if name not in asked.allowed or address(card) in seen.lost or foreign.holds(card.name):
         return None
     # Nobody but kubelet knows who has the card by another plugin's resource: it is asked before a card is offered.
-    if asked.offer is None or (now is None and not foreign.told):
+    if asked.offer is None or (now is None and not foreign.is_current):
         return now
     told = asked.offer.of(name)
     # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
@@ -93,14 +93,14 @@ def uuid(card: GPUDevice) -> str:
 
 
 def listing(
-    pool: str, cards: Iterable[GPUDevice], asked: Wish, seen: Seen, foreign: Foreign = NOBODY
+    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: Seen, foreign: ForeignUsage = NOBODY
 ) -> tuple[Listed, ...]:
     """What kubelet is to be told, sorted by id."""
     found = [device for card in cards for device in _listed(pool, card, asked, seen, foreign)]
     return tuple(sorted(found, key=lambda device: device.id))
 
 
-def _listed(pool: str, card: GPUDevice, asked: Wish, seen: Seen, foreign: Foreign) -> list[Listed]:
+def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign: ForeignUsage) -> list[Listed]:
     name, now, offer = card.status.inventory_id or "", card.status.published, asked.last or _acknowledged(pool, card)
     if name not in asked.allowed or offer is None:
         return []
@@ -121,7 +121,7 @@ def _listed(pool: str, card: GPUDevice, asked: Wish, seen: Seen, foreign: Foreig
 def is_healthy(card: GPUDevice, seen: Seen) -> bool:
     """Whether new work may go to a card: it is there, its driver answers for it, and nobody has found a fault."""
     faulted = any(c.type == conditions.FAULTED and c.status == "True" for c in card.status.conditions)
-    return not faulted and address(card) not in seen.lost | seen.silent
+    return not faulted and address(card) not in seen.lost | seen.unresponsive
 
 
 def _ids(card: GPUDevice, offer: Offer, seen: Seen) -> list[tuple[str, MigDevice | None]]:
@@ -162,7 +162,7 @@ def owners(cards: Iterable[GPUDevice], seen: Seen) -> Mapping[str, GPUDevice]:
     return found
 
 
-def asks_driver(asked: Wish) -> bool:
+def asks_driver(asked: DesiredOffer) -> bool:
     """Whether the driver has to be asked: it alone tells of MIG instances, and what else it tells is not worth it.
 
     Its library and devices are in the pod in mode MIG only, see `controllers.gpupool.pluginpod`.
@@ -170,7 +170,7 @@ def asks_driver(asked: Wish) -> bool:
     return asked.last is None or asked.last.mode == MIG
 
 
-def blind(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:
+def unobservable(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:
     """The cards in MIG mode whose instances nobody has told us: what they serve cannot be seen."""
     return frozenset(
         card.name
@@ -182,12 +182,12 @@ def blind(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:
     )
 
 
-def reported(cards: Iterable[GPUDevice]) -> Foreign:
+def reported(cards: Iterable[GPUDevice]) -> ForeignUsage:
     """Who has the cards by resources that are not the module's, as it was reported last: kubelet has not said anew."""
-    return Foreign({card.name: card.status.foreign_allocations for card in cards}, told=False)
+    return ForeignUsage({card.name: card.status.foreign_allocations for card in cards}, is_current=False)
 
 
-def is_coming(card: GPUDevice, asked: Wish) -> bool:
+def is_coming(card: GPUDevice, asked: DesiredOffer) -> bool:
     """Whether the card is to be offered, and nobody offers it yet."""
     return card.status.inventory_id in asked.allowed and card.status.published is None
 

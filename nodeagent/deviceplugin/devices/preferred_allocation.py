@@ -1,4 +1,4 @@
-"""Which devices kubelet had best take for a container: GetPreferredAllocation. Pure.
+"""GetPreferredAllocation: the device ids that kubelet should choose for a container. Pure.
 
 Kubelet does not say for which pod it asks. So the claims are tried in order: of pods that are bound to
 this node and hold nothing yet, the oldest first, then of reservations whose pod has not been seen here,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Container, Pod
-    from nodeagent.deviceplugin.devices.records import Held, Listed
+    from nodeagent.deviceplugin.devices.records import ContainerHolding, Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,9 @@ def _cost(cards: list[str], others: Counter[str], places: Mapping[str, Place]) -
     return sum(min(others[card], 1) for card in cards), len({place.numa for place in known}), -links
 
 
-def claims(pool: str, cards: Iterable[GPUDevice], pods: Iterable[Pod], held: Iterable[Held]) -> tuple[Claim, ...]:
+def claims(
+    pool: str, cards: Iterable[GPUDevice], pods: Iterable[Pod], held: Iterable[ContainerHolding]
+) -> tuple[Claim, ...]:
     """Who waits for cards of the pool on this node, in the order in which they are believed to be served.
 
     `pods`: those bound to the node; `held`: what kubelet has given out.

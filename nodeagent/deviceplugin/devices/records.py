@@ -1,4 +1,4 @@
-"""What the plugin knows of its node, and what it tells kubelet: records. Pure.
+"""Records of the device plugin: what a scan found, kubelet's holdings, the list for kubelet. Pure.
 
 A card goes by its inventoryID in what the cluster writes and by its uuid in what kubelet and the
 container runtime write; both are the GPUDevice's.
@@ -52,7 +52,7 @@ class Seen:
 
     lost: frozenset[str] = frozenset()
     """Cards that are not on the bus. Where the bus cannot be read none is claimed to be lost."""
-    silent: frozenset[str] = frozenset()
+    unresponsive: frozenset[str] = frozenset()
     """Cards that their driver does not answer for, while it answers for others."""
     instances: Mapping[str, tuple[MigDevice, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """MIG instances by card, of the cards whose driver has told, now or earlier."""
@@ -71,7 +71,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ContainerHolding:
     """Devices of one resource that a container holds, as kubelet tells it."""
 
     namespace: str
@@ -86,19 +86,19 @@ class Held:
 class Holdings:
     """All that the node's containers hold of cards."""
 
-    ours: tuple[Held, ...] = ()
+    ours: tuple[ContainerHolding, ...] = ()
     """By resources of the module, of every pool."""
-    foreign: tuple[Held, ...] = ()
+    foreign: tuple[ContainerHolding, ...] = ()
     """By anything else: another device plugin's resource, or a ResourceClaim."""
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignUsage:
     """Who has the node's cards by a resource that is not the module's."""
 
     users: Mapping[str, tuple[ForeignAllocation, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By the card's object; cards that nobody has so may be left out."""
-    told: bool = True
+    is_current: bool = True
     """Whether kubelet has just said so; where it has not, it is what was reported before."""
 
     def holds(self, card: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is believed of a node after several scans: losses are confirmed, gaps are bridged. Pure.
+"""Confirms several scans before the NodeFeature changes: lost cards are confirmed, gaps are bridged. Pure.
 
 * A card appears in the report at once. One that a scan does not find stays in it as it was,
   until three scans in a row have missed it. A scan that failed does not count; neither does one
@@ -25,14 +25,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from controllers.domain.pci import canonical
-from nodeagent.host.facts.bridge import LOOKS, Kept, bridged
+from nodeagent.host.facts.bridge import LOOKS, KnownValues, bridge_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.nodefeature import Features
     from nodeagent.discover.feature.report import Seen
-    from nodeagent.host.facts.bridge import Told
+    from nodeagent.host.facts.bridge import Observation
 
 SCANS = LOOKS
 _CARD_IDENTITY = ("vendor", "device", "subsystem_vendor", "subsystem_device", "uuid")
@@ -46,7 +46,7 @@ class Known:
     values: Mapping[str, str]
     missed: int = 0
     """Scans in a row that did not find it."""
-    silent: Mapping[str, int] = field(default_factory=dict)
+    missed_looks: Mapping[str, int] = field(default_factory=dict)
     """Scans in a row that did not tell a value which is kept, by attribute."""
     earlier_boot: bool = False
     """Whether only a report of an earlier boot tells of it: nothing of it is kept."""
@@ -108,8 +108,8 @@ def awaited(state: State) -> tuple[str, ...]:
     return tuple(sorted(address for address, known in state.cards.items() if known.earlier_boot))
 
 
-def _bridged(known: Known | None, told: Told, identity: tuple[str, ...], counts: int) -> Known:
+def _bridged(known: Known | None, told: Observation, identity: tuple[str, ...], counts: int) -> Known:
     if known is None or known.earlier_boot or known.missed:
         return Known(told.values)
-    kept = bridged(Kept(known.values, known.silent), told, identity, counts)
-    return Known(kept.values, silent=kept.silent)
+    kept = bridge_gaps(KnownValues(known.values, known.missed_looks), told, identity, counts)
+    return Known(kept.values, missed_looks=kept.missed_looks)

@@ -1,4 +1,4 @@
-"""Whether the cluster has what this agent says, and what stands in the way. Pure.
+"""Compares the NodeFeature in the cluster with the one that is to be there. Pure.
 
 Others may write in the same object (the validator adds `gpu.validation`), and that is theirs. In our
 own features and our label the agent has the only say.

@@ -1,7 +1,7 @@
 """Facts become the report: NodeFeature's features, in the contract's words (docs/design.md, The agent's report). Pure.
 
 All values are strings and only what is known is there. For each thing it is also said which of
-its attributes exist and could not be told this time (`untold`): `confirm` decides how long the last
+its attributes exist and could not be told this time (`unknown`): `confirm` decides how long the last
 value of those is kept.
 """
 
@@ -15,7 +15,7 @@ from controllers.api.validation import LOAD
 from controllers.domain.pci import place
 from nodeagent.discover import VERSION
 from nodeagent.host.facts import attributes
-from nodeagent.host.facts.bridge import Told
+from nodeagent.host.facts.bridge import Observation
 from nodeagent.host.facts.cards import cards
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ _OF_SYSFS = {name: name for name in ("subsystem_vendor", "subsystem_device", "nu
 class Seen:
     """What one scan says of the node."""
 
-    cards: Mapping[str, Told] = field(default_factory=dict)
+    cards: Mapping[str, Observation] = field(default_factory=dict)
     unclear: frozenset[str] = frozenset()
     """Addresses where something is that could not be read."""
-    driver: Told | None = None
+    driver: Observation | None = None
     """None where it is not loaded."""
-    toolkit: Told = field(default_factory=Told)
+    toolkit: Observation = field(default_factory=Observation)
     pending: bool = False
     """Whether the driver's answer is still awaited, so that its silence counts for nothing."""
 
@@ -86,7 +86,7 @@ def alone(seen: Seen, boot_id: str) -> dict[str, Any]:
     )
 
 
-def _card(card: PciFunction, driver: Driver | None) -> Told:
+def _card(card: PciFunction, driver: Driver | None) -> Observation:
     values = {
         "address": card.address,
         "vendor": card.vendor,
@@ -99,16 +99,18 @@ def _card(card: PciFunction, driver: Driver | None) -> Told:
         "driver": card.driver,
         "sriov": "pf" if card.virtual_functions else "none",
     }
-    untold = {_OF_SYSFS[name] for name in card.unread if name in _OF_SYSFS}
-    known = {key: value for key, value in values.items() if value and key not in untold}
+    unknown = {_OF_SYSFS[name] for name in card.unread if name in _OF_SYSFS}
+    known = {key: value for key, value in values.items() if value and key not in unknown}
     if driver is None or not _belongs(card, driver):
-        return Told(known, frozenset(untold))
+        return Observation(known, frozenset(unknown))
     told = driver.cards.get(card.address)
     more = attributes.of(told) if told is not None else {}
-    untold |= attributes.untold(told.failed) if told is not None and driver.source == "nvml" else attributes.ALL
+    unknown |= (
+        attributes.unknown_fields(told.failed) if told is not None and driver.source == "nvml" else attributes.ALL
+    )
     if driver.source != "nvml":  # what procfs does tell is sure, the rest it never tells
-        untold -= more.keys()
-    return Told(known | more, frozenset(untold))
+        unknown -= more.keys()
+    return Observation(known | more, frozenset(unknown))
 
 
 def _belongs(card: PciFunction, driver: Driver) -> bool:
@@ -118,17 +120,17 @@ def _belongs(card: PciFunction, driver: Driver) -> bool:
     )
 
 
-def _driver(driver: Driver) -> Told:
+def _driver(driver: Driver) -> Observation:
     values = {"version": driver.version, "cuda_version": driver.cuda_version}
     known = {key: value for key, value in values.items() if value}
     failed = values.keys() if driver.source != "nvml" else set(driver.failed)
     seen = {"root": driver.root, LOAD: driver.load}
-    return Told(known | {key: value for key, value in seen.items() if value}, frozenset(failed - known.keys()))
+    return Observation(known | {key: value for key, value in seen.items() if value}, frozenset(failed - known.keys()))
 
 
-def _toolkit(toolkit: Toolkit | None) -> Told:
+def _toolkit(toolkit: Toolkit | None) -> Observation:
     if toolkit is None:
-        return Told(untold=TOOLKIT_ATTRIBUTES)
+        return Observation(unknown_fields=TOOLKIT_ATTRIBUTES)
     values = {"version": toolkit.version, "runtime_handler": toolkit.runtime_handler}
     known = {key: value for key, value in values.items() if value}
-    return Told({"installed": str(toolkit.installed).lower(), **known}, frozenset(toolkit.failed))
+    return Observation({"installed": str(toolkit.installed).lower(), **known}, frozenset(toolkit.failed))

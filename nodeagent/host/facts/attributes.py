@@ -1,4 +1,4 @@
-"""What the driver tells of a card, in the words of the report. Pure.
+"""NodeFeature attributes of a card from the driver's answer. Pure.
 
 Two programs ask it, each where it runs: discover for `gpu.device`, the validator in a container for `gpu.nvml`. All
 values are strings, and only what is known is there.
@@ -46,6 +46,6 @@ def of(card: DriverCard) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
 
 
-def untold(failed: Iterable[str]) -> frozenset[str]:
+def unknown_fields(failed: Iterable[str]) -> frozenset[str]:
     """The attributes that hang on fields which the driver failed to tell."""
     return frozenset(attribute for name in failed for attribute in _OF_FIELD.get(name, ()))

@@ -1,4 +1,4 @@
-"""Which functions on the bus are cards. Pure.
+"""Which PCI functions are GPU cards. Pure.
 
 The catalogue knows vendors and classes: NVSwitches (0680), sound (0403), USB and UCSI functions
 of cards, and displays of other vendors are none. What it cannot know is decided here from the

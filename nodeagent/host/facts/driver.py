@@ -1,4 +1,4 @@
-"""One view of the driver out of its two voices. Pure.
+"""Merges the driver's answers by procfs and by NVML into one record. Pure.
 
 procfs says surely whether the driver is loaded, and in which version; NVML knows the rest where
 it can be asked. A card that NVML does not list, because it is lost or may not be opened, keeps

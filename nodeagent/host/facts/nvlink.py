@@ -1,4 +1,4 @@
-"""Who reaches whom over NVLink, from the ends of each card's links. Pure.
+"""NVLink peers of each card, from the remote ends of its links. Pure.
 
 A link ends at another card, or at an NVSwitch, which joins all cards that it has links to. A
 driver before 465 does not tell which of the two an end is: an address that no card has is then

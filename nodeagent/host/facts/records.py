@@ -1,4 +1,4 @@
-"""What is found on a node, before it is put into words. Pure.
+"""Records of a node's PCI bus, driver, cards and container toolkit, as the scans fill them. Pure.
 
 Two sources see the same cards: the PCI bus, always, and the driver, where it is loaded. They
 meet by PCI address; neither is believed about what only the other can know.

@@ -1,4 +1,4 @@
-"""What is said of the node's cards, and which of them can be worked on now. Pure.
+"""`migApply` of each card, and which cards can be partitioned now. Pure.
 
 A card's part of the layout has a version, and each version is tried once: it ends as Done or Failed and stays so,
 whatever becomes of the card, as long as the driver stays loaded. Instances end with the driver: under another loading
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import ConfigMap
     from controllers.domain.mig import CardLayout, PlannedCard
-    from nodeagent.mig.cards.records import Attempt, Look, Told
+    from nodeagent.mig.cards.records import Attempt, DriverReport, NodeScan
 
 REASON_MAX: Final = 900
 ATTEMPTS: Final = 5
@@ -102,7 +102,7 @@ def remembered(
     return found
 
 
-def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: Attempt | None) -> MigApply | None:
+def said(part: PlannedCard | None, now: MigApply | None, look: NodeScan, attempt: Attempt | None) -> MigApply | None:
     """What is to be said of a card before anything is done to it. `now`: what is said.
 
     A card that has no part, or is lost, is not waited for.
@@ -123,7 +123,7 @@ def said(part: PlannedCard | None, now: MigApply | None, look: Look, attempt: At
     return applying if begun or now == applying else MigApply(version=version, phase="Waiting")
 
 
-def _again(part: PlannedCard, now: MigApply, told: Told | None, loading: Loading) -> MigApply:
+def _again(part: PlannedCard, now: MigApply, told: DriverReport | None, loading: Loading) -> MigApply:
     """What is to be said of a card on which the work ended under another loading of the driver."""
     if told is None or told.layout is None or not _is_same(part, told):
         return now  # nobody knows yet what the driver has left of it
@@ -145,7 +145,7 @@ def words(layout: CardLayout | None) -> str:
     return f"divided into {held or 'nothing'}"
 
 
-def refusal(part: PlannedCard, told: Told) -> str:
+def refusal(part: PlannedCard, told: DriverReport) -> str:
     """Why the card cannot be divided so whatever is done; empty where it can, or nobody knows."""
     if part.layout is None or not part.layout.enabled:
         return ""
@@ -172,7 +172,7 @@ def _is_told(card: GPUDevice, part: PlannedCard) -> bool:
 def jobs(
     layout: NodeLayout,
     cards: Mapping[str, GPUDevice],
-    look: Look,
+    look: NodeScan,
     attempts: Mapping[str, Attempt],
     clients: Collection[str],
 ) -> tuple[Job, ...]:
@@ -206,7 +206,9 @@ def still_wait(
     return True
 
 
-def _job(part: PlannedCard, target: CardLayout, card: GPUDevice, told: Told | None, attempt: Attempt | None) -> Job:
+def _job(
+    part: PlannedCard, target: CardLayout, card: GPUDevice, told: DriverReport | None, attempt: Attempt | None
+) -> Job:
     actual = told.layout if told is not None else None
     before = attempt.before if attempt is not None else actual if actual is not None else target
     own = attempt is not None and attempt.version == part.version
@@ -233,7 +235,7 @@ def _resets(part: PlannedCard, actual: CardLayout, goal: CardLayout) -> bool:
     return any(change.needs_reset for change in changes)
 
 
-def _obstacle(part: PlannedCard, card: GPUDevice, told: Told | None) -> str:
+def _obstacle(part: PlannedCard, card: GPUDevice, told: DriverReport | None) -> str:
     if not _is_told(card, part):
         return UNTOLD
     if not is_clear(card, part):
@@ -243,5 +245,5 @@ def _obstacle(part: PlannedCard, card: GPUDevice, told: Told | None) -> str:
     return "" if _is_same(part, told) else OTHER_CARD
 
 
-def _is_same(part: PlannedCard, told: Told) -> bool:
+def _is_same(part: PlannedCard, told: DriverReport) -> bool:
     return part.uuid is None or not told.uuid or part.uuid == told.uuid

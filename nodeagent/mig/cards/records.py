@@ -1,4 +1,4 @@
-"""What the MIG manager sees of a node and remembers of its work. Pure."""
+"""Records of the MIG manager: scans of the node's cards, jobs and attempts. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DriverReport:
     """A card as its driver tells it now."""
 
     layout: CardLayout | None
@@ -52,10 +52,10 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodeScan:
     """One look at the node; addresses are spelled as in a GPUDevice."""
 
-    cards: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
+    cards: Mapping[str, DriverReport] = field(default_factory=lambda: MappingProxyType({}))
     """Those for which the driver answers."""
     lost: frozenset[str] = frozenset()
     """Cards that are not on the bus."""

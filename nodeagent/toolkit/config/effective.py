@@ -1,4 +1,4 @@
-"""What containerd's configuration says, once parsed: where its CRI settings are, which handlers it has. Pure.
+"""containerd's parsed configuration: its version's CRI table, and the runtime handlers in it. Pure.
 
 The names of the tables are those of containerd's configuration versions: version 1 calls the plugin `cri`, version 2
 `io.containerd.grpc.v1.cri`, and from version 3 on its settings of runtimes are `io.containerd.cri.v1.runtime`

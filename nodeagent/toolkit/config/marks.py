@@ -1,4 +1,4 @@
-"""Our part of a file that is somebody else's: put between marks, and taken out to the byte. Pure.
+"""Our marked block in a configuration file of somebody else: inserted, and removed to the byte. Pure.
 
 containerd's file is edited as text, so that comments, order and every other byte stay. What would come of the edit is
 parsed and compared before it is believed: a file whose form is not foreseen here is left alone, and said so.

@@ -1,4 +1,4 @@
-"""What NVML told of each card, from a container that has them all: instance feature `gpu.nvml`. Pure.
+"""Instance feature `gpu.nvml`: NVML's answers about each card, from a container that has them all. Pure.
 
 Discover, as the chart runs it, cannot ask NVML; whoever joins the two reports has to know under which boot, which
 driver and which loading of it this was told, so each card carries them, beside its address. What NVML does not tell
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names, validation
 from controllers.domain.pci import canonical, place
 from nodeagent.host.facts import attributes
-from nodeagent.host.facts.bridge import Kept, Told, bridged
+from nodeagent.host.facts.bridge import KnownValues, Observation, bridge_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nodeagent.host.facts.records import Driver, DriverCard
     from nodeagent.validate.checks.facts import Facts
 
-Cards = dict[str, Kept]
+Cards = dict[str, KnownValues]
 """What is believed of each card, by address."""
 ADDRESS = "address"
 _IDENTITY = (validation.BOOT_ID, validation.VERSION, validation.LOAD, "uuid")
@@ -31,7 +31,7 @@ def start(published: Instances | None) -> Cards:
     """What the last validator here believed, from its own report."""
     elements = published.elements if published is not None else ()
     found = ((canonical(each.attributes.get(ADDRESS, "")), each.attributes) for each in elements)
-    return {address: Kept(values) for address, values in found if address is not None}
+    return {address: KnownValues(values) for address, values in found if address is not None}
 
 
 def step(before: Cards, facts: Facts) -> Cards:
@@ -43,7 +43,7 @@ def step(before: Cards, facts: Facts) -> Cards:
     there = {address for address in before if facts.bus is None or address in facts.held} | listed.keys()
     made: Cards = {}
     for address in sorted(there, key=place)[: names.CARDS_MAX]:
-        kept = bridged(
+        kept = bridge_gaps(
             before.get(address), _told(facts, address, listed.get(address)), _IDENTITY, 0 if facts.pending else 1
         )
         if attributes.ALL & kept.values.keys():
@@ -68,11 +68,11 @@ def _listed(driver: Driver | None, version: str) -> Mapping[str, DriverCard]:
     return driver.cards
 
 
-def _told(facts: Facts, address: str, card: DriverCard | None) -> Told:
+def _told(facts: Facts, address: str, card: DriverCard | None) -> Observation:
     load = facts.module.load if facts.module is not None else ""
     read = {ADDRESS: address, validation.BOOT_ID: facts.boot_id, validation.VERSION: facts.version}
     read[validation.LOAD] = load
     values = {key: value for key, value in read.items() if value}
     if card is None:
-        return Told(values, attributes.ALL)
-    return Told(values | attributes.of(card), attributes.untold(card.failed))
+        return Observation(values, attributes.ALL)
+    return Observation(values | attributes.of(card), attributes.unknown_fields(card.failed))

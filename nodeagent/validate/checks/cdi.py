@@ -1,4 +1,4 @@
-"""CDI specifications as far as they tell which cards they bring. Pure.
+"""CDI specifications: which cards their devices bring. Pure.
 
 The form: github.com/cncf-tags/container-device-interface, SPEC.md. A device's `containerEdits`, and those
 of the whole file, have `deviceNodes` (`path`, `hostPath`) and `mounts` (`hostPath`).

@@ -1,4 +1,4 @@
-"""A check's result, and the verdict of several. Pure.
+"""The result of one check, and the verdict of several. Pure.
 
 A trouble of one card is that card's: the verdict is about the node, and fails for cards only where
 no card is left. So one card that fell off the bus does not take seven good ones out of service.

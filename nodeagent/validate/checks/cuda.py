@@ -1,4 +1,4 @@
-"""Whether CUDA works on the cards: what came of a context and a copy on each of them. Pure.
+"""The check of CUDA: a context and a copy on each card. Pure.
 
 What it says of every card that was tried is the node's; of some of them, theirs. A card that is in use, or is divided
 by MIG and has no instance, cannot be tried and fails nothing. One of which a try tells nothing hides no failure of

@@ -1,4 +1,4 @@
-"""What one look at the node found, before it is judged. Pure."""
+"""The facts that one scan of the node found, as the checks read them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVML's answer, or its silence, says. Pure."""
+"""The check of NVML's answer. Pure."""
 
 from __future__ import annotations
 

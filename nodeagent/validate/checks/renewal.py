@@ -1,4 +1,4 @@
-"""When a container is made anew, so that NVML shows it the node's MIG instances. Pure.
+"""When a validator's container is to be restarted, so that NVML shows it new MIG instances. Pure.
 
 A container has the device nodes of the moment when it was made, and NVML shows it no instance whose nodes it lacks.
 The driver names them (`DeviceFileMinor` of the instances' access files), so the container sees what it lacks, and ends:

@@ -1,4 +1,4 @@
-"""A verdict becomes the role's attributes, and is weighed against the last one. Pure."""
+"""NodeFeature attributes of a role's verdict, and when they replace the last ones. Pure."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_lost_card_is_withdrawn_and_stays_in_the_list_as_unhealthy():
     assert [(device.id, device.healthy) for device in gone] == [(f"GPU-0::{n}", False) for n in range(4)]
 
 
-@pytest.mark.parametrize("seen", [Seen(silent=frozenset({address(0)})), Seen()])
+@pytest.mark.parametrize("seen", [Seen(unresponsive=frozenset({address(0)})), Seen()])
 def test_an_ill_card_is_unhealthy_and_stays_published(seen):
     known = card(0, published=EXCLUSIVE.of(""), faulted=not seen.silent)
     (device,) = offers.listing(POOL, [known], asked(EXCLUSIVE, 0), seen)
@@ -92,7 +92,7 @@ def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, s
     assert told == [("MIG-a", healthy), ("MIG-b", healthy)]
     assert wanted([known], asked(SPLIT, 0), seen) == {"card-0": SPLIT.of("") if stays else None}
     assert wanted([card(0, mig=True)], asked(SPLIT, 0), seen) == {"card-0": None}, "nothing is offered anew"
-    assert offers.blind([known], seen) == frozenset(), "what it serves can be told"
+    assert offers.unobservable([known], seen) == frozenset(), "what it serves can be told"
 
 
 def test_a_card_is_published_when_it_holds_all_its_instances():
@@ -101,7 +101,7 @@ def test_a_card_is_published_when_it_holds_all_its_instances():
     published = SPLIT.of("")
     assert wanted([card(0, mig=True, published=published)], asked(SPLIT, 0), few) == {"card-0": published}
     assert wanted([card(0, mig=True)], asked(SPLIT, 0), Seen()) == {"card-0": None}
-    assert offers.blind([card(0, mig=True), card(1)], Seen()) == {"card-0"}
+    assert offers.unobservable([card(0, mig=True), card(1)], Seen()) == {"card-0"}
 
 
 @pytest.mark.parametrize("offer", [EXCLUSIVE, SHARED, SPLIT])
@@ -117,13 +117,13 @@ def test_settings_that_were_acknowledged_are_known_after_a_restart(offer):
 def test_the_wish_is_settings_and_cards_of_all_the_pools_configmaps():
     first, shard = make.settings(EXCLUSIVE, 0), make.settings("", 1, object_="gpu-device-plugin-p.0")
     others = make.settings(SHARED, 2, object_="gpu-device-plugin-p-0"), make.settings(SHARED, 3, object_="x")
-    assert offers.wish(POOL, [first, shard, *others], None) == asked(EXCLUSIVE, 0, 1)
-    assert offers.wish(POOL, [shard], SHARED).allowed == frozenset(), "without the first nothing is offered"
+    assert offers.desired_offer(POOL, [first, shard, *others], None) == asked(EXCLUSIVE, 0, 1)
+    assert offers.desired_offer(POOL, [shard], SHARED).allowed == frozenset(), "without the first nothing is offered"
 
 
 def test_while_settings_cannot_be_read_the_list_stays_and_nothing_new_is_published():
     broken = make.settings("{", 0, 1)
-    wish = offers.wish(POOL, [broken], SHARED)
+    wish = offers.desired_offer(POOL, [broken], SHARED)
     known, new = card(0, published=SHARED.of("")), card(1)
     assert (wish.offer, wish.last) == (None, SHARED)
     assert len(ids([known, new], wish)) == 4
@@ -135,8 +135,8 @@ def test_while_settings_cannot_be_read_the_list_stays_and_nothing_new_is_publish
 def test_the_driver_is_asked_where_instances_are_offered_or_nobody_knows():
     broken = [make.settings("{", 0)]
     assert [offers.asks_driver(asked(offer, 0)) for offer in (EXCLUSIVE, SHARED, SPLIT)] == [False, False, True]
-    assert offers.asks_driver(offers.wish(POOL, broken, None))
-    assert not offers.asks_driver(offers.wish(POOL, broken, SHARED)), "the settings that were read last count"
+    assert offers.asks_driver(offers.desired_offer(POOL, broken, None))
+    assert not offers.asks_driver(offers.desired_offer(POOL, broken, SHARED)), "the settings that were read last count"
 
 
 def test_other_nodes_lines_are_cut_away():

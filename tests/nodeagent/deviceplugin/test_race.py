@@ -14,7 +14,7 @@ from controllers.runtime.errors import Conflict
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from nodeagent.deviceplugin.devices import card_status, offers
-from nodeagent.deviceplugin.devices.offers import Wish
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import Seen
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def test_only_one_of_two_publishes_a_card(world: World, tmp_path: Path) ->
 
     async def one(number: int) -> None:
         pool = POOLS[number]
-        wanted = offers.wanted(pool, [card], Wish(Offer(pool, "Exclusive", 1), allowed), Seen())
+        wanted = offers.wanted(pool, [card], DesiredOffer(Offer(pool, "Exclusive", 1), allowed), Seen())
         await executors[number].execute(card_status.writes(pool, [card], wanted, {card.name: ()}))
 
     winners = []

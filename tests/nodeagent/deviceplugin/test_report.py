@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent.deviceplugin.devices import allocations
-from nodeagent.deviceplugin.devices.records import Held
+from nodeagent.deviceplugin.devices.records import ContainerHolding
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import card
 
 
-def told(cards, held, pods, blind=frozenset()):
+def told(cards, held, pods, unobservable=frozenset()):
     owners = {each.status.hardware.uuid: each for each in cards}
-    return allocations.allocations(cards, held, {p.key: p for p in pods}, owners, blind)
+    return allocations.allocations(cards, held, {p.key: p for p in pods}, owners, unobservable)
 
 
 def holds(uid, *ids, container="c0"):
-    return Held("d", uid, container, ids)
+    return ContainerHolding("d", uid, container, ids)
 
 
 def test_slots_are_counted_by_card_and_container():

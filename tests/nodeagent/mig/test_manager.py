@@ -487,7 +487,7 @@ def test_a_driver_that_is_silent_after_a_reboot_is_asked_until_it_tells(plane: P
     plane.rest()
     plane.reload(Loading("boot-2", "1"))
     plane.silence = "it hangs"
-    assert plane.turn() == plane.manager.rhythm.check
+    assert plane.turn() == plane.manager.intervals.check
     assert plane.phase() == "Done"
     plane.silence = ""
     plane.rest()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from controllers.domain.mig import DISABLED, CardLayout
-from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.facts.records import Driver, DriverCard
-from nodeagent.host.paths import Places
+from nodeagent.host.paths import HostPaths
 from nodeagent.mig import scanner, tools
 from nodeagent.mig.cards.records import Attempt
 from nodeagent.mig.files import JOURNAL, Journal, Lock, Taken
@@ -67,14 +67,14 @@ def test_the_hosts_library_comes_alone(tmp_path: Path) -> None:
     libraries.mkdir(parents=True)
     for name in ("libnvidia-ml.so.1", "libc.so.6"):
         (libraries / name).touch()
-    where, state = Places(root=tmp_path / "root", proc=tmp_path, sys=tmp_path), tmp_path / "state"
+    where, state = HostPaths(root=tmp_path / "root", proc=tmp_path, sys=tmp_path), tmp_path / "state"
     state.mkdir()
     for _ in range(2):
         found = scanner.library_folder(where, state)
         assert found is not None
         assert [path.name for path in found.iterdir()] == ["libnvidia-ml.so.1"]
         assert (found / "libnvidia-ml.so.1").resolve() == libraries / "libnvidia-ml.so.1"
-    assert scanner.library_folder(Places(proc=tmp_path, sys=tmp_path), state) is None
+    assert scanner.library_folder(HostPaths(proc=tmp_path, sys=tmp_path), state) is None
 
 
 def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_p
     for folder in (module, module.with_name("again"), boot.parent):
         folder.mkdir(parents=True)
     boot.write_text("0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11\n")
-    host = scanner.Host(Places(proc=tmp_path / "proc", sys=tmp_path / "sys"), Asker([], Timing()))
+    host = scanner.HostScanner(HostPaths(proc=tmp_path / "proc", sys=tmp_path / "sys"), DriverProbe([], Timing()))
 
     first = asyncio.run(host.signs(())).loading
     assert first is not None

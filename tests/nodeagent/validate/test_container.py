@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.driver_probe import Asker, Timing
-from nodeagent.host.paths import Places
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import devices, report
 from nodeagent.validate.checks.facts import Node
-from nodeagent.validate.scanner import Looker
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> Facts:
-    asker = Asker(lambda: (at.own,), Timing(deadline=deadline))
+    asker = DriverProbe(lambda: (at.own,), Timing(deadline=deadline))
     told = {"NVIDIA_VISIBLE_DEVICES": "void" if void else "all"}
-    facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, told).look()
+    facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, told).look()
     await asker.close()
     return facts
 

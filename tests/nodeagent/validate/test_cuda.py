@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.driver_probe import Asker, Timing
+from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.facts.records import CudaAnswer
-from nodeagent.host.paths import Places
+from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import cuda, fabric, marks, report
 from nodeagent.validate.cuda_trials import Trials
-from nodeagent.validate.scanner import Looker
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.test_nvml import children, command_of
@@ -55,9 +55,9 @@ class Validator:
 
     def __init__(self, at: Machine, *, grace: float = HOUR, deadline: float = PATIENCE, pause: float = HOUR) -> None:
         timing, own = Timing(pause, deadline), (at.own,)
-        places = Places(at.sys, at.proc, at.root)
-        self.looker = Looker(
-            validation.CONTAINER, places, Asker(lambda: own, timing), at.own, {}, Trials(own, timing, None), grace
+        places = HostPaths(at.sys, at.proc, at.root)
+        self.looker = NodeScanner(
+            validation.CONTAINER, places, DriverProbe(lambda: own, timing), at.own, {}, Trials(own, timing, None), grace
         )
 
     async def facts(self) -> Facts:

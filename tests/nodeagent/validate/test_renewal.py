@@ -8,10 +8,10 @@ import pytest
 
 from controllers.api import validation
 from nodeagent.host import procfs
-from nodeagent.host.driver_probe import Asker, Timing
-from nodeagent.host.paths import Places
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import renewal, report
-from nodeagent.validate.scanner import Looker
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -31,9 +31,9 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 async def look(at: Machine, *, cdi: bool, role: str = validation.CONTAINER, proc: Path | None = None) -> Facts:
-    asker = Asker(lambda: (at.own,), Timing(deadline=PATIENCE))
+    asker = DriverProbe(lambda: (at.own,), Timing(deadline=PATIENCE))
     variables = {"NVIDIA_VISIBLE_DEVICES": "void" if cdi else "all"}
-    facts = await Looker(role, Places(at.sys, proc or at.proc, at.root), asker, at.own, variables).look()
+    facts = await NodeScanner(role, HostPaths(at.sys, proc or at.proc, at.root), asker, at.own, variables).look()
     await asker.close()
     return facts
 

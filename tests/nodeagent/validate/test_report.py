@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from controllers.api import validation
 from nodeagent.host import procfs
 from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
-from nodeagent.host.paths import Places
+from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import cdi, report
 from nodeagent.validate.checks.facts import Facts, Library, Node, Specification, Taken
-from nodeagent.validate.scanner import Looker
+from nodeagent.validate.scanner import NodeScanner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +104,7 @@ def test_garbage_in_procfs_is_no_fact(tmp_path: Path, text: bytes, line: str) ->
     assert set(procfs.information(tmp_path)) == {"0000:01:00.0"}
     assert procfs.form(tmp_path) in {"", "open", "proprietary"}
     assert all(0 <= number <= 9999 for number in (procfs.majors(tmp_path) or {}).values())
-    facts = Looker("container", Places(tmp_path / "sys", tmp_path, tmp_path), None, tmp_path, {})._files()  # type: ignore[arg-type]
+    facts = NodeScanner("container", HostPaths(tmp_path / "sys", tmp_path, tmp_path), None, tmp_path, {})._files()  # type: ignore[arg-type]
     assert report.judge("container", facts).result in {"failed", "unknown"}
 
 
