@@ -24,18 +24,18 @@ class ObservedNode:
     node: Node | None
     report: NodeFeature | None = None
     """The node agent's NodeFeature; None where there is none."""
-    bus: tuple[NodeFeature, ...] = ()
+    nfd_reports: tuple[NodeFeature, ...] = ()
     """The NodeFeatures of NFD's own worker: those that are named as the node."""
     devices: tuple[GPUDevice, ...] = ()
     inventory: GPUNodeInventory | None = None
-    nfd: bool = True
+    nfd_served: bool = True
     """Whether the API server serves NodeFeature at all."""
-    refused: str = ""
+    rule_error: str = ""
     """The API server's error for our NodeFeatureRule; empty where it accepts it."""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Where else cards with the uuids of this node's cards are on record: uuid → inventoryID."""
 
     @property
-    def labelled(self) -> bool:
+    def has_card_label(self) -> bool:
         """Whether the Node carries NFD's label for cards, by which the agent's DaemonSet selects it."""
         return self.node is not None and self.node.metadata.labels.get(names.LABEL_PRESENT) == "true"

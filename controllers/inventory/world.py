@@ -29,7 +29,7 @@ class World:
     features: Store[NodeFeature]
     devices: Store[GPUDevice]
     inventories: Store[GPUNodeInventory]
-    refused: str = ""
+    rule_error: str = ""
     """The API server's last error for our NodeFeatureRule; empty where it accepts it."""
 
     def __post_init__(self) -> None:
@@ -46,11 +46,11 @@ class World:
             name=name,
             node=self.nodes.get(name),
             report=next((report for report in reports if report.is_agent_report), None),
-            bus=tuple(report for report in reports if report.name == name and not report.is_agent_report),
+            nfd_reports=tuple(report for report in reports if report.name == name and not report.is_agent_report),
             devices=devices,
             inventory=self.inventories.get(name),
-            nfd=self.features.served,
-            refused=self.refused,
+            nfd_served=self.features.served,
+            rule_error=self.rule_error,
             elsewhere=dict(self._elsewhere(name, devices)),
         )
 
@@ -60,7 +60,7 @@ class World:
                 if other.status.inventory_id and node_of(other) != node:
                     yield uuid, other.status.inventory_id
 
-    def everywhere(self) -> Iterable[str]:
+    def node_names(self) -> Iterable[str]:
         """Names of all Nodes, and of the nodes that records name."""
         recorded = (*(item.name for item in self.inventories), *self.devices.index_values(BY_NODE))
         return {*(node.name for node in self.nodes), *recorded} - {""}

@@ -77,7 +77,7 @@ def writes(member: Member, now: float) -> list[Write]:
         name=member.name,
         node=adapter(Node).validate_python(member.node),
         report=adapter(NodeFeature).validate_python(member.report),
-        bus=(adapter(NodeFeature).validate_python(member.nfd),),
+        nfd_reports=(adapter(NodeFeature).validate_python(member.nfd),),
     )
     actions = plan(observed, Settings(), now).writes
     odd = [action for action in actions if not isinstance(action, Apply)]

@@ -16,7 +16,7 @@ from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
 from controllers.bootstrap import operands
 from controllers.bootstrap.phases import CLIENTS, EXPORTER
-from controllers.inventory.rule.node_feature_rule import Rule
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
 from nodeagent.deviceplugin.devices import offers
@@ -54,7 +54,7 @@ class Cluster:
         self.catalogue = catalogue
         self.nodes: Store[Node] = process.reflect(NODE, Node)
         self.reports: Store[Report] = process.reflect(NODEFEATURE, Report)
-        self.rules: Store[Rule] = process.reflect(NODEFEATURERULE, Rule)
+        self.rules: Store[NodeFeatureRule] = process.reflect(NODEFEATURERULE, NodeFeatureRule)
         self.rules_json = rule.rules(())
         """The rules as `nfd-rule` takes them."""
         self.pods: Store[Pod] = process.reflect(POD, Pod)

@@ -16,7 +16,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.api.resources import NODEFEATURERULE
 from controllers.domain.catalogue import VENDORS
 from controllers.inventory.rule import expected_labels, node_feature_rule
-from controllers.inventory.rule.node_feature_rule import ObservedRule, Rule
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule, ObservedRule
 from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import nfd
@@ -338,10 +338,10 @@ def test_go_and_python_agree_and_nothing_is_refused(nfd_rule: NfdRule, specs: li
 # --- keeping it -----------------------------------------------------------------------------------------------------
 
 
-def as_kept(**changes: Any) -> Rule:
+def as_kept(**changes: Any) -> NodeFeatureRule:
     body = node_feature_rule.manifest()
     meta = ObjectMeta(name=names.NODE_FEATURE_RULE, labels={**body["metadata"]["labels"], "theirs": "stays"})
-    return Rule(**{"metadata": meta, "spec": body["spec"], **changes})
+    return NodeFeatureRule(**{"metadata": meta, "spec": body["spec"], **changes})
 
 
 def test_an_absent_rule_is_made_and_then_left_alone() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controllers.api import conditions as kinds
 from controllers.api import names, resources, validation
 from controllers.inventory.reports import merged
-from controllers.inventory.reports.discovered_cards import Card, read
+from controllers.inventory.reports.discovered_cards import DiscoveredCard, read
 from tests.inventory.world import Cluster
 from tests.kit.objects import BOOT
 from tests.kit.reports import read_report, report, reported
@@ -47,7 +47,7 @@ def both(
     return made
 
 
-def only(made: dict[str, Any]) -> Card:
+def only(made: dict[str, Any]) -> DiscoveredCard:
     found = read(read_report(made))
     assert found is not None
     (card,) = found.cards
@@ -122,7 +122,7 @@ anything = st.dictionaries(keys, words)
 
 @given(anything, anything)
 def test_discovers_own_words_are_never_changed(card: dict[str, str], other: dict[str, str]) -> None:
-    made = merged.joined(card, other)
+    made = merged.merge_attributes(card, other)
     assert all(made[key] == value for key, value in card.items() if value.strip())
     for group in merged.GROUPS:
         own, theirs = ({key: each[key] for key in group if key in each} for each in (card, other))
@@ -133,7 +133,7 @@ def test_discovers_own_words_are_never_changed(card: dict[str, str], other: dict
 def test_no_shape_of_the_feature_breaks_the_reader(elements: list[dict[str, str]]) -> None:
     found = read(read_report(both([seen(0)], elements)))
     assert found is not None
-    assert len(merged.by_validator(read_report(both([seen(0)], elements)))) <= names.CARDS_MAX
+    assert len(merged.validator_attributes(read_report(both([seen(0)], elements)))) <= names.CARDS_MAX
 
 
 # --- what is recorded ------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from controllers.bootstrap.health.metrics import DeviceHealth
 from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.operands import collectors
 from controllers.gpupool.metrics import Reserved, Told
-from controllers.inventory.metrics import Records
+from controllers.inventory.metrics import InventoryCollector
 from sim.nodes import statemetrics
 
 MODULES = (
@@ -55,7 +55,13 @@ def ours() -> frozenset[str]:
     for module in MODULES:
         importlib.import_module(module)
     world: Any = _world()
-    made: list[Collector] = [Readiness(world), DeviceHealth(tuple), Reserved(world), Told(world), Records(world)]
+    made: list[Collector] = [
+        Readiness(world),
+        DeviceHealth(tuple),
+        Reserved(world),
+        Told(world),
+        InventoryCollector(world),
+    ]
     families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]
     return frozenset(family.name + end for family in families for end in SUFFIXES.get(family.type, ("",)))
 

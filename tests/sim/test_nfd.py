@@ -173,11 +173,13 @@ def test_reports_are_merged_as_nfd_orders_them():
 
 def test_rules_are_joined_by_the_names_of_their_objects():
     def made(name, *rules):
-        return node_feature_rule.Rule(
+        return node_feature_rule.NodeFeatureRule(
             metadata=ObjectMeta(name=name), spec={"rules": [{"name": each} for each in rules]}
         )
 
-    joined = master.rules([made("b", "1"), made("a", "2", "3"), node_feature_rule.Rule(metadata=ObjectMeta(name="c"))])
+    joined = master.rules(
+        [made("b", "1"), made("a", "2", "3"), node_feature_rule.NodeFeatureRule(metadata=ObjectMeta(name="c"))]
+    )
     assert [entry["name"] for entry in json.loads(joined)] == ["2", "3", "1"]
 
 

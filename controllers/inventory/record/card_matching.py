@@ -20,31 +20,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.gpudevice import GPUDevice, Hardware
-    from controllers.inventory.record.remembered import Memory
-    from controllers.inventory.reports.discovered_cards import Card, Reading
+    from controllers.inventory.record.remembered import Retention
+    from controllers.inventory.reports.discovered_cards import DiscoveredCard, DiscoveredCards
     from controllers.inventory.views import ObservedNode
 
-FORGOTTEN = "its Node was deleted, and nobody recognised the card for as long as it is remembered"
+RETENTION_EXPIRED = "its Node was deleted, and nobody recognised the card for as long as it is remembered"
 REMEMBERED = ("uuid", "product", "memory_mib", "numa_node", "compute_capability", "precision", "mig", "nvlink")
 """Fields of the hardware that keep their last value while the report lacks them."""
 
 
-def reported_card(seen: ObservedNode, memory: Memory, card: Card, device: GPUDevice | None) -> DesiredCard | Removal:
+def reported_card(
+    seen: ObservedNode, memory: Retention, card: DiscoveredCard, device: GPUDevice | None
+) -> DesiredCard | Removal:
     """A card that the report names, with its record if there is one."""
     if device is None:
         return DesiredCard(card.address, card.hardware, conditions.card(seen.name, card), None)
     if other := _replaced_by(device, card.hardware):
         return Removal(device, other)
     hardware = _with_last_known(device.status.hardware, card.hardware)
-    if device.is_remembered and (memory.left(device) <= 0 or not is_recognised(seen, device, card)):
+    if device.is_remembered and (memory.seconds_left(device) <= 0 or not is_recognised(seen, device, card)):
         return _kept_or_forgotten(memory, device, hardware)
-    known = replace(card, hardware=hardware).but_known() if _is_same_card(device, card) else card
+    known = replace(card, hardware=hardware).without_filled_gaps() if _is_same_card(device, card) else card
     return DesiredCard(card.address, hardware, conditions.card(seen.name, known), device)
 
 
 def unreported_card(
     seen: ObservedNode,
-    reading: Reading | None,
+    reading: DiscoveredCards | None,
     address: str,
     device: GPUDevice,
     places: Mapping[str, str],
@@ -67,31 +69,31 @@ def unreported_card(
     return DesiredCard(address, status.hardware, lost, device, is_unreported=True, is_lost=confirmed)
 
 
-def missing_card(seen: ObservedNode, memory: Memory, device: GPUDevice, *, confirmed: bool) -> DesiredCard | Removal:
+def missing_card(seen: ObservedNode, memory: Retention, device: GPUDevice, *, confirmed: bool) -> DesiredCard | Removal:
     """A card whose Node was deleted and is back, and that the report does not name."""
     if confirmed:
         return Removal(device, f"its Node was deleted, and a fresh report of node {seen.name} does not name it")
     return (
         _awaiting_recognition(memory, device, device.status.hardware)
         if memory.keeps(device)
-        else Removal(device, FORGOTTEN)
+        else Removal(device, RETENTION_EXPIRED)
     )
 
 
-def _kept_or_forgotten(memory: Memory, device: GPUDevice, hardware: Hardware | None) -> DesiredCard | Removal:
+def _kept_or_forgotten(memory: Retention, device: GPUDevice, hardware: Hardware | None) -> DesiredCard | Removal:
     if memory.keeps(device):
         return _awaiting_recognition(memory, device, hardware)
-    return Removal(device, FORGOTTEN)
+    return Removal(device, RETENTION_EXPIRED)
 
 
-def _awaiting_recognition(memory: Memory, device: GPUDevice, hardware: Hardware | None) -> DesiredCard:
+def _awaiting_recognition(memory: Retention, device: GPUDevice, hardware: Hardware | None) -> DesiredCard:
     """A card whose Node was deleted and is back, and that is not known to be the same yet."""
     address = hardware.pci.address if hardware else ""
     finding = conditions.unrecognised(device, memory.until(device))
     return DesiredCard(address, hardware, finding, device, memory.since(device))
 
 
-def _is_same_card(device: GPUDevice | None, card: Card) -> bool:
+def _is_same_card(device: GPUDevice | None, card: DiscoveredCard) -> bool:
     """Whether the report says that the card is the one on record: then what is on record is known of it."""
     old = device.status.hardware if device else None
     now = card.hardware

@@ -29,7 +29,7 @@ DEVICE_LABELS = (names.LABEL_NODE, names.LABEL_VENDOR, names.LABEL_PRODUCT, name
 
 
 def write_card(draft: PlanBuilder, node: Node, card: DesiredCard, disabled: Finding, at: str) -> None:
-    """One card's object and status."""
+    """Add the writes of one card's GPUDevice: object, labels, status; none while it is being deleted."""
     device = card.device
     if device is not None and device.metadata.deletion_timestamp is not None:
         return  # made anew when it is gone
@@ -67,7 +67,7 @@ def write_card(draft: PlanBuilder, node: Node, card: DesiredCard, disabled: Find
 
 
 def status_apply(about: Ref, said: Mapping[str, Any], hardware: Hardware | None, made: Sequence[Condition]) -> Apply:
-    """All that this process applies of a card's status: what is left out of it goes."""
+    """The apply of all status fields that this process owns; one that is left out is removed."""
     status = {key: value for key, value in said.items() if value is not None}
     if hardware is not None:
         status["hardware"] = to_json(hardware)

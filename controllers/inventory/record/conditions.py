@@ -1,4 +1,4 @@
-"""What is to be said about a node and its cards: the conditions' status, reason and sentence. Pure.
+"""Status, reason and message of each condition of a GPUDevice and a GPUNodeInventory. Pure.
 
 A sentence tells a person what was found, what was expected and what to do; it carries no
 times or counters, since a status that changes by itself is written for ever.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.nodefeature import NodeFeature
     from controllers.api.settings import ManagedNodes
-    from controllers.inventory.reports.discovered_cards import Card
+    from controllers.inventory.reports.discovered_cards import DiscoveredCard
 
 PROBLEMS_SHOWN = 8
 TOLD_MAX = 300
@@ -68,12 +68,12 @@ def source(node: str) -> str:
     return f"NodeFeature {names.NAMESPACE}/{names.agent_feature(node)}"
 
 
-def card(node: str, card: Card) -> Finding:
+def card(node: str, card: DiscoveredCard) -> Finding:
     """A card with an address of which something is missing."""
     problem = card.problem
     if not problem:
         return COMPLETE
-    if not card.served and card.hardware is not None:
+    if not card.is_vendor_served and card.hardware is not None:
         vendor = card.hardware.pci.vendor
         message = (
             f"card {card.address} is of {VENDORS[vendor].name if vendor in VENDORS else 'vendor ' + vendor}: the module"

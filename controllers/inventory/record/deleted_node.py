@@ -10,7 +10,7 @@ from controllers.domain.approval import is_ignored
 from controllers.inventory.record import conditions
 from controllers.inventory.record.card_status import status_apply, transitions
 from controllers.inventory.record.inventory_status import delete_inventory
-from controllers.inventory.record.remembered import Memory
+from controllers.inventory.record.remembered import Retention
 from controllers.runtime.plan import Apply, Delete, Plan, PlanBuilder, Precondition, Ref, ref
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controllers.inventory.views import ObservedNode
 
 
-def forget_node(seen: ObservedNode, memory: Memory, at: str) -> Plan:
+def forget_node(seen: ObservedNode, memory: Retention, at: str) -> Plan:
     """The node is gone: so are its records, once a quorum read confirms it, but those of which a person said something.
 
     Those are marked first: whatever of this comes to pass, what was said is not lost.
@@ -33,11 +33,11 @@ def forget_node(seen: ObservedNode, memory: Memory, at: str) -> Plan:
             draft.add(Delete(ref(GPUDEVICE, device), device.metadata.resource_version, absent))
     draft.add(*delete_inventory(seen.inventory, absent))
     for device in kept:
-        draft.requeue_within(max(1.0, memory.left(device)))
+        draft.requeue_within(max(1.0, memory.seconds_left(device)))
     return draft.build()
 
 
-def _mark_node_gone(device: GPUDevice, memory: Memory, at: str) -> Apply | None:
+def _mark_node_gone(device: GPUDevice, memory: Retention, at: str) -> Apply | None:
     """The write that says of a card that its Node is gone; None where it is said."""
     since, old = memory.since(device), device.status
     of_card = {

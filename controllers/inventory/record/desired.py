@@ -70,12 +70,12 @@ class Removal:
 class Decision:
     """The GPUDevices and the GPUNodeInventory that a node is to have."""
 
-    wanted: tuple[DesiredCard, ...] = ()
+    cards: tuple[DesiredCard, ...] = ()
     removals: tuple[Removal, ...] = ()
     conditions: Mapping[str, Finding] = field(default_factory=dict)
     """All conditions of the GPUNodeInventory that this process owns, by type."""
     present: bool = False
     """Whether the node has a card, identified or not."""
     is_gpu_node: bool = False
-    was_gpu_node: bool = False
+    is_obsolete: bool = False
     """No label, report or record names a card any more: the GPUNodeInventory is to be deleted."""

@@ -27,7 +27,7 @@ def delete_inventory(found: GPUNodeInventory | None, absent: tuple[Ref, ...] = (
 
 
 def write_inventory(draft: PlanBuilder, seen: ObservedNode, decision: Decision, at: str) -> None:
-    """The node's own object and status."""
+    """Add the writes of the node's GPUNodeInventory, and the Events about its conditions."""
     found = seen.inventory
     if found is not None and found.metadata.deletion_timestamp is not None:
         return
@@ -58,6 +58,6 @@ def _hardware(node: str, decision: Decision) -> InventoryHardware:
             product=card.hardware.product if card.hardware else None,
             memory_mib=card.hardware.memory_mib if card.hardware else None,
         )
-        for card in decision.wanted[: names.CARDS_MAX]
+        for card in decision.cards[: names.CARDS_MAX]
     )
     return InventoryHardware(present=decision.present, devices=devices)

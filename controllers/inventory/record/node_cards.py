@@ -13,14 +13,14 @@ from controllers.inventory.record.card_matching import missing_card, reported_ca
 from controllers.inventory.record.desired import Decision, DesiredCard, Removal
 from controllers.inventory.record.node_conditions import incomplete, node_conditions
 from controllers.inventory.reports import gfd, nfd
-from controllers.inventory.reports.discovered_cards import Reading, read
+from controllers.inventory.reports.discovered_cards import DiscoveredCards, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.settings import ManagedNodes
-    from controllers.inventory.record.remembered import Memory
+    from controllers.inventory.record.remembered import Retention
     from controllers.inventory.views import ObservedNode
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Evidence:
     """What a node's reports and records say of its cards, before they are joined."""
 
-    reading: Reading | None
+    reading: DiscoveredCards | None
     """The agent's report; None where it does not speak of cards."""
     models: tuple[nfd.Model, ...] | None
     """The card models that NFD sees; None where it does not report the bus."""
@@ -40,24 +40,24 @@ class Evidence:
     def names_cards(self, seen: ObservedNode) -> bool:
         """Whether a label, a record or the report says that the node has cards."""
         reported = self.reading is not None and bool(self.reading.cards or self.reading.problems)
-        return seen.labelled or bool(self.recorded) or reported
+        return seen.has_card_label or bool(self.recorded) or reported
 
 
-def decide(seen: ObservedNode, memory: Memory, managed_nodes: ManagedNodes) -> Decision:
+def decide(seen: ObservedNode, memory: Retention, managed_nodes: ManagedNodes) -> Decision:
     """The GPUDevices and conditions that a node is to have; nothing for a Node that does not exist."""
     node, evidence = seen.node, _evidence(seen)
     has_cards = evidence.names_cards(seen)
     if node is None or not (has_cards or seen.inventory):
         return Decision()
-    if not has_cards and seen.nfd:
+    if not has_cards and seen.nfd_served:
         of_node = node_conditions(seen, node, managed_nodes, conditions.node(seen.name, ()))
-        return Decision(conditions=of_node, is_gpu_node=True, was_gpu_node=_is_obsolete(seen))
+        return Decision(conditions=of_node, is_gpu_node=True, is_obsolete=_is_obsolete(seen))
     found = _joined(seen, memory, evidence)
     desired, left_out = _within_limit([card for card in found if isinstance(card, DesiredCard)])
     desired.sort(key=lambda card: card.address)
     removals = [one for one in found if isinstance(one, Removal) and one.device.metadata.deletion_timestamp is None]
     finding = incomplete(seen, evidence.reading, desired, evidence.models, left_out)
-    unnamed = bool(evidence.reading.problems) if evidence.reading else seen.labelled
+    unnamed = bool(evidence.reading.problems) if evidence.reading else seen.has_card_label
     return Decision(
         tuple(desired),
         tuple(removals),
@@ -68,15 +68,15 @@ def decide(seen: ObservedNode, memory: Memory, managed_nodes: ManagedNodes) -> D
 
 
 def _evidence(seen: ObservedNode) -> Evidence:
-    models, node = nfd.read(seen.bus), seen.node
+    models, node = nfd.read(seen.nfd_reports), seen.node
     left_over = _is_report_left_over(seen, models)
-    reading = Reading() if left_over else _discovered(seen)
+    reading = DiscoveredCards() if left_over else _discovered(seen)
     recorded = {address: d for d in seen.devices if (address := _recorded_address(seen.name, d)) is not None}
     is_current = _is_fresh(seen) or (left_over and node is not None and node.ready)
-    return Evidence(reading, models, recorded, reading is not None and reading.all_named and is_current)
+    return Evidence(reading, models, recorded, reading is not None and reading.is_complete and is_current)
 
 
-def _joined(seen: ObservedNode, memory: Memory, evidence: Evidence) -> list[DesiredCard | Removal]:
+def _joined(seen: ObservedNode, memory: Retention, evidence: Evidence) -> list[DesiredCard | Removal]:
     """Reported cards with their records first, then the records that the report does not name."""
     recorded = dict(evidence.recorded)
     reported = evidence.reading.cards if evidence.reading else ()
@@ -121,7 +121,7 @@ def _is_obsolete(seen: ObservedNode) -> bool:
     return hw is not None and not hw.devices and not any(key.startswith(names.deploy_label("")) for key in labels)
 
 
-def _discovered(seen: ObservedNode) -> Reading | None:
+def _discovered(seen: ObservedNode) -> DiscoveredCards | None:
     """The agent's report, completed by GFD's labels where they can be true of each card."""
     reading = read(seen.report)
     if reading is None or seen.node is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.settings import ManagedNodes
     from controllers.inventory.record.desired import DesiredCard
-    from controllers.inventory.reports.discovered_cards import Reading
+    from controllers.inventory.reports.discovered_cards import DiscoveredCards
     from controllers.inventory.views import ObservedNode
 
 
@@ -30,33 +30,33 @@ def node_conditions(
     return {
         kinds.MANAGED_DISABLED: conditions.managed(node, managed_nodes),
         kinds.INVENTORY_INCOMPLETE: incomplete,
-        kinds.PREREQUISITE_NOT_MET: conditions.prerequisite(seen.name, nfd=seen.nfd, refused=seen.refused),
+        kinds.PREREQUISITE_NOT_MET: conditions.prerequisite(seen.name, nfd=seen.nfd_served, refused=seen.rule_error),
     }
 
 
 def incomplete(
     seen: ObservedNode,
-    reading: Reading | None,
+    reading: DiscoveredCards | None,
     cards: Sequence[DesiredCard],
     models: Sequence[nfd.Model] | None,
     left_out: int,
 ) -> Finding:
     """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
     node, report = seen.node, seen.report
-    if node is None or not seen.nfd:
+    if node is None or not seen.nfd_served:
         return conditions.unseen(seen.name)
-    if models and not seen.labelled:
+    if models and not seen.has_card_label:
         return conditions.not_labelled(seen.name, nfd.describe(models))
     if reading is None or report is None:
         return conditions.silent(node, report, len(cards), nfd.describe(models or ()))
-    if seen.labelled and not is_of_this_boot(report, node):
+    if seen.has_card_label and not is_of_this_boot(report, node):
         return conditions.outdated(seen.name)
     gone = [card for card in cards if card.is_unreported]
     aside = {card.address for card in cards if _is_set_aside(card)}
     problems = [card.problem for card in reading.cards if card.problem and card.address not in aside]
     problems += [f"{card.address} is on record and not reported" for card in gone]
     problems += nfd.unreported(models or (), reading.cards)
-    if not cards and not models and seen.labelled:
+    if not cards and not models and seen.has_card_label:
         problems.append(f"no card is reported, but label {names.LABEL_PRESENT}=true is set")
     if left_out:
         problems.append(

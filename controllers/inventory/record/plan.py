@@ -16,7 +16,7 @@ from controllers.inventory.record.deleted_node import forget_node
 from controllers.inventory.record.events import add_card_events
 from controllers.inventory.record.inventory_status import delete_inventory, write_inventory
 from controllers.inventory.record.node_cards import decide
-from controllers.inventory.record.remembered import Memory
+from controllers.inventory.record.remembered import Retention
 from controllers.runtime.plan import Delete, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 
 def plan(seen: ObservedNode, settings: Settings, now: float) -> Plan:
-    """What to write so that the node's cards are recorded as they are."""
-    memory = Memory(settings.inventory.remember_for, now)
+    """The writes of one node's GPUDevices and GPUNodeInventory; `now` in seconds since the epoch."""
+    memory = Retention(settings.inventory.remember_for, now)
     if seen.node is None:
         return forget_node(seen, memory, stamp(now))
     decision = decide(seen, memory, settings.managed_nodes)
-    if decision.was_gpu_node:
+    if decision.is_obsolete:
         return Plan(delete_inventory(seen.inventory))
     if not decision.is_gpu_node:
         return Plan()
     draft, at = PlanBuilder(requeue_after=settings.inventory.resync_period), stamp(now)
     disabled = decision.conditions[kinds.MANAGED_DISABLED]
-    for card in decision.wanted:
+    for card in decision.cards:
         write_card(draft, seen.node, card, disabled, at)
     for removal in decision.removals:
         draft.add(Delete(ref(GPUDEVICE, removal.device), removal.device.metadata.resource_version))
     write_inventory(draft, seen, decision, at)
-    add_card_events(draft, seen, decision.wanted, decision.removals)
+    add_card_events(draft, seen, decision.cards, decision.removals)
     return draft.build()

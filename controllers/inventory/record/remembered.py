@@ -1,4 +1,4 @@
-"""What people said of cards whose Node was deleted: which cards are remembered, for how long, and what ends it. Pure.
+"""GPUDevices whose Node was deleted: which are kept for a while, for how long, and when they are in use again. Pure.
 
 A Node that is deleted and registered again, as clouds do with machines that were stopped, has lost nothing: the same
 card (uuid) in the same place (address) of a Node of the same name is the card that somebody confirmed. So its record
@@ -20,7 +20,7 @@ from controllers.inventory import identity
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
-    from controllers.inventory.reports.discovered_cards import Card
+    from controllers.inventory.reports.discovered_cards import DiscoveredCard
     from controllers.inventory.views import ObservedNode
 
 COLLECTED = 120.0
@@ -28,22 +28,22 @@ COLLECTED = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """How long cards are remembered, and what time it is."""
+class Retention:
+    """How long a GPUDevice outlives its deleted Node, in seconds, and the present time."""
 
     kept_for: float
     now: float
 
     def keeps(self, device: GPUDevice) -> bool:
-        """Whether the record of a card stays that nobody has recognised since its Node was deleted."""
-        return is_worth(device) and self.left(device) > 0
+        """Whether the GPUDevice is kept, while no report has recognised its card."""
+        return is_worth_keeping(device) and self.seconds_left(device) > 0
 
-    def left(self, device: GPUDevice) -> float:
-        """Seconds for which it is remembered yet."""
+    def seconds_left(self, device: GPUDevice) -> float:
+        """Seconds until it is deleted; not positive when it is due."""
         return self._whole(device) - max(0.0, self.now - self._began(device))
 
     def until(self, device: GPUDevice) -> str:
-        """When that ends."""
+        """The time of its deletion, RFC 3339."""
         return stamp(min(self._began(device), self.now) + self._whole(device))
 
     def since(self, device: GPUDevice) -> str:
@@ -61,7 +61,7 @@ class Memory:
         return seconds(self.since(device))
 
 
-def is_worth(device: GPUDevice) -> bool:
+def is_worth_keeping(device: GPUDevice) -> bool:
     """Whether a person said something of the card that would be lost, and it can be told from others."""
     status, hardware = device.status, device.status.hardware
     if hardware is None or not hardware.uuid:
@@ -81,7 +81,7 @@ def _comes_by_itself(device: GPUDevice) -> bool:
     return bool(device.status.auto_attach) and home is not None and home.name == named
 
 
-def is_recognised(seen: ObservedNode, device: GPUDevice, card: Card) -> bool:
+def is_recognised(seen: ObservedNode, device: GPUDevice, card: DiscoveredCard) -> bool:
     """Whether a report of the node as it runs now names the card in the place where it was.
 
     What the agent wrote before the Node was deleted is still there, and would vouch for another machine: the report has

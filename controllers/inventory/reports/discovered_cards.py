@@ -1,4 +1,4 @@
-"""What the node's report says of each card: hardware, or a list of what is wrong with it. Pure.
+"""Cards in the node agent's NodeFeature: their hardware, or what is missing or unreadable. Pure.
 
 Attributes are strings that a program on a node wrote. Nothing in them is trusted to be there,
 to be short, or to be what its name says; what cannot be read is told, never guessed, and
@@ -34,8 +34,8 @@ NO_VALUES = frozenset({"n/a", "[n/a]", "err!", "unknown", "unknown error", "[unk
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One card of a report."""
+class DiscoveredCard:
+    """One card of the agent's NodeFeature."""
 
     address: str
     hardware: Hardware | None
@@ -44,19 +44,19 @@ class Card:
     """Attributes that it should have and has not."""
     unreadable: tuple[str, ...] = ()
     """Attributes whose values cannot be read, as `key='value'`."""
-    because: str = ""
+    cause: str = ""
     """Why something is missing, where that can be told."""
     ambiguous: str = ""
-    """Why not even this much can be said of it."""
+    """Why the report is ambiguous about the card; empty where it is not."""
 
-    def but_known(self) -> Card:
-        """The card without what is called missing and has become known otherwise."""
+    def without_filled_gaps(self) -> DiscoveredCard:
+        """The card without those `missing` attributes that another source has filled since."""
         hardware = self.hardware
         return replace(self, missing=tuple(key for key in self.missing if getattr(hardware, key, None) is None))
 
     @property
-    def served(self) -> bool:
-        """Whether somebody can be asked for what is missing: of other vendors' cards nobody is."""
+    def is_vendor_served(self) -> bool:
+        """Whether a driver of ours can supply what is missing: for other vendors' cards none does."""
         return self.hardware is None or not self.missing or self.hardware.pci.vendor == NVIDIA
 
     @property
@@ -66,23 +66,23 @@ class Card:
         parts += [f"has {', '.join(self.unreadable)}, which cannot be read"] if self.unreadable else []
         if not parts:
             return self.ambiguous
-        why = f", since {self.because}" if self.missing and self.because else ""
+        why = f", since {self.cause}" if self.missing and self.cause else ""
         return f"{self.address} {' and '.join(parts)}{why}"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A report, read."""
+class DiscoveredCards:
+    """All cards of the agent's NodeFeature, read."""
 
-    cards: tuple[Card, ...] = ()
+    cards: tuple[DiscoveredCard, ...] = ()
     """Cards whose address is known, by address."""
     problems: tuple[str, ...] = ()
     """What is wrong and belongs to no card with an address."""
-    all_named: bool = True
+    is_complete: bool = True
     """Whether every card that was reported is in `cards`: only then a card that is not has vanished."""
 
 
-def read(report: NodeFeature | None) -> Reading | None:
+def read(report: NodeFeature | None) -> DiscoveredCards | None:
     """Read an agent's report; None where it does not speak of cards, which is no claim that there are none."""
     instances = report.spec.features.instances.cards if report else None
     if report is None or instances is None:
@@ -97,10 +97,14 @@ def read(report: NodeFeature | None) -> Reading | None:
     problems = [_nameless(times[None])] if times[None] else []
     if len(named) > CARDS_MAX:
         problems.append(f"{len(named)} cards are reported; the first {CARDS_MAX} by address are taken")
-    asked = merged.by_validator(report)
-    first = {address: merged.joined(a, asked.get(address)) for address, a in reversed(elements) if address is not None}
+    asked = merged.validator_attributes(report)
+    first = {
+        address: merged.merge_attributes(a, asked.get(address))
+        for address, a in reversed(elements)
+        if address is not None
+    }
     cards = tuple(_card(address, times[address], first[address], has_driver) for address in named[:CARDS_MAX])
-    return Reading(cards, tuple(problems), all_named=not problems)
+    return DiscoveredCards(cards, tuple(problems), is_complete=not problems)
 
 
 def _nameless(count: int) -> str:
@@ -109,17 +113,17 @@ def _nameless(count: int) -> str:
     )
 
 
-def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: bool) -> Card:
+def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: bool) -> DiscoveredCard:
     if times > 1:
-        return Card(address, None, ambiguous=f"{address} is reported {times} times")
-    reader = _Reader(attributes)
+        return DiscoveredCard(address, None, ambiguous=f"{address} is reported {times} times")
+    reader = _AttributeReader(attributes)
     pci = _pci(reader, address)
     bound = attributes.get("driver", "").strip()
     # Without a driver nobody can know more, and the node is not ready; other vendors' drivers are never asked.
     asked = has_driver or bound == OF_NVIDIA or (pci is not None and pci.vendor != NVIDIA)
     hardware = _hardware(reader, pci, asked) if pci else None
     because = _because(pci, bound) if pci else ""
-    return Card(address, hardware, tuple(reader.missing), tuple(reader.unreadable), because)
+    return DiscoveredCard(address, hardware, tuple(reader.missing), tuple(reader.unreadable), because)
 
 
 def _because(pci: Pci, bound: str) -> str:
@@ -129,7 +133,7 @@ def _because(pci: Pci, bound: str) -> str:
     return "" if pci.vendor == NVIDIA else "only NVIDIA's driver is asked"
 
 
-def _pci(reader: _Reader, address: str) -> Pci | None:
+def _pci(reader: _AttributeReader, address: str) -> Pci | None:
     vendor = reader.get("vendor", _hex4, required=True)
     device = reader.get("device", _hex4, required=True)
     class_ = reader.get("class", _class, required=True)
@@ -138,7 +142,7 @@ def _pci(reader: _Reader, address: str) -> Pci | None:
     return Pci(vendor=vendor, device=device, class_=class_, address=address)
 
 
-def _hardware(reader: _Reader, pci: Pci, asked: bool) -> Hardware:
+def _hardware(reader: _AttributeReader, pci: Pci, asked: bool) -> Hardware:
     capability = _capability(reader)
     known = precision.formats(capability)
     return Hardware(
@@ -160,13 +164,13 @@ def _shares_memory(pci: Pci) -> bool:
     return known is not None and known.shares_memory
 
 
-def _capability(reader: _Reader) -> ComputeCapability | None:
+def _capability(reader: _AttributeReader) -> ComputeCapability | None:
     major = reader.get("compute_major", _small)
     minor = reader.get("compute_minor", _small, required=major is not None)
     return None if major is None or minor is None else ComputeCapability(major=major, minor=minor)
 
 
-def _mig(reader: _Reader) -> Mig | None:
+def _mig(reader: _AttributeReader) -> Mig | None:
     capable = reader.get("mig_capable", _boolean)
     if not capable:
         return None if capable is None else Mig()
@@ -177,7 +181,7 @@ def _mig(reader: _Reader) -> Mig | None:
     return Mig(capable=True, enabled=enabled, strategy=strategy, profiles_supported=profiles, types=types)
 
 
-class _Reader:
+class _AttributeReader:
     """Takes attributes one by one and remembers what was wrong."""
 
     def __init__(self, attributes: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What GPU feature discovery's node labels say of a node's cards. Pure.
+"""GPU feature discovery's node labels, as a second source for a card's memory and compute capability. Pure.
 
 GFD labels nodes, not cards: one product, one memory size, one compute capability, whatever
 there is in the node. They fill in the memory and the compute capability that the agent could not
@@ -18,7 +18,7 @@ from controllers.api.gpudevice import ComputeCapability, Precision
 from controllers.api.names import GFD_PREFIX
 from controllers.domain import precision
 from controllers.inventory.identity import label_value
-from controllers.inventory.reports.discovered_cards import NVIDIA, Card
+from controllers.inventory.reports.discovered_cards import NVIDIA, DiscoveredCard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def read(labels: Mapping[str, str]) -> Labels:
     return Labels(number("count", 3), product or None, number("memory", 7) or None, capability)
 
 
-def complete(cards: Sequence[Card], labels: Mapping[str, str]) -> tuple[Card, ...]:
+def complete(cards: Sequence[DiscoveredCard], labels: Mapping[str, str]) -> tuple[DiscoveredCard, ...]:
     """The cards of a report, with what GFD knows where the report is silent.
 
     Its features file outlives a reboot and an exchange of cards: the product that the driver
@@ -67,7 +67,7 @@ def complete(cards: Sequence[Card], labels: Mapping[str, str]) -> tuple[Card, ..
     return tuple(_filled(card, found) for card in cards)
 
 
-def _filled(card: Card, found: Labels) -> Card:
+def _filled(card: DiscoveredCard, found: Labels) -> DiscoveredCard:
     hardware = card.hardware
     if hardware is None or hardware.pci.vendor != NVIDIA:
         return card
@@ -79,4 +79,4 @@ def _filled(card: Card, found: Labels) -> Card:
         compute_capability=capability,
         precision=Precision(supported=formats) if formats else None,
     )
-    return replace(card, hardware=filled).but_known()
+    return replace(card, hardware=filled).without_filled_gaps()

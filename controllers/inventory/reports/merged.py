@@ -1,4 +1,4 @@
-"""Two reports of a card become one: what discover tells, and what NVML told the validator. Pure.
+"""Merges the two reports about a card in the agent's NodeFeature: discover's, and the validator's (NVML). Pure.
 
 Discover looks at the bus, and as the chart runs it cannot ask NVML; the node's validator, in a container that has the
 cards, can, and writes what it was told into `gpu.nvml`. What discover tells itself counts first, group by group: of
@@ -36,7 +36,7 @@ GROUPS: Final = (
 Attributes = dict[str, str]
 
 
-def by_validator(report: NodeFeature) -> dict[str, Attributes]:
+def validator_attributes(report: NodeFeature) -> dict[str, Attributes]:
     """What NVML told of each card, by address, as far as it was told of the driver that runs now."""
     features = report.spec.features
     driver, agent, told = features.attributes.driver, features.attributes.agent, features.instances.nvml
@@ -54,7 +54,7 @@ def by_validator(report: NodeFeature) -> dict[str, Attributes]:
     return {address: attributes for address, attributes in found if times[address] == 1}
 
 
-def joined(card: Mapping[str, str], told: Mapping[str, str] | None) -> Attributes:
+def merge_attributes(card: Mapping[str, str], told: Mapping[str, str] | None) -> Attributes:
     """A card's attributes, with what the validator was told where discover is silent."""
     if told is None or _differs(card.get("uuid", ""), told.get("uuid", "")):
         return dict(card)

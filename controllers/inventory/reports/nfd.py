@@ -1,4 +1,4 @@
-"""What NFD sees of a node's cards: how many of which model, without addresses. Pure.
+"""Card models and their counts in NFD's own NodeFeatures, which have no addresses. Pure.
 
 NFD's own reports cannot tell cards apart, and anybody may write a NodeFeature into a namespace
 of theirs: they are compared with what the agent reports, and make no card.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from controllers.api.nodefeature import NodeFeature, PciModel
-    from controllers.inventory.reports.discovered_cards import Card
+    from controllers.inventory.reports.discovered_cards import DiscoveredCard
 
 SHOWN = 4
 
@@ -64,7 +64,7 @@ def _models(functions: Iterable[PciModel]) -> dict[str, Model]:
     return {name: Model(name, count - virtual[name], count) for name, count in seen.items()}
 
 
-def unreported(models: Sequence[Model], cards: Iterable[Card]) -> list[str]:
+def unreported(models: Sequence[Model], cards: Iterable[DiscoveredCard]) -> list[str]:
     """The models of which the agent names fewer cards than NFD sees, as sentences.
 
     More is no contradiction: NFD looks once a minute, and a card that was plugged in is

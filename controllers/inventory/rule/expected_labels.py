@@ -1,6 +1,6 @@
-"""Which labels our NodeFeatureRule gives a node for what NFD reports of it. Pure.
+"""The node labels that our NodeFeatureRule must produce for a given NodeFeature. Pure.
 
-`controllers.inventory.rule.node_feature_rule` says the same in NFD's language; a test holds the two together.
+`controllers.inventory.rule.node_feature_rule` has the same in NFD's language; a test compares the two.
 A value that Kubernetes would not take as a label's gives no label: a kernel's name of more
 than 63 characters, a `VERSION_ID` with a space. What is then missing is only that label.
 """

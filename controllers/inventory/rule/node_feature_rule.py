@@ -1,4 +1,4 @@
-"""Our NodeFeatureRule: what NFD is to make of a node's cards, driver modules, kernel and system. Pure.
+"""Our NodeFeatureRule: the labels of cards, driver modules, kernel and system that NFD is to set. Pure.
 
 Written for NFD from 0.15 on (`matchName`). How NFD evaluates it, from its sources
 (pkg/apis/nfd/nodefeaturerule, pkg/nfd-master):
@@ -42,7 +42,7 @@ WITHOUT_NFD: Final = 5.0
 
 
 @record
-class Rule(KubeObject):
+class NodeFeatureRule(KubeObject):
     """A NodeFeatureRule with its whole spec, to see what somebody else changed in it."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
@@ -52,7 +52,7 @@ class Rule(KubeObject):
 class ObservedRule:
     """What is known of our rule."""
 
-    rule: Rule | None
+    rule: NodeFeatureRule | None
     served: bool = True
     """Whether the API server has the kind at all."""
 
@@ -66,7 +66,7 @@ def plan(seen: ObservedRule, vendors: Mapping[str, Vendor] = VENDORS) -> Plan:
     return Plan((Apply(Ref(NODEFEATURERULE, names.NODE_FEATURE_RULE), manifest(vendors)),))
 
 
-def _as_wanted(rule: Rule, vendors: Mapping[str, Vendor]) -> bool:
+def _as_wanted(rule: NodeFeatureRule, vendors: Mapping[str, Vendor]) -> bool:
     """Our labels are there, and the rules are ours: their list is one value."""
     return rule.metadata.labels.items() >= LABELS.items() and rule.spec.get("rules") == _rules(vendors)
 

@@ -122,7 +122,7 @@ def test_inventory_reads_a_whole_card_without_a_complaint(tmp_path: Path) -> Non
     report = adapter(NodeFeature).validate_python({"spec": {"features": made}})
     reading = read(report)
     assert reading is not None
-    assert reading.all_named
+    assert reading.is_complete
     (card,) = reading.cards
     assert card.problem == ""
     assert card.hardware is not None

@@ -9,7 +9,7 @@ from controllers.api import names
 from controllers.domain.report import is_of_this_boot
 from controllers.inventory.coverage.comparison import hardware, labels, models, prerequisites, reported
 from controllers.inventory.coverage.comparison.records import merged
-from controllers.inventory.coverage.comparison.result import Finding, NodeResult, Result, failing
+from controllers.inventory.coverage.comparison.result import Issue, NodeResult, Result, failing
 from controllers.inventory.identity import node_of
 from controllers.inventory.reports import discovered_cards, nfd
 from controllers.inventory.rule.expected_labels import labels as expected_labels
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
-    from controllers.inventory.coverage.comparison.records import Report, Seen
+    from controllers.inventory.coverage.comparison.records import ClusterState, Report
 
 T = TypeVar("T")
 
 
-def compare(seen: Seen, *, strict: bool = False) -> Result:
+def compare(seen: ClusterState, *, strict: bool = False) -> Result:
     """The whole comparison; `strict`: notes and unknown models fail too."""
     reports = _by(seen.reports, lambda report: report.node)
     devices = _by(seen.devices, node_of)
@@ -40,7 +40,7 @@ def compare(seen: Seen, *, strict: bool = False) -> Result:
         for name in wanted
     )
     found = tuple(prerequisites.findings(seen))
-    strange = models.judge({name: reports[name] for name in wanted if name in nodes})
+    strange = models.compare_models({name: reports[name] for name in wanted if name in nodes})
     failed = (
         failing(found, strict=strict)
         or any(failing(node.findings, strict=strict) for node in of_nodes)
@@ -75,7 +75,7 @@ def _node(
     same = 0
     if others:
         expected = expected_labels(seen.elements, seen.modules, seen.kernel, seen.os)
-        same, wrong = labels.compare(node, expected)
+        same, wrong = labels.compare_labels(node, expected)
         found += wrong
         found += reported.counted(reading, counts) if reading is not None else []
     else:
@@ -86,10 +86,10 @@ def _node(
     return NodeResult(name=node.name, labels=same, cards=good, findings=tuple(found))
 
 
-def _unseen(node: Node, reading: discovered_cards.Reading | None, devices: list[GPUDevice]) -> Finding:
+def _unseen(node: Node, reading: discovered_cards.DiscoveredCards | None, devices: list[GPUDevice]) -> Issue:
     """A node of which NFD says nothing: a mistake where it has cards, a remark where nothing tells of any."""
     has = bool(devices) or bool(reading and reading.cards) or names.LABEL_PRESENT in node.metadata.labels
-    return Finding(
+    return Issue(
         reason="NotSeenByNFD",
         about=f"Node {node.name}",
         found="no NodeFeature of nfd-worker",
@@ -109,7 +109,7 @@ def _no_node(
         todo = "NFD's garbage collector (nfd-gc) removes it within an hour; delete it by hand where there is none"
         left = f"NodeFeature {which}"
         found = [
-            Finding(
+            Issue(
                 reason="ReportLeftOver", about=f"Node {name}", found=left, expected="a node of that name", todo=todo,
                 note=True,
             )

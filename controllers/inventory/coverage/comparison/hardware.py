@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.inventory.coverage.comparison.result import Finding
+from controllers.inventory.coverage.comparison.result import Issue
 from controllers.inventory.identity import address_of, device_name
 
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from controllers.inventory.reports.discovered_cards import Card, Reading
+    from controllers.inventory.reports.discovered_cards import DiscoveredCard, DiscoveredCards
 
 CONTROLLER = f"look at the log of {names.INVENTORY}"
 
 
 def recorded(
-    node: str, reading: Reading | None, devices: Sequence[GPUDevice], *, fresh: bool
-) -> tuple[int, list[Finding]]:
+    node: str, reading: DiscoveredCards | None, devices: Sequence[GPUDevice], *, fresh: bool
+) -> tuple[int, list[Issue]]:
     """How many cards are on record as they should be, and what is said of the others."""
     cards = {device_name(node, card.address): card for card in (reading.cards if reading else ())}
     known = {device.name: device for device in devices}
@@ -40,22 +40,20 @@ def recorded(
     return good, found
 
 
-def inventory(
-    node: str, found: GPUNodeInventory | None, devices: Sequence[GPUDevice], *, wanted: bool
-) -> list[Finding]:
+def inventory(node: str, found: GPUNodeInventory | None, devices: Sequence[GPUDevice], *, wanted: bool) -> list[Issue]:
     """Whether the node's own record names its cards."""
     about = f"GPUNodeInventory {node}"
     if found is None:
         if not (wanted or devices):
             return []
         expected, todo = "the record of a node with cards", CONTROLLER
-        return [Finding(reason="InventoryMissing", about=about, found="no such object", expected=expected, todo=todo)]
+        return [Issue(reason="InventoryMissing", about=about, found="no such object", expected=expected, todo=todo)]
     listed = {card.name for card in (found.status.hw.devices if found.status.hw else ())}
     known = {device.name for device in devices}
     if listed == known:
         return []
     return [
-        Finding(
+        Issue(
             reason="InventoryDifferent",
             about=about,
             found=f"{len(listed)} cards in status.hw.devices, {len(listed - known)} of them without a GPUDevice",
@@ -65,7 +63,7 @@ def inventory(
     ]
 
 
-def gone(node: str, devices: Sequence[GPUDevice], found: GPUNodeInventory | None) -> list[Finding]:
+def gone(node: str, devices: Sequence[GPUDevice], found: GPUNodeInventory | None) -> list[Issue]:
     """What is still on record of a node that is not there."""
     what = [f"{len(devices)} GPUDevices"] if devices else []
     what += ["a GPUNodeInventory"] if found is not None else []
@@ -73,13 +71,11 @@ def gone(node: str, devices: Sequence[GPUDevice], found: GPUNodeInventory | None
         return []
     expected, todo = "nothing on record of it", f"they go within seconds of the node; {CONTROLLER} if they stay"
     held = " and ".join(what)
-    return [
-        Finding(reason="NodeGone", about=f"Node {node}", found=f"no such node, {held}", expected=expected, todo=todo)
-    ]
+    return [Issue(reason="NodeGone", about=f"Node {node}", found=f"no such node, {held}", expected=expected, todo=todo)]
 
 
-def _missing(name: str, card: Card) -> Finding:
-    return Finding(
+def _missing(name: str, card: DiscoveredCard) -> Issue:
+    return Issue(
         reason="CardMissing",
         about=name,
         found="no such GPUDevice",
@@ -88,7 +84,7 @@ def _missing(name: str, card: Card) -> Finding:
     )
 
 
-def _unexpected(node: str, device: GPUDevice, *, fresh: bool) -> Finding:
+def _unexpected(node: str, device: GPUDevice, *, fresh: bool) -> Issue:
     told = kinds.find(device.status.conditions, kinds.INVENTORY_INCOMPLETE)
     ours = device_name(node, address_of(device.name) or "") == device.name
     if not ours:
@@ -99,7 +95,7 @@ def _unexpected(node: str, device: GPUDevice, *, fresh: bool) -> Finding:
         todo = "a card is removed when a report of this boot does not name it: see why there is none"
     else:
         todo = f"wait a moment and look again; {CONTROLLER} if it stays"
-    return Finding(
+    return Issue(
         reason="CardUnexpected",
         about=device.name,
         found="a GPUDevice",
@@ -108,8 +104,8 @@ def _unexpected(node: str, device: GPUDevice, *, fresh: bool) -> Finding:
     )
 
 
-def _unjudged(device: GPUDevice) -> Finding:
-    return Finding(
+def _unjudged(device: GPUDevice) -> Issue:
+    return Issue(
         reason="CardIncomplete",
         about=device.name,
         found=f"no condition {kinds.INVENTORY_INCOMPLETE}",
@@ -118,8 +114,8 @@ def _unjudged(device: GPUDevice) -> Finding:
     )
 
 
-def _incomplete(device: GPUDevice, card: Card, message: str) -> Finding:
-    return Finding(
+def _incomplete(device: GPUDevice, card: DiscoveredCard, message: str) -> Issue:
+    return Issue(
         reason="CardIncomplete",
         about=device.name,
         found=card.problem or message,
@@ -128,7 +124,7 @@ def _incomplete(device: GPUDevice, card: Card, message: str) -> Finding:
     )
 
 
-def _changed(device: GPUDevice, card: Card) -> tuple[str, str] | None:
+def _changed(device: GPUDevice, card: DiscoveredCard) -> tuple[str, str] | None:
     """What identifies the card on record and in the report, where they differ."""
     old, now = device.status.hardware, card.hardware
     if old is None or now is None:
@@ -138,8 +134,8 @@ def _changed(device: GPUDevice, card: Card) -> tuple[str, str] | None:
     return (old.uuid, now.uuid) if old.uuid and now.uuid and old.uuid != now.uuid else None
 
 
-def _outdated(device: GPUDevice, old: str, now: str) -> Finding:
-    return Finding(
+def _outdated(device: GPUDevice, old: str, now: str) -> Issue:
+    return Issue(
         reason="CardOutdated",
         about=device.name,
         found=f"{old} on record",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.inventory.coverage.comparison.result import Finding
+from controllers.inventory.coverage.comparison.result import Issue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ def owned(key: str) -> bool:
     return key in OWNED or key.startswith(OWNED_PARTS)
 
 
-def compare(node: Node, expected: Mapping[str, str]) -> tuple[int, list[Finding]]:
+def compare_labels(node: Node, expected: Mapping[str, str]) -> tuple[int, list[Issue]]:
     """How many labels are as expected, and what is said of the others."""
     actual = {key: value for key, value in node.metadata.labels.items() if owned(key)}
     if expected and not actual:
@@ -36,8 +36,8 @@ def compare(node: Node, expected: Mapping[str, str]) -> tuple[int, list[Finding]
     return len(same), found
 
 
-def _none(node: str, count: int) -> Finding:
-    return Finding(
+def _none(node: str, count: int) -> Issue:
+    return Issue(
         reason="NotLabelled",
         about=f"Node {node}",
         found=f"none of the labels of NodeFeatureRule {names.NODE_FEATURE_RULE}",
@@ -47,8 +47,8 @@ def _none(node: str, count: int) -> Finding:
     )
 
 
-def _wrong(key: str, value: str | None, expected: str) -> Finding:
-    return Finding(
+def _wrong(key: str, value: str | None, expected: str) -> Issue:
+    return Issue(
         reason="LabelMissing" if value is None else "LabelDifferent",
         about=key,
         found="no such label" if value is None else value or "an empty value",
@@ -57,8 +57,8 @@ def _wrong(key: str, value: str | None, expected: str) -> Finding:
     )
 
 
-def _left_over(node: str, key: str, value: str) -> Finding:
-    return Finding(
+def _left_over(node: str, key: str, value: str) -> Issue:
+    return Issue(
         reason="LabelUnexpected",
         about=key,
         found=value or "an empty value",

@@ -41,7 +41,7 @@ class Sighting:
     module: str = ""
 
 
-def judge(reports: Mapping[str, Sequence[NodeFeature]]) -> tuple[ModelResult, ...]:
+def compare_models(reports: Mapping[str, Sequence[NodeFeature]]) -> tuple[ModelResult, ...]:
     """What is to be said of the models in all nodes; by vendor and device."""
     found: dict[tuple[str, str], list[Sighting]] = defaultdict(list)
     for node, said in sorted(reports.items()):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.inventory.coverage.comparison.result import Finding
+from controllers.inventory.coverage.comparison.result import Issue
 from controllers.inventory.rule import node_feature_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controllers.inventory.coverage.comparison.records import Seen
+    from controllers.inventory.coverage.comparison.records import ClusterState
 
 OBJECT = f"NodeFeatureRule {names.NODE_FEATURE_RULE}"
 SHOWN = 4
 
 
-def findings(seen: Seen) -> list[Finding]:
+def findings(seen: ClusterState) -> list[Issue]:
     """What is wrong with the cluster as a whole, the gravest first."""
     found = [] if seen.nfd and seen.rules else [_no_nfd(seen)]
     if seen.rules and (changed := _rule(seen)) is not None:
@@ -25,9 +25,9 @@ def findings(seen: Seen) -> list[Finding]:
     return found + [_unreadable(name, why) for name, why in seen.unreadable]
 
 
-def _no_nfd(seen: Seen) -> Finding:
+def _no_nfd(seen: ClusterState) -> Issue:
     kinds = [kind for kind, served in (("NodeFeature", seen.nfd), ("NodeFeatureRule", seen.rules)) if not served]
-    return Finding(
+    return Issue(
         reason="NFDNotServed",
         about="Node Feature Discovery",
         found=f"the API server does not serve {' and '.join(kinds)}",
@@ -36,16 +36,16 @@ def _no_nfd(seen: Seen) -> Finding:
     )
 
 
-def _rule(seen: Seen) -> Finding | None:
+def _rule(seen: ClusterState) -> Issue | None:
     keeper = f"{names.INVENTORY} makes and keeps it: see whether it runs, and its log"
     wanted = node_feature_rule.manifest()["spec"]["rules"]
     if seen.rule is None:
         expected = f"{len(wanted)} rules, by which NFD labels nodes"
-        return Finding(reason="RuleAbsent", about=OBJECT, found="no such object", expected=expected, todo=keeper)
+        return Issue(reason="RuleAbsent", about=OBJECT, found="no such object", expected=expected, todo=keeper)
     found = seen.rule.spec.get("rules")
     if found == wanted:
         return None
-    return Finding(
+    return Issue(
         reason="RuleChanged",
         about=OBJECT,
         found=_difference(found, wanted),
@@ -73,8 +73,8 @@ def _few(words: Sequence[str]) -> str:
     return ", ".join([*words[:SHOWN], *more])
 
 
-def _unreadable(name: str, why: str) -> Finding:
-    return Finding(
+def _unreadable(name: str, why: str) -> Issue:
+    return Issue(
         reason="Unreadable",
         about=name,
         found=why,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.kube import Node
-    from controllers.inventory.rule.node_feature_rule import Rule
+    from controllers.inventory.rule.node_feature_rule import NodeFeatureRule
 
 
 def _words(elements: Any) -> Any:
@@ -126,14 +126,14 @@ def merged(reports: Iterable[Report]) -> Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterState:
     """The cluster as the API server shows it."""
 
     nodes: tuple[Node, ...] = ()
     reports: tuple[Report, ...] = ()
     devices: tuple[GPUDevice, ...] = ()
     inventories: tuple[GPUNodeInventory, ...] = ()
-    rule: Rule | None = None
+    rule: NodeFeatureRule | None = None
     """Our NodeFeatureRule; None where it is absent."""
     nfd: bool = True
     """Whether NodeFeature is served."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.domain.catalogue import is_card
 from controllers.domain.report import is_of_this_boot
-from controllers.inventory.coverage.comparison.result import Finding
+from controllers.inventory.coverage.comparison.result import Issue
 from controllers.inventory.record.conditions import source
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.nodefeature import NodeFeature
     from controllers.inventory.reports import nfd
-    from controllers.inventory.reports.discovered_cards import Reading
+    from controllers.inventory.reports.discovered_cards import DiscoveredCards
 
 
 def agent(
-    node: Node, report: NodeFeature | None, reading: Reading | None, models: Sequence[nfd.Model], recorded: int
-) -> list[Finding]:
+    node: Node, report: NodeFeature | None, reading: DiscoveredCards | None, models: Sequence[nfd.Model], recorded: int
+) -> list[Issue]:
     """Whether the agent's report is there, of this boot, and whole."""
     where, pods = source(node.name), f"kubectl -n {names.NAMESPACE} get pods -l app={names.DISCOVER_DAEMONSET} -o wide"
     if report is None or reading is None:
@@ -31,7 +31,7 @@ def agent(
             return []
         seen = f"{_all(models)}, which NFD sees" if models else f"node {node.name}'s cards"
         return [
-            Finding(
+            Issue(
                 reason="NoAgentReport",
                 about=where,
                 found="no such object" if report is None else f"no feature {names.FEATURE_DEVICE}",
@@ -42,7 +42,7 @@ def agent(
             )
         ]
     found = [
-        Finding(
+        Issue(
             reason="CardsUnreadable",
             about=where,
             found=problem,
@@ -53,7 +53,7 @@ def agent(
     ]
     if not is_of_this_boot(report, node):
         told = report.spec.features.attributes.agent
-        stale = Finding(
+        stale = Issue(
             reason="ReportOutdated",
             about=where,
             found=f"a report of boot {told.elements.get('boot_id') if told else None}",
@@ -64,7 +64,7 @@ def agent(
     return found
 
 
-def counted(reading: Reading, models: Sequence[nfd.Model]) -> list[Finding]:
+def counted(reading: DiscoveredCards, models: Sequence[nfd.Model]) -> list[Issue]:
     """Where the agent and NFD count differently; what may be virtual functions is nobody's mistake."""
     found_pci = [card.hardware.pci for card in reading.cards if card.hardware is not None]
     # What NFD's rule would not take for a card cannot be counted by it.
@@ -77,7 +77,7 @@ def counted(reading: Reading, models: Sequence[nfd.Model]) -> list[Finding]:
             continue
         behind, other = ("the agent", "NFD") if named[name] < least else ("nfd-worker", "the agent")
         found.append(
-            Finding(
+            Issue(
                 reason="CountDiffers",
                 about=f"cards {name}",
                 found=f"{named[name]} in the agent's report",

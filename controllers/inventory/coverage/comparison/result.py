@@ -8,7 +8,7 @@ from controllers.api.record import record
 
 
 @record
-class Finding:
+class Issue:
     """One thing that is not as expected."""
 
     reason: str
@@ -32,7 +32,7 @@ class NodeResult:
     """Labels that it has as expected."""
     cards: int = 0
     """Cards on record that its report names."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Issue, ...] = ()
 
 
 @record
@@ -70,13 +70,13 @@ class Result:
 
     ok: bool
     """Whether all is as expected: what the exit status says."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Issue, ...] = ()
     """About the cluster as a whole."""
     nodes: tuple[NodeResult, ...] = ()
     models: tuple[ModelResult, ...] = ()
     """Models of which the catalogue does not say the same as their cards; they fail a strict check only."""
 
 
-def failing(findings: tuple[Finding, ...], *, strict: bool) -> bool:
+def failing(findings: tuple[Issue, ...], *, strict: bool) -> bool:
     """Whether one of these makes the check fail."""
     return any(strict or not finding.note for finding in findings)

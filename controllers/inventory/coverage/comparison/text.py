@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from controllers.inventory.coverage.comparison.result import Finding, ModelResult, NodeResult, Result
+    from controllers.inventory.coverage.comparison.result import Issue, ModelResult, NodeResult, Result
 
 WIDTH = 80
 SHOWN = 12
@@ -48,7 +48,7 @@ def _head(node: NodeResult, width: int) -> str:
     return f"{mark:<5} {node.name:<{width}}  {cards}, {labels}{wrong}"
 
 
-def _details(findings: Iterable[Finding]) -> Iterator[str]:
+def _details(findings: Iterable[Issue]) -> Iterator[str]:
     """Findings with the same remedy together."""
     for (reason, todo), group in groupby(findings, key=lambda one: (one.reason, one.todo)):
         members = list(group)
