@@ -16,7 +16,7 @@ from tests.test_architecture import ROOT, parsed
 FOLDERS = ("controllers/bootstrap", "controllers/domain", "controllers/gpupool", "controllers/inventory", "webhook")
 PRINTERS = ("controllers/inventory/coverage", "controllers/gpupool/metrics.py", "controllers/bootstrap/metrics.py")
 """Programs and modules that only tell people: they compare nothing with what was said before."""
-MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "check_word", "info"})
+MAKERS = frozenset({"Finding", "CardFault", "EmitEvent", "Entry", "CandidatePool", "check_word", "info"})
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
 LEFT = {
@@ -77,7 +77,7 @@ def test_no_planner_decides_by_what_was_said() -> None:
         ("x = told.message or 'none'", True),
         ("x = f'{told.reason}: {told.message}'", False),
         ("x = Finding(True, told.reason, f'so {told.message}')", False),
-        ("Note(about, 'Normal', EVENT, message=told.message)", False),
+        ("EmitEvent(about, 'Normal', EVENT, message=told.message)", False),
         ("told.reason = 'Held'", False),
     ],
 )

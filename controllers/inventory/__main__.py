@@ -113,9 +113,7 @@ async def wire(process: Process) -> None:
     keeper = RuleReconciler(process, world, lambda: reconciler.nodes.add_all(world.node_names()))
 
     async def work() -> None:
-        REGISTRY.register(
-            InventoryCollector(world)
-        )  # of the leader alone: a standby's would be counted twice
+        REGISTRY.register(InventoryCollector(world))  # of the leader alone: a standby's would be counted twice
         reconciler.watch()
         reconciler.nodes.add_all(world.node_names())
         keeper.watch()

@@ -156,7 +156,7 @@ class Manager:
             return TAKEN_SECONDS
 
     def _layout(self) -> NodeLayout | None:
-        layout = plan.wanted(self.cluster.layout())
+        layout = plan.desired_layout(self.cluster.layout())
         if layout is None and not self._unreadable:
             log.error("the node's layout cannot be relied on; cards stay as they are")
         self._unreadable = layout is None

@@ -65,13 +65,13 @@ class HostScanner:
         answer = await self._probe.answer(by_files.version, ())
         if answer.driver is None:
             return NodeScan(lost=lost, silence=answer.why or "the driver does not answer", loading=loading)
-        return NodeScan(told(by_files, answer.driver), lost, loading=loading)
+        return NodeScan(driver_reports(by_files, answer.driver), lost, loading=loading)
 
     def _files(self, addresses: Collection[str]) -> tuple[frozenset[str], Driver | None]:
         return sysfs.lost(self._places.sys, addresses), procfs.read(self._places.proc, self._places.sys)
 
 
-def told(by_files: Driver, by_driver: Driver) -> dict[str, DriverReport]:
+def driver_reports(by_files: Driver, by_driver: Driver) -> dict[str, DriverReport]:
     """The cards that the driver tells of.
 
     mig-parted counts the cards that NVML answers for by address, and then gives NVML that number. One that does not

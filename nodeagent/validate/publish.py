@@ -118,7 +118,7 @@ class Publisher:
                 log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
             else:
                 facts = self._completed(facts)
-                found = report.judge(self._role, facts)
+                found = report.evaluate(self._role, facts)
                 self._take(facts, report.attributes(self._role, facts, found))
                 _measure(found)
             period = min(self._period, SOON) if self._lacks and not self._ended_for() else self._period
@@ -129,7 +129,7 @@ class Publisher:
         """With what role `driver` tells, where this container cannot see it."""
         have = self._store.get(self._key)
         feature = have.spec.features.attributes.validation if have is not None else None
-        return renewal.told(facts, feature.elements if feature is not None else {})
+        return renewal.with_reported_access(facts, feature.elements if feature is not None else {})
 
     def _ended_for(self) -> bool:
         """Whether this role has ended before for what is lacking now."""
@@ -155,7 +155,7 @@ class Publisher:
         before = self._want
         if self._role == validation.CONTAINER:
             self._cards = cardfacts.step(self._cards, facts)
-        self._want, self._silent = report.settled(self._role, before, new, self._silent)
+        self._want, self._silent = report.debounce(self._role, before, new, self._silent)
         ended_for = before.get(_ENDED_FOR, "")
         self._want.pop(_ENDED_FOR, None)
         if self._role == validation.CONTAINER:

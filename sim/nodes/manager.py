@@ -18,7 +18,7 @@ from controllers.runtime.errors import Terminal
 from nodeagent.mig.cards.records import Loading, NodeScan, Signs
 from nodeagent.mig.cluster import Quorum
 from nodeagent.mig.manager import Manager
-from nodeagent.mig.scanner import told
+from nodeagent.mig.scanner import driver_reports
 from nodeagent.mig.work import Work
 from sim.errors import UserError
 from sim.nodes import bus, mig, names, nvml
@@ -135,7 +135,7 @@ class Host:
         if software is None or not machine.driver:
             return NodeScan(lost=lost, silence="no driver is loaded")
         by_files, by_driver = (tell(self._name, machine, software) for tell in (bus.by_procfs, nvml.driver))
-        return NodeScan(told(by_files, by_driver), lost, loading=loading)
+        return NodeScan(driver_reports(by_files, by_driver), lost, loading=loading)
 
     def read(self) -> dict[str, Attempt]:
         """See `nodeagent.mig.work.Memory`."""

@@ -39,7 +39,7 @@ def manager(role: str) -> str:
 def attributes(role: str, node: str, boot_id: str, machine: Machine) -> dict[str, str]:
     """What the role owns of `gpu.validation`."""
     seen = facts(role, node, boot_id, machine)
-    return report.attributes(role, seen, report.judge(role, seen))
+    return report.attributes(role, seen, report.evaluate(role, seen))
 
 
 def cards(role: str, node: str, boot_id: str, machine: Machine) -> list[dict[str, str]]:

@@ -84,7 +84,7 @@ class Machine:
         looker = NodeScanner(role, self.places, asker, self.own, trials=trying, fabric_grace=0)
         facts = await looker.look()
         await looker.close()
-        verdict = report.judge(role, facts)
+        verdict = report.evaluate(role, facts)
         told = "; ".join(f"{check.name}: {check.message}" for check in verdict.checks if check.result != OK)
         kept = report.attributes(role, facts, verdict)
         said = told or f"{len(verdict.passed)} cards pass"

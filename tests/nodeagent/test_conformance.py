@@ -117,7 +117,7 @@ async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Pat
     )
     facts = await looker.look()
     await looker.close()
-    return report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+    return report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
 
 
 @pytest.mark.parametrize(("name", "fabric"), [*((name, False) for name in WITH_CARDS), *((n, True) for n in SWITCHED)])

@@ -182,10 +182,10 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
     assert seen(whole) == seen(whole, "no-driver") == Seen()
     assert seen(whole, f"card-lost:{first},card-lost:{second}").lost == {first}
     told = seen(divided)
-    assert (len(told.instances[first]), told.instances[second], told.silent) == (7, (), frozenset())
+    assert (len(told.instances[first]), told.instances[second], told.unresponsive) == (7, (), frozenset())
     gone = seen(divided, "no-driver")
-    assert (gone.instances, gone.remembered) == (told.instances, gone.silent)
-    assert first in gone.silent
+    assert (gone.instances, gone.remembered) == (told.instances, gone.unresponsive)
+    assert first in gone.unresponsive
 
 
 @pytest.mark.parametrize("shape", sorted(load().shapes))

@@ -7,30 +7,24 @@ one bad card does not keep its neighbours out.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, MigType, NvLink, Pci, Precision
+from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, Pci, Precision
 from controllers.api.names import CARDS_MAX
-from controllers.api.nodefeature import DISPLAYS
 from controllers.domain import precision
-from controllers.domain.catalogue import VENDORS, canonical_profile, model
+from controllers.domain.catalogue import VENDORS, model
 from controllers.domain.pci import canonical
-from controllers.inventory.reports import merged
+from controllers.inventory.reports import attributes, merged
+from controllers.inventory.reports.attributes import SHOWN, AttributeReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from controllers.api.nodefeature import NodeFeature
 
-T = TypeVar("T")
 NVIDIA, OF_NVIDIA = "10de", "nvidia"
-TEXT_MAX = 128
-SHOWN = 32
-# What the driver's tools say where a value should be.
-NO_VALUES = frozenset({"n/a", "[n/a]", "err!", "unknown", "unknown error", "[unknown error]", "gpu is lost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +110,7 @@ def _nameless(count: int) -> str:
 def _card(address: str, times: int, attributes: Mapping[str, str], has_driver: bool) -> DiscoveredCard:
     if times > 1:
         return DiscoveredCard(address, None, ambiguous=f"{address} is reported {times} times")
-    reader = _AttributeReader(attributes)
+    reader = AttributeReader(attributes)
     pci = _pci(reader, address)
     bound = attributes.get("driver", "").strip()
     # Without a driver nobody can know more, and the node is not ready; other vendors' drivers are never asked.
@@ -133,28 +127,28 @@ def _because(pci: Pci, bound: str) -> str:
     return "" if pci.vendor == NVIDIA else "only NVIDIA's driver is asked"
 
 
-def _pci(reader: _AttributeReader, address: str) -> Pci | None:
-    vendor = reader.get("vendor", _hex4, required=True)
-    device = reader.get("device", _hex4, required=True)
-    class_ = reader.get("class", _class, required=True)
+def _pci(reader: AttributeReader, address: str) -> Pci | None:
+    vendor = reader.get("vendor", attributes.hex4, required=True)
+    device = reader.get("device", attributes.hex4, required=True)
+    class_ = reader.get("class", attributes.display_class, required=True)
     if vendor is None or device is None or class_ is None:
         return None
     return Pci(vendor=vendor, device=device, class_=class_, address=address)
 
 
-def _hardware(reader: _AttributeReader, pci: Pci, asked: bool) -> Hardware:
+def _hardware(reader: AttributeReader, pci: Pci, asked: bool) -> Hardware:
     capability = _capability(reader)
     known = precision.formats(capability)
     return Hardware(
-        uuid=reader.get("uuid", _uuid, required=asked),
-        product=reader.get("product", _product, required=asked),
-        memory_mib=reader.get("memory_mib", _memory, required=asked and not _shares_memory(pci)),
-        numa_node=reader.get("numa_node", _small, strict=False),
+        uuid=reader.get("uuid", attributes.uuid, required=asked),
+        product=reader.get("product", attributes.product, required=asked),
+        memory_mib=reader.get("memory_mib", attributes.memory_mib, required=asked and not _shares_memory(pci)),
+        numa_node=reader.get("numa_node", attributes.small_number, strict=False),
         pci=pci,
         compute_capability=capability,
         precision=Precision(supported=known) if known else None,
         mig=_mig(reader),
-        nvlink=reader.get("nvlink_peers", _peers, strict=False),
+        nvlink=reader.get("nvlink_peers", attributes.nvlink_peers, strict=False),
     )
 
 
@@ -164,103 +158,18 @@ def _shares_memory(pci: Pci) -> bool:
     return known is not None and known.shares_memory
 
 
-def _capability(reader: _AttributeReader) -> ComputeCapability | None:
-    major = reader.get("compute_major", _small)
-    minor = reader.get("compute_minor", _small, required=major is not None)
+def _capability(reader: AttributeReader) -> ComputeCapability | None:
+    major = reader.get("compute_major", attributes.small_number)
+    minor = reader.get("compute_minor", attributes.small_number, required=major is not None)
     return None if major is None or minor is None else ComputeCapability(major=major, minor=minor)
 
 
-def _mig(reader: _AttributeReader) -> Mig | None:
-    capable = reader.get("mig_capable", _boolean)
+def _mig(reader: AttributeReader) -> Mig | None:
+    capable = reader.get("mig_capable", attributes.boolean)
     if not capable:
         return None if capable is None else Mig()
-    enabled = bool(reader.get("mig_mode", _boolean, required=True))
-    types = (reader.get("mig_instances", _instances) or ()) if enabled else ()
+    enabled = bool(reader.get("mig_mode", attributes.boolean, required=True))
+    types = (reader.get("mig_instances", attributes.mig_instances) or ()) if enabled else ()
     strategy: Literal["none", "single", "mixed"] = "none" if not types else "single" if len(types) == 1 else "mixed"
-    profiles = reader.get("mig_profiles", _profiles) or ()
+    profiles = reader.get("mig_profiles", attributes.mig_profiles) or ()
     return Mig(capable=True, enabled=enabled, strategy=strategy, profiles_supported=profiles, types=types)
-
-
-class _AttributeReader:
-    """Takes attributes one by one and remembers what was wrong."""
-
-    def __init__(self, attributes: Mapping[str, str]) -> None:
-        self._attributes = attributes
-        self.missing: list[str] = []
-        self.unreadable: list[str] = []
-
-    def get(
-        self, key: str, parse: Callable[[str], T | None], *, required: bool = False, strict: bool = True
-    ) -> T | None:
-        """The attribute's value; `strict`: one that is there and cannot be read is a problem."""
-        text = self._attributes.get(key, "").strip()
-        if not text:
-            if required:
-                self.missing.append(key)
-            return None
-        value = None if text.lower() in NO_VALUES else parse(text)
-        if value is None and strict:
-            self.unreadable.append(f"{key}={text[:SHOWN]!r}")
-        return value
-
-
-def _matching(pattern: str, text: str) -> str | None:
-    return text if re.fullmatch(pattern, text) else None
-
-
-def _hex4(text: str) -> str | None:
-    return _matching("[0-9a-f]{4}", text.lower().removeprefix("0x"))
-
-
-def _class(text: str) -> str | None:
-    """Class and subclass; sysfs adds two digits for the programming interface."""
-    code = _matching("[0-9a-f]{4}([0-9a-f]{2})?", text.lower().removeprefix("0x"))
-    return code[:4] if code and code.startswith(DISPLAYS) else None
-
-
-def _uuid(text: str) -> str | None:
-    return _matching("[0-9A-Za-z][0-9A-Za-z._-]{7,79}", text)
-
-
-def _product(text: str) -> str | None:
-    return text if len(text) <= TEXT_MAX and text.isprintable() else None
-
-
-def _memory(text: str) -> int | None:
-    number = int(text) if _matching("[0-9]{1,8}", text) else 0
-    return number or None
-
-
-def _small(text: str) -> int | None:
-    return int(text) if _matching("[0-9]{1,3}", text) else None
-
-
-def _boolean(text: str) -> bool | None:
-    words = {"true": True, "enabled": True, "1": True, "false": False, "disabled": False, "0": False}
-    return words.get(text.lower())
-
-
-def _profile(text: str) -> str | None:
-    """In the one spelling: `1g.10gb.me` and `1g.10gb+me` are the same profile."""
-    return canonical_profile(text.strip().lower())
-
-
-def _profiles(text: str) -> tuple[str, ...] | None:
-    profiles = tuple(_profile(part) for part in text[:4096].split(","))
-    return None if None in profiles else tuple(sorted(set(filter(None, profiles))))
-
-
-def _instances(text: str) -> tuple[MigType, ...] | None:
-    types: dict[str, MigType] = {}
-    for part in text[:4096].split(","):
-        name, _, number = part.partition("=")
-        profile, count = _profile(name), _small(number.strip())
-        if profile is None or count is None or profile in types:
-            return None
-        types[profile] = MigType(name=profile, count=count)
-    return tuple(types[profile] for profile in sorted(types) if types[profile].count)
-
-
-def _peers(text: str) -> NvLink | None:
-    addresses = {canonical(part) for part in text[:4096].split(",")}
-    return NvLink(peers=tuple(sorted(filter(None, addresses))))

@@ -37,12 +37,12 @@ DRIVER: Final = "DriverSilent"
 """The driver does not tell how the card is divided, or not where it counts it."""
 OTHER_CARD: Final = "AnotherCard"
 """The layout speaks of a card that is not the one in this slot."""
-UNTOLD: Final = "NotTold"
+NOT_ACKNOWLEDGED: Final = "NotTold"
 """The cluster has not read yet that work on the card is at hand."""
-OBSTACLES: Final = (IN_USE, CLIENTS, DRIVER, OTHER_CARD, UNTOLD)
+OBSTACLES: Final = (IN_USE, CLIENTS, DRIVER, OTHER_CARD, NOT_ACKNOWLEDGED)
 
 
-def wanted(config: ConfigMap | None) -> NodeLayout | None:
+def desired_layout(config: ConfigMap | None) -> NodeLayout | None:
     """How the cards are to be divided; None where the ConfigMap cannot be relied on: it is left alone then."""
     if config is None:
         return NodeLayout()
@@ -237,7 +237,7 @@ def _resets(part: PlannedCard, actual: CardLayout, goal: CardLayout) -> bool:
 
 def _obstacle(part: PlannedCard, card: GPUDevice, told: DriverReport | None) -> str:
     if not _is_told(card, part):
-        return UNTOLD
+        return NOT_ACKNOWLEDGED
     if not is_clear(card, part):
         return IN_USE
     if told is None or told.layout is None or told.index is None:

@@ -108,7 +108,7 @@ def _own(node: Node) -> Plan:
     said = sources.parsed(kept[target], target) if target in kept else {}
     number = effective.version(said) if target in kept else (2 if node.release[0] < MERGING else 3)
     cdi = _cdi(node)
-    told = sources.told(node, kept, target)
+    told = sources.handlers_of_others(node, kept, target)
     # Our former drop-in hides what the file says since; it goes, and with it a copy that may be old.
     handlers = _handlers(said if FORMER in node.files and FORMER not in kept and told else node.effective)
     # containerd's own handlers are no longer there once a file tells of another: 1.7 would be left without runc.

@@ -61,7 +61,7 @@ def in_force(node: Node, kept: Mapping[str, bytes]) -> str:
     return found
 
 
-def told(node: Node, kept: Mapping[str, bytes], target: str) -> set[str]:
+def handlers_of_others(node: Node, kept: Mapping[str, bytes], target: str) -> set[str]:
     """Names of the handlers that files of others tell of, where containerd reads them."""
     files = read_in_order(node.main, kept) if node.release[0] >= MERGING else [target] if target in kept else []
     return {name for path in files for name in effective.handlers(parsed(kept[path], path))}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[0-9]{1,7}")
 
 
-def told(facts: Facts, elements: Mapping[str, str]) -> Facts:
+def with_reported_access(facts: Facts, elements: Mapping[str, str]) -> Facts:
     """The facts with what role `driver` of the node tells of access files, where this container sees a copy alone."""
     if facts.access is not None:
         return facts

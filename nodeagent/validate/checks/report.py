@@ -19,7 +19,7 @@ BRIDGED = 3
 """So many looks in a row that cannot tell are needed before `unknown` follows on `ok`."""
 
 
-def judge(role: str, facts: Facts) -> Verdict:
+def evaluate(role: str, facts: Facts) -> Verdict:
     """The verdict of a role."""
     return verdict((driver if role == words.DRIVER else container).checks(facts), facts.held)
 
@@ -41,7 +41,7 @@ def attributes(role: str, facts: Facts, found: Verdict) -> dict[str, str]:
     return {role: found.result} | {words.key(role, name): value for name, value in values.items() if value}
 
 
-def settled(role: str, last: Mapping[str, str], new: Mapping[str, str], silent: int) -> tuple[dict[str, str], int]:
+def debounce(role: str, last: Mapping[str, str], new: Mapping[str, str], silent: int) -> tuple[dict[str, str], int]:
     """What to publish, and how many looks in a row could not tell.
 
     What is known counts at once, also of one card beside others of which nothing is known. A look that cannot tell

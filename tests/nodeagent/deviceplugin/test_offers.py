@@ -67,7 +67,7 @@ def test_a_lost_card_is_withdrawn_and_stays_in_the_list_as_unhealthy():
 
 @pytest.mark.parametrize("seen", [Seen(unresponsive=frozenset({address(0)})), Seen()])
 def test_an_ill_card_is_unhealthy_and_stays_published(seen):
-    known = card(0, published=EXCLUSIVE.of(""), faulted=not seen.silent)
+    known = card(0, published=EXCLUSIVE.of(""), faulted=not seen.unresponsive)
     (device,) = offers.listing(POOL, [known], asked(EXCLUSIVE, 0), seen)
     assert not device.healthy
     assert wanted([known], asked(EXCLUSIVE, 0), seen) == {"card-0": EXCLUSIVE.of("")}
@@ -82,7 +82,7 @@ def test_instances_of_the_pools_profile_are_offered_by_their_uuids():
 
 
 @pytest.mark.parametrize(
-    ("how", "healthy", "stays"), [({"silent"}, False, True), ({"lost"}, False, False), (set(), True, True)]
+    ("how", "healthy", "stays"), [({"unresponsive"}, False, True), ({"lost"}, False, False), (set(), True, True)]
 )
 def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, stays):
     made = {address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))}

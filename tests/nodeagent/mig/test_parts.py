@@ -36,12 +36,12 @@ def card(address: str, **facts: object) -> DriverCard:
 
 
 def test_cards_are_numbered_by_address() -> None:
-    told = scanner.told(*driver(c0=card(FIRST), c1=card(SECOND), c2=card(THIRD)))
+    told = scanner.driver_reports(*driver(c0=card(FIRST), c1=card(SECOND), c2=card(THIRD)))
     assert {address: one.index for address, one in told.items()} == {FIRST: 0, SECOND: 1, THIRD: 2}
 
 
 def test_after_a_card_that_does_not_answer_no_number_is_sure() -> None:
-    told = scanner.told(*driver(c0=card(FIRST), c1=None, c2=card(THIRD)))
+    told = scanner.driver_reports(*driver(c0=card(FIRST), c1=None, c2=card(THIRD)))
     assert {address: one.index for address, one in told.items()} == {FIRST: 0, THIRD: None}
 
 
@@ -57,7 +57,7 @@ def test_after_a_card_that_does_not_answer_no_number_is_sure() -> None:
     ],
 )
 def test_how_a_card_is_divided(facts: dict[str, object], layout: CardLayout | None) -> None:
-    told = scanner.told(*driver(c0=card(FIRST, **facts), c1=card(SECOND), c2=card(THIRD)))
+    told = scanner.driver_reports(*driver(c0=card(FIRST, **facts), c1=card(SECOND), c2=card(THIRD)))
     assert told[FIRST].layout == layout
 
 

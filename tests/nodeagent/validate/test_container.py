@@ -34,7 +34,7 @@ async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -
 
 async def told(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> dict[str, str]:
     facts = await look(at, void=void, deadline=deadline)
-    return report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+    return report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ class Validator:
 
     async def told(self) -> dict[str, str]:
         facts = await self.facts()
-        found = report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+        found = report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
         return {name.removeprefix("container."): value for name, value in found.items()}
 
 
@@ -243,7 +243,7 @@ async def test_a_look_does_not_wait_for_cuda_and_says_what_is_awaited(at: Machin
     validator.looker.trials._patience = 0.05
     facts = await validator.looker.look()
     assert cuda.works(facts).reason == "AwaitingCuda"
-    assert report.judge(validation.CONTAINER, facts).result == "unknown"
+    assert report.evaluate(validation.CONTAINER, facts).result == "unknown"
     assert (facts.cuda, facts.cuda_marks) == ({}, "")
     await validator.looker.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -269,7 +269,7 @@ async def test_a_card_of_which_nothing_is_known_hides_no_failure_of_another(
     at: Machine, unknown: CudaAnswer, reason: str, says: str
 ) -> None:
     facts = replace(await Validator(at).facts(), cuda={T4: unknown, A100: REFUSED})
-    judged = report.judge(validation.CONTAINER, facts)
+    judged = report.evaluate(validation.CONTAINER, facts)
     found = report.attributes(validation.CONTAINER, facts, judged)
     assert (found["container"], found["container.cards_failed"]) == ("unknown", A100)
     assert found["container.reason"] == reason
@@ -278,7 +278,7 @@ async def test_a_card_of_which_nothing_is_known_hides_no_failure_of_another(
     assert says in found["container.message"]
     assert ("cuda" in found["container.checks_failed"], "cuda" in found["container.checks_unknown"]) == (True, True)
     passed = {"container": "ok", "container.boot_id": facts.boot_id, "container.version": facts.version}
-    assert report.settled(validation.CONTAINER, passed, found, 0)[0] == found, "that card is out at once"
+    assert report.debounce(validation.CONTAINER, passed, found, 0)[0] == found, "that card is out at once"
 
 
 async def test_a_card_whose_program_cannot_be_ended_keeps_no_other_from_being_tried(at: Machine, monkeypatch) -> None:
@@ -355,7 +355,7 @@ async def test_a_fabric_has_time_to_come_up(switched: Machine) -> None:
     everywhere(switched, "fabric 2")
     facts = await seen(switched, grace=HOUR)
     assert (fabric.ready(facts).result, fabric.ready(facts).reason) == ("unknown", "AwaitingFabric")
-    assert report.judge(validation.CONTAINER, facts).result == "unknown"
+    assert report.evaluate(validation.CONTAINER, facts).result == "unknown"
 
 
 async def test_one_card_outside_the_fabric_is_that_cards_trouble(switched: Machine) -> None:

@@ -26,7 +26,7 @@ async def told(at: Machine) -> dict[str, str]:
     looker = NodeScanner(validation.DRIVER, where, asker, at.own, {})
     facts = await looker.look()
     await asker.close()
-    return report.attributes(validation.DRIVER, facts, report.judge(validation.DRIVER, facts))
+    return report.attributes(validation.DRIVER, facts, report.evaluate(validation.DRIVER, facts))
 
 
 @pytest.fixture

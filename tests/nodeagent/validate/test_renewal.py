@@ -90,8 +90,8 @@ async def test_who_sees_a_copy_goes_by_what_the_check_of_the_driver_tells(at: Ma
     facts = await look(at, cdi=False, proc=copy)
     assert renewal.lacking(facts) == frozenset()
     seen = await look(at, cdi=False, role=validation.DRIVER)
-    told = report.attributes(validation.DRIVER, seen, report.judge(validation.DRIVER, seen))
+    told = report.attributes(validation.DRIVER, seen, report.evaluate(validation.DRIVER, seen))
     assert told["driver.access"] == "12,13,21,22"
-    assert renewal.lacking(renewal.told(facts, told)) == {21, 22}
+    assert renewal.lacking(renewal.with_reported_access(facts, told)) == {21, 22}
     for stale in ({"driver.boot_id": "another"}, {"driver.version": "1.2"}, {"driver.access": f"x,²,-3,{'9' * 9999}"}):
-        assert renewal.lacking(renewal.told(facts, told | stale)) == frozenset()
+        assert renewal.lacking(renewal.with_reported_access(facts, told | stale)) == frozenset()
