@@ -210,8 +210,8 @@ class _Writers(Store[_Managed]):
         self.names: set[str] = set()
         self.enough = asyncio.Event()
 
-    def saw(self, obj: _Managed, *, deleted: bool = False) -> None:
-        super().saw(obj, deleted=deleted)
+    def on_watch_event(self, obj: _Managed, *, deleted: bool = False) -> None:
+        super().on_watch_event(obj, deleted=deleted)
         if self._wrote(obj.metadata):
             self.names.add(obj.name)
         if len(self.names) >= self._objects:

@@ -21,14 +21,14 @@ PRINTERS = (
     "controllers/bootstrap/metrics.py",
 )
 """Programs and modules that only tell people: they compare nothing with what was said before."""
-MAKERS = frozenset({"Finding", "CardFault", "Note", "Entry", "CandidatePool", "begin", "check_word", "info"})
+MAKERS = frozenset({"Finding", "CardFault", "EmitEvent", "Entry", "CandidatePool", "begin", "check_word", "info"})
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
 LEFT = {
     "controllers/gpupool/membership/candidate_index.py": 1,
     "controllers/gpupool/node/pending.py": 6,
     "controllers/gpupool/pool/status_plan.py": 1,
-    "controllers/inventory/plan.py": 4,
+    "controllers/inventory/record/events.py": 4,
 }
 """Places that still decide by a word, by file: no new one may come, and one that goes is taken out here."""
 
@@ -82,7 +82,7 @@ def test_no_planner_decides_by_what_was_said() -> None:
         ("x = told.message or 'none'", True),
         ("x = f'{told.reason}: {told.message}'", False),
         ("x = Finding(True, told.reason, f'so {told.message}')", False),
-        ("Note(about, 'Normal', EVENT, message=told.message)", False),
+        ("EmitEvent(about, 'Normal', EVENT, message=told.message)", False),
         ("told.reason = 'Held'", False),
     ],
 )

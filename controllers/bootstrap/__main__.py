@@ -32,7 +32,7 @@ from controllers.components.images import AGENT_IMAGE
 from controllers.components.pods.dcgm_exporter import EXPORTER_PORT
 from controllers.domain.agents import api_server
 from controllers.runtime.controller import Controller
-from controllers.runtime.plan import Note, Ref
+from controllers.runtime.plan import EmitEvent, Ref
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from controllers.runtime.settings import LiveSettings, module_settings
@@ -94,7 +94,7 @@ class Reconciler:
 
     def _report_outage(self, finding: Finding) -> None:
         about = Ref(resources.NAMESPACE, names.NAMESPACE)
-        self._note(Note(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
+        self._note(EmitEvent(about, "Warning", names.EVENT_FUSE_HELD, finding.message))
 
     def begin(self) -> None:
         """Follow caches and settings from now on, and look at everything."""

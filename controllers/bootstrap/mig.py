@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WITNESS: Final = frozenset({VALIDATOR})
 """What goes in any case: a container has the device nodes of the moment when it was made, and NVML shows it no instance
 whose nodes it lacks. The one that comes when the work is done tells how the cards are divided. One that nobody sent
-away ends itself (`nodeagent.validate.renewal`), but for division after division kubelet restarts it ever later."""
+away ends itself (`nodeagent.validate.checks.renewal`), but after each division kubelet restarts it later."""
 
 
 def mig_work(cards: Iterable[Card]) -> NodeOperation | None:

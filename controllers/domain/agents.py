@@ -1,4 +1,4 @@
-"""Where node agents that controllers start answer, and how they find the API server. Pure.
+"""Ports of the node agents that controllers deploy, and their address of the API server. Pure.
 
 The chart says both of the discovery agent's pod itself (`nodeAgent.apiServer`).
 """

@@ -1,4 +1,4 @@
-"""How a pool's cards are divided: what the nodes are configured for, and what is asked of them. Pure.
+"""A GPUPool's allocation mode: the one that its nodes are configured for, and the one that its spec asks for. Pure.
 
 Only the mode and that mode's own block matter to a node: `maxDevicesPerNode` chooses cards and the blocks of other
 modes are ignored, so a change of these reconfigures nothing.

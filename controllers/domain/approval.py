@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.selectors import matches
+from controllers.domain.selectors.match import matches
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice

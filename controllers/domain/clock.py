@@ -1,4 +1,4 @@
-"""Times as the API writes them. `now` is always a parameter: seconds since the epoch, in UTC."""
+"""Times as the Kubernetes API writes them (RFC 3339). `now` is always a parameter: seconds since the epoch, in UTC."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The life of a card, as a table.
+"""A GPUDevice's state machine: the transitions of `status.state`, as a table. Pure.
 
-Three facts make up a card's state; each happening needs some of them and changes one. What
+Three facts make up a card's state; each transition needs some of them and changes one. What
 people see as `status.state` is a projection of the facts, in the order of `project`. The
 reservation is a fact of its own, so that its end returns the card to what its annotation
 implies and never throws it out of its pool.
 
-gpupool-controller asks `allowed` before it makes something happen, and takes what is then from
-`after`. The table says what is possible at all; whether it is time for it (the selectors, the
+gpupool-controller asks `is_allowed` before it makes a transition, and takes what is then from
+`apply_transition`. The table says what is possible at all; whether it is time for it (the selectors, the
 fence, a deadline) each planner knows. The webhook reserves what `slots` calls issuable, which is
 pooled and not faulted, and a fault is a condition of its owner, from which the state follows.
 """
@@ -38,18 +38,18 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """Something that happens: which facts it needs, and what it changes."""
+class Transition:
+    """A transition: the facts that it requires, and those that it changes."""
 
     needs: dict[str, bool]
     sets: dict[str, bool]
-    who: str
+    actor: str
 
     def is_allowed(self, facts: object) -> bool:
         """Whether it can happen where these facts hold."""
         return all(getattr(facts, fact) == value for fact, value in self.needs.items())
 
-    def follow(self, facts: F, what: str) -> F:
+    def apply(self, facts: F, what: str) -> F:
         """The facts afterwards; raises ValueError where it cannot happen, with `what` happens to whom."""
         if not self.is_allowed(facts):
             msg = f"{what} with {facts}"
@@ -58,13 +58,13 @@ class Happening:
         return replace(changed, **self.sets)  # type: ignore[no-any-return]
 
 
-HAPPENINGS: Final[dict[str, Happening]] = {
-    "assign": Happening({"pooled": False, "faulted": False}, {"pooled": True}, "gpupool-controller"),
-    "reserve": Happening({"pooled": True, "faulted": False}, {"reserved": True}, "gpu-admission-webhook"),
-    "end reservation": Happening({"reserved": True}, {"reserved": False}, "gpupool-controller"),
-    "release": Happening({"pooled": True, "reserved": False}, {"pooled": False}, "gpupool-controller"),
-    "fault": Happening({"faulted": False}, {"faulted": True}, "gpu-bootstrap-controller"),
-    "recover": Happening({"faulted": True}, {"faulted": False}, "gpu-bootstrap-controller"),
+TRANSITIONS: Final[dict[str, Transition]] = {
+    "assign": Transition({"pooled": False, "faulted": False}, {"pooled": True}, "gpupool-controller"),
+    "reserve": Transition({"pooled": True, "faulted": False}, {"reserved": True}, "gpu-admission-webhook"),
+    "end reservation": Transition({"reserved": True}, {"reserved": False}, "gpupool-controller"),
+    "release": Transition({"pooled": True, "reserved": False}, {"pooled": False}, "gpupool-controller"),
+    "fault": Transition({"faulted": False}, {"faulted": True}, "gpu-bootstrap-controller"),
+    "recover": Transition({"faulted": True}, {"faulted": False}, "gpu-bootstrap-controller"),
 }
 
 
@@ -77,14 +77,14 @@ def project(facts: Facts) -> DeviceState:
     return "Assigned" if facts.pooled else "Unassigned"
 
 
-def allowed(facts: Facts, happening: str) -> bool:
+def is_allowed(facts: Facts, transition: str) -> bool:
     """Whether it can happen to a card of which these facts hold."""
-    return HAPPENINGS[happening].is_allowed(facts)
+    return TRANSITIONS[transition].is_allowed(facts)
 
 
-def after(facts: Facts, happening: str) -> Facts:
+def apply_transition(facts: Facts, transition: str) -> Facts:
     """The facts afterwards; raises ValueError where it cannot happen."""
-    return HAPPENINGS[happening].follow(facts, f"{happening!r} cannot happen to a card")
+    return TRANSITIONS[transition].apply(facts, f"{transition!r} cannot happen to a card")
 
 
 def live(reservation: Reservation, now: float) -> bool:
@@ -108,7 +108,7 @@ def facts_of(device: GPUDevice, now: float) -> Facts:
 def state_with(device: GPUDevice, kept: Collection[Reservation], now: float) -> DeviceState:
     """The state of a card of whose reservations these are kept."""
     facts = replace(facts_of(device, now), reserved=bool(device.status.reservations))
-    return project(facts if kept or not facts.reserved else after(facts, "end reservation"))
+    return project(facts if kept or not facts.reserved else apply_transition(facts, "end reservation"))
 
 
 def diagram() -> str:
@@ -118,8 +118,8 @@ def diagram() -> str:
         for reserved in (False, True):
             for faulted in (False, True):
                 facts = Facts(pooled=pooled, reserved=reserved and pooled, faulted=faulted)
-                for name in HAPPENINGS:
-                    if allowed(facts, name):
-                        seen.add((project(facts), project(after(facts, name)), name))
+                for name in TRANSITIONS:
+                    if is_allowed(facts, name):
+                        seen.add((project(facts), project(apply_transition(facts, name)), name))
     lines = [f"    {a} --> {b}: {name}" for a, b, name in sorted(seen) if a != b]
     return "stateDiagram-v2\n    [*] --> Unassigned\n" + "\n".join(lines) + "\n"

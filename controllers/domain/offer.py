@@ -1,4 +1,4 @@
-"""The settings of a pool's device plugins, as its ConfigMap carries them, and what concerns one card of them. Pure.
+"""The ConfigMap of a pool's device plugins: its settings, and the entry of one card. Pure.
 
 `slots` is what most cards of the pool have; `cards` lists those that have another number (in mode MIG boards of one
 pool may differ). What a plugin acknowledges in `published.configVersion` is the hash of what concerns that card, so a

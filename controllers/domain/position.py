@@ -1,4 +1,4 @@
-"""Whether a card is there, and its place among its node's, which `indexes` of a deviceSelector go by. Pure."""
+"""A card's index among its node's cards (`indexes` of a deviceSelector), and whether it is counted. Pure."""
 
 from __future__ import annotations
 

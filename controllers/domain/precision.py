@@ -1,4 +1,4 @@
-"""What a CUDA compute capability says of a card: its family and its number formats. Data.
+"""A card's family and number formats by its CUDA compute capability. Data.
 
 From NVIDIA's CUDA C++ Programming Guide (throughput of arithmetic instructions, input types
 of tensor cores). A capability that is not here says nothing: a guess could admit a workload

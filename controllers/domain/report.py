@@ -1,4 +1,4 @@
-"""What an agent's report is worth."""
+"""Whether the node agent's NodeFeature is from the Node's present boot. Pure."""
 
 from __future__ import annotations
 

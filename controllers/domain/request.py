@@ -1,4 +1,4 @@
-"""What a pod asks for, by the scheduler's formula (Kubernetes' component-helpers `PodRequests`).
+"""A pod's resource request, by the scheduler's formula (Kubernetes' component-helpers `PodRequests`).
 
 Containers run together, init containers one after another, sidecars (init containers with
 restartPolicy Always) from their place in the row to the end. So a pod needs the larger of

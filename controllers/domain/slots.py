@@ -1,4 +1,4 @@
-"""What the cards of one pool on one node hold, and what is free.
+"""Slots of one pool on one node: total, allocated, reserved and free.
 
 The webhook places by it and the pool controller reports by it, so that a pod is never
 admitted to a slot that the pool's status does not have.

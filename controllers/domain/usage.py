@@ -1,4 +1,4 @@
-"""Who has a card, or is about to get it: one rule for everybody who takes a card away, divides it or lets go. Pure.
+"""Usage of a card: pods that have it or may get it; the one rule before it is released or partitioned. Pure.
 
 A card is clear when no plugin of ours offers it, kubelet reports nobody on it, nobody is promised it, and no pod is
 bound to its node that may have it beside the cards of which kubelet tells.

@@ -1,4 +1,4 @@
-"""Pods that outlived their reservation and still wait for their cards (docs/dev/design.md, Pods that wait).
+"""Pending pods whose reservation expired, in the order in which they get a new one (docs/dev/design.md, Pods that wait).
 
 Such a pod comes before newcomers: the pool controller reserves for it anew, and until then
 the webhook leaves aside what it could use. Both take the same pods, and nodes in the same
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.clock import seconds
-from controllers.domain.fits import Wants, fits
 from controllers.domain.lifecycle import live
+from controllers.domain.node_fit import PodConstraints, node_fits
 from controllers.domain.request import units_of
 from controllers.domain.slots import named_devices
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingPod:
     """What an unbound pod needs."""
 
     request_id: str
@@ -43,21 +43,21 @@ class Waiting:
     units: int
     devices: frozenset[str]
     """InventoryIDs of the cards that the webhook chose for it."""
-    wants: Wants
+    wants: PodConstraints
 
     @property
-    def age(self) -> tuple[str, str, str]:
+    def queue_key(self) -> tuple[str, str, str]:
         """The order of waiting pods: oldest first, then by name."""
         return self.created, self.namespace, self.pod
 
     @property
-    def home(self) -> str:
+    def preferred_node(self) -> str:
         """The node of those cards; a PCI address has no dash."""
         return min(self.devices, default="").rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class NodeCapacity:
     """A node of the pool."""
 
     node: Node
@@ -65,7 +65,7 @@ class Room:
     total: int
 
 
-def waiting(pod: TenantPod, pool: str) -> Waiting | None:
+def pending_pod(pod: TenantPod, pool: str) -> PendingPod | None:
     """What a pod of the pool waits for; None where it waits for nothing that we could give."""
     meta, request = pod.metadata, pod.metadata.annotations.get(names.REQUEST_ID)
     if pod.node is not None or pod.finished or meta.deletion_timestamp or pod.spec.scheduling_gates or not request:
@@ -73,14 +73,14 @@ def waiting(pod: TenantPod, pool: str) -> Waiting | None:
     units = units_of(pod, pool)
     if units == 0:
         return None
-    return Waiting(
+    return PendingPod(
         request_id=request,
         namespace=meta.namespace or "",
         pod=meta.name,
         created=meta.creation_timestamp,
         units=units,
         devices=frozenset(named_devices(pod)),
-        wants=Wants.of(pod.spec),
+        wants=PodConstraints.of(pod.spec),
     )
 
 
@@ -97,7 +97,7 @@ def until(passed: PassedOver, now: float) -> float:
         return now
 
 
-def waits_from(pod: Waiting, reservations: Iterable[Reservation], now: float, unseen_ttl: float) -> float:
+def waits_from(pod: PendingPod, reservations: Iterable[Reservation], now: float, unseen_ttl: float) -> float:
     """Since when, or from when on, nothing holds what the pod needs; seconds since the epoch."""
     try:
         grown = seconds(pod.created) + unseen_ttl
@@ -109,10 +109,10 @@ def waits_from(pod: Waiting, reservations: Iterable[Reservation], now: float, un
     return max(grown, min(seconds(reservation.expires_at) for reservation in held))
 
 
-class Rooms:
+class NodeCapacities:
     """What is free on a pool's nodes, less what pods that wait take of it one after another."""
 
-    def __init__(self, rooms: Iterable[Room], work: float = inf, *, share: float = 0.1) -> None:
+    def __init__(self, rooms: Iterable[NodeCapacity], work: float = inf, *, share: float = 0.1) -> None:
         """Sort the nodes: the emptiest first.
 
         `work`: how much of what pods want is held against nodes, at most; no pod has more than `share` of it, or a few
@@ -120,7 +120,7 @@ class Rooms:
         """
         self._rooms = {room.node.name: room for room in rooms if room.free > 0}
         self._order = sorted((-room.free, name) for name, room in self._rooms.items())
-        self._hopeless = set[tuple[int, Wants]]()
+        self._hopeless = set[tuple[int, PodConstraints]]()
         self._work, self._each = work, work * share
 
     def __bool__(self) -> bool:
@@ -132,7 +132,7 @@ class Rooms:
         """Whether no work is left, in the midst of a pod: it was not held against all nodes."""
         return self._work < 0
 
-    def take(self, pod: Waiting) -> Room | None:
+    def take(self, pod: PendingPod) -> NodeCapacity | None:
         """The node on which the pod's demand counts, as it was before; None where the pod can go to none.
 
         One with enough free slots comes first: that of the pod's own cards, which the scheduler still
@@ -146,10 +146,10 @@ class Rooms:
             return None
         return self._take(room, pod.units)
 
-    def _room_for(self, pod: Waiting) -> Room | None:
+    def _room_for(self, pod: PendingPod) -> NodeCapacity | None:
         size, least = pod.wants.size, self._work - self._each
-        home = self._rooms.get(pod.home)
-        if home is not None and home.free >= pod.units and fits(pod.wants, home.node):
+        home = self._rooms.get(pod.preferred_node)
+        if home is not None and home.free >= pod.units and node_fits(pod.wants, home.node):
             return home
         for _, name in self._order:
             room = self._rooms[name]
@@ -157,11 +157,11 @@ class Rooms:
                 self._work -= size
                 if self._work < max(0.0, least):
                     return None
-                if fits(pod.wants, room.node):
+                if node_fits(pod.wants, room.node):
                     return room
         return None
 
-    def _take(self, room: Room, units: int) -> Room:
+    def _take(self, room: NodeCapacity, units: int) -> NodeCapacity:
         name = room.node.name
         del self._order[bisect_left(self._order, (-room.free, name))]
         if room.free > units:

@@ -1,4 +1,4 @@
-"""How a message names several things, and how it stands alone. Pure."""
+"""Wording of conditions and Events: lists of names, and a message as a sentence. Pure."""
 
 from __future__ import annotations
 

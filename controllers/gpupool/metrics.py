@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge
 
 from controllers.api import names
 from controllers.gpupool.queue import promises
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -75,7 +75,7 @@ def count_promises(old: GPUDevice | None, new: GPUDevice | None, pods: Store[Ten
 
 def count_expired(device: GPUDevice, made: Plan) -> None:
     """Count the reservations of a card that ran out, by the events of the plan."""
-    expired = sum(isinstance(one, Note) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
+    expired = sum(isinstance(one, EmitEvent) and one.reason == names.EVENT_RESERVATION_EXPIRED for one in made.actions)
     if expired and device.status.pool_ref is not None:
         EXPIRED.labels(device.status.pool_ref.name).inc(expired)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import POD
-from controllers.runtime.plan import Expect
+from controllers.runtime.plan import Precondition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,21 +27,22 @@ def bound_to(node: str) -> str:
     return f"spec.nodeName={node},{names.TENANT_PODS}"
 
 
-def nobody_else_bound(view: ObservedPool, node: str | None = None) -> list[Expect]:
+def nobody_else_bound(view: ObservedPool, node: str | None = None) -> list[Precondition]:
     """The quorum must know of no other bound pod of the pool, on that node or on any, than the cache does."""
     known = frozenset(pod.key for pod in view.pods if pod.node and node in (None, pod.node))
     fields = BOUND if node is None else bound_to(node)
     labels = f"{names.LABEL_POOL}={view.pool.name}"
-    return [Expect(POD, known, labels=labels, fields=fields), *still_unbound(view.unlabelled, fields)]
+    return [Precondition(POD, known, labels=labels, fields=fields), *still_unbound(view.unlabelled, fields)]
 
 
-def nobody_else_on(node: str, known: Iterable[str]) -> Expect:
+def nobody_else_on(node: str, known: Iterable[str]) -> Precondition:
     """The quorum must know of no other pod of any pool bound to the node than these, by key."""
-    return Expect(POD, frozenset(known), labels=names.LABEL_POOL, fields=bound_to(node))
+    return Precondition(POD, frozenset(known), labels=names.LABEL_POOL, fields=bound_to(node))
 
 
-def still_unbound(pods: Iterable[Pod], fields: str) -> list[Expect]:
+def still_unbound(pods: Iterable[Pod], fields: str) -> list[Precondition]:
     """The quorum must know none of these pods as bound, to where `fields` says: no list by label shows them."""
     return [
-        Expect(POD, frozenset(), pod.metadata.namespace, fields=f"metadata.name={pod.name},{fields}") for pod in pods
+        Precondition(POD, frozenset(), pod.metadata.namespace, fields=f"metadata.name={pod.name},{fields}")
+        for pod in pods
     ]

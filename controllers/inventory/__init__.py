@@ -1,1 +1,1 @@
-"""Records cards: Node and the agent's NodeFeature become GPUDevice and GPUNodeInventory."""
+"""gpu-inventory-controller: Nodes and NodeFeatures become GPUDevices and GPUNodeInventories."""

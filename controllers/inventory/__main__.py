@@ -16,11 +16,11 @@ from controllers.api.kube import Node
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.settings import Settings
 from controllers.inventory.identity import node_of
-from controllers.inventory.metrics import Records
-from controllers.inventory.observe import World
-from controllers.inventory.plan import plan
-from controllers.inventory.rule import ObservedRule, Rule
-from controllers.inventory.rule import plan as plan_rule
+from controllers.inventory.metrics import InventoryCollector
+from controllers.inventory.record.plan import plan
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule, ObservedRule
+from controllers.inventory.rule.node_feature_rule import plan as plan_rule
+from controllers.inventory.world import World
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Forbidden, Invalid
 from controllers.runtime.process import Process, arguments, main
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 WORKERS = 16
 
 
-class Reconciler:
-    """One loop over nodes."""
+class NodeReconciler:
+    """The reconcile loop of nodes."""
 
     def __init__(self, process: Process, world: World, settings: LiveSettings[Settings]) -> None:
-        """Make the loop; `watch` connects it to the caches."""
+        """Create the loop; `watch` subscribes it to the caches."""
         self._execute, self._world, self._settings = process.executor.execute, world, settings
         self.nodes = Controller("inventory", self._node, workers=WORKERS)
 
@@ -49,12 +49,12 @@ class Reconciler:
         return made.requeue_after
 
     def watch(self) -> None:
-        """Wake nodes by changes."""
+        """Enqueue nodes on changes of what is cached about them."""
         self._world.nodes.subscribe(self._named_as_node)
         self._world.inventories.subscribe(self._named_as_node)
         self._world.features.subscribe(self._feature_changed)
         self._world.devices.subscribe(self._device_changed)
-        self._settings.subscribe(lambda _: self.nodes.add_all(self._world.everywhere()))
+        self._settings.subscribe(lambda _: self.nodes.add_all(self._world.node_names()))
 
     def _named_as_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self.nodes.add((new or old or Node()).name)
@@ -66,8 +66,8 @@ class Reconciler:
         self.nodes.add_all({node_of(device) for device in (old, new) if device is not None} - {""})
 
 
-class RuleKeeper:
-    """One loop over one key: the name of our NodeFeatureRule."""
+class RuleReconciler:
+    """The reconcile loop of our one NodeFeatureRule."""
 
     def __init__(self, process: Process, world: World, refused: Callable[[], None]) -> None:
         """Make the loop and its cache, which holds this one object; `watch` connects them.
@@ -76,7 +76,7 @@ class RuleKeeper:
         """
         ours = Scope(fields=f"metadata.name={names.NODE_FEATURE_RULE}")
         self._execute, self._world, self._refused = process.executor.execute, world, refused
-        self._rules = process.reflect(resources.NODEFEATURERULE, Rule, scope=ours, optional=True)
+        self._rules = process.reflect(resources.NODEFEATURERULE, NodeFeatureRule, scope=ours, optional=True)
         self.rules = Controller("rule", self._rule, workers=1)
 
     async def _rule(self, name: str) -> float | None:
@@ -88,8 +88,8 @@ class RuleKeeper:
             said = error.message
             raise
         finally:
-            if said != self._world.refused:
-                self._world.refused = said
+            if said != self._world.rule_error:
+                self._world.rule_error = said
                 self._refused()
         return made.requeue_after
 
@@ -109,13 +109,13 @@ async def wire(process: Process) -> None:
         inventories=process.reflect(resources.GPUNODEINVENTORY, GPUNodeInventory),
     )
     settings = module_settings(process)
-    reconciler = Reconciler(process, world, settings)
-    keeper = RuleKeeper(process, world, lambda: reconciler.nodes.add_all(world.everywhere()))
+    reconciler = NodeReconciler(process, world, settings)
+    keeper = RuleReconciler(process, world, lambda: reconciler.nodes.add_all(world.node_names()))
 
     async def work() -> None:
-        REGISTRY.register(Records(world))  # only who leads tells of the cluster: a standby's word would count twice
+        REGISTRY.register(InventoryCollector(world))  # of the leader alone: a standby's would be counted twice
         reconciler.watch()
-        reconciler.nodes.add_all(world.everywhere())
+        reconciler.nodes.add_all(world.node_names())
         keeper.watch()
         async with asyncio.TaskGroup() as group:
             for controller in (reconciler.nodes, keeper.rules):

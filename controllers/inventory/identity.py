@@ -1,4 +1,4 @@
-"""How a card is named. Pure.
+"""Names of GPUDevices: made of the node's name and the card's PCI address, and read back. Pure.
 
 A name is made of the node's and the card's PCI address, so that it is the same after every
 restart of everything, and can be read back: what stands before the address is the node.

@@ -1,4 +1,4 @@
-"""What is recorded, for Prometheus: counted from the caches when somebody asks, never in between."""
+"""Prometheus metrics of GPUDevices and GPUNodeInventories, counted from the caches at each scrape."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from prometheus_client.registry import Collector
 from controllers.api.conditions import NUMBERS
 from controllers.api.names import MANAGER_INVENTORY
 from controllers.api.reasons import NODE_OWNERS
-from controllers.inventory.observe import BY_NODE
+from controllers.inventory.world import BY_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prometheus_client.core import Metric
 
-    from controllers.inventory.observe import World
+    from controllers.inventory.world import World
 
 
-class Records(Collector):
+class InventoryCollector(Collector):
     """Cards by node, cards in no pool, and the nodes' conditions that this process owns."""
 
     def __init__(self, world: World) -> None:
@@ -35,7 +35,7 @@ class Records(Collector):
         nfd = "Whether the API server serves NFD's NodeFeature, without which no card can be seen: 1 yes, 0 no."
         yield GaugeMetricFamily("gpu_inventory_nfd_served", nfd, int(self._world.features.served))
         rule = "Whether the API server refuses our NodeFeatureRule, without which no node is labelled: 1 yes, 0 no."
-        yield GaugeMetricFamily("gpu_inventory_rule_refused", rule, int(bool(self._world.refused)))
+        yield GaugeMetricFamily("gpu_inventory_rule_refused", rule, int(bool(self._world.rule_error)))
         cards = GaugeMetricFamily("gpu_inventory_devices_total", "Cards on record, by node.", labels=["node"])
         free = GaugeMetricFamily("gpu_device_unassigned_total", "Cards in no pool, by node.", labels=["node"])
         for node in self._world.devices.index_values(BY_NODE):

@@ -1,4 +1,4 @@
-"""Knows Kubernetes, knows nothing about GPUs.
+"""Caches, work queues, leases, plans and their execution: Kubernetes, and nothing about GPUs.
 
 apiserver ─list/watch─▶ Reflector ─▶ Store ─handlers─▶ WorkQueue ─key─▶ Controller
                                        ▲                                    │ reconcile

@@ -1,4 +1,4 @@
-"""A full list while it is gathered: what is to become the content of a store, with its indexes.
+"""A full list of a kind while its pages arrive: the next content of a `Store`, with its indexes.
 
 Made by `Store.draft`, filled by a reflector in as many portions as the answer takes, and taken by
 `Store.take`; nobody reads it before. An object that is as the store has it is replaced by the

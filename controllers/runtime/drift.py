@@ -1,4 +1,4 @@
-"""Whether an object is still as it was written, or somebody's hand changed it. Pure.
+"""Drift: whether an object still has the fields that we applied, or somebody changed them. Pure.
 
 What is wanted is compared with what is there, field by field, so that an edit by hand is
 found whenever it was made, also while nobody of us ran. Defaults that the API server adds,

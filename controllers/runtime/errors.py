@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree.
+"""Errors of the API server and of the process, as one class tree.
 
 RuntimeFault
 ├── ApiError            the API server answered with an error

@@ -21,12 +21,12 @@ import structlog
 from controllers.api.resources import EVENT
 from controllers.domain.clock import stamp_exact
 from controllers.domain.wording import sentence
-from controllers.runtime import metrics, recent
+from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import AlreadyExists, LostLeadership, RuntimeFault
 
 if TYPE_CHECKING:
     from controllers.runtime.client import Client
-    from controllers.runtime.plan import Note
+    from controllers.runtime.plan import EmitEvent
 
 QUEUE_MAX = 1000
 REPEAT_AFTER = 600.0  # seconds
@@ -40,12 +40,12 @@ class Recorder:
     def __init__(self, client: Client, reporter: str, instance: str) -> None:
         """Prepare; nothing is sent before `run`."""
         self._client, self._reporter, self._instance = client, reporter, instance
-        self._queue: asyncio.Queue[Note] = asyncio.Queue(QUEUE_MAX)
+        self._queue: asyncio.Queue[EmitEvent] = asyncio.Queue(QUEUE_MAX)
         self._sent: dict[str, float] = {}  # in the order of the times
         self.may_send = asyncio.Event()
         self.may_send.set()
 
-    def note(self, note: Note) -> None:
+    def note(self, note: EmitEvent) -> None:
         """Queue an Event; never waits."""
         try:
             self._queue.put_nowait(note)
@@ -73,9 +73,9 @@ class Recorder:
         except TimeoutError:
             metrics.EVENTS_DROPPED.labels("stop").inc(self._queue.qsize())
 
-    async def _send(self, note: Note, now: float) -> None:
+    async def _send(self, note: EmitEvent, now: float) -> None:
         name = _name(note)
-        recent.forget(self._sent, REPEAT_AFTER, now)
+        expiring.prune(self._sent, REPEAT_AFTER, now)
         if name in self._sent:
             return
         body = self._body(note, name, now)
@@ -95,7 +95,7 @@ class Recorder:
         again = {"series": {"count": int(series.get("count") or 1) + 1, "lastObservedTime": stamp_exact(now)}}
         await self._client.merge(EVENT, name, again, manager=self._reporter, namespace=namespace)
 
-    def _body(self, note: Note, name: str, now: float) -> dict[str, Any]:
+    def _body(self, note: EmitEvent, name: str, now: float) -> dict[str, Any]:
         about = note.about
         # Events about cluster-scoped objects live in `default`, where kubectl looks for them.
         namespace = about.namespace or "default"
@@ -119,7 +119,7 @@ class Recorder:
         }
 
 
-def _name(note: Note) -> str:
+def _name(note: EmitEvent) -> str:
     """The same for the same sentence about the same object."""
     about = note.about
     text = "\0".join((about.resource.kind, about.name, about.uid or "", note.reason, note.message))

@@ -1,8 +1,8 @@
-"""Carries plans out: the only writer of a process.
+"""Executes plans against the API server: the only writer of a process.
 
 Actions run in order, one at a time, but for reads that follow one another and for writes of
-which the planner says so (`together`); an error ends the plan, once what was begun has ended,
-and is raised. Since any prefix of a plan is safe, and of what is `together` any subset, the
+which the planner says so (`parallel_safe`); an error ends the plan, once what was begun has ended,
+and is raised. Since any prefix of a plan is safe, and of what is `parallel_safe` any subset, the
 next reconciliation goes on from there. What a write returns is put into the store of its kind,
 so that the next plan sees it.
 """
@@ -20,9 +20,9 @@ import structlog
 from pydantic import ValidationError
 
 from controllers.api.record import adapter
-from controllers.runtime import metrics, recent
+from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
-from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Precondition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,22 +48,22 @@ class Executor:
     """Writes under one field manager."""
 
     def __init__(self, client: Client, manager: str, recorder: Recorder) -> None:
-        """Prepare; `feed` adds the stores that learn from our writes."""
+        """Prepare; `register_cache` adds the stores that learn from our writes."""
         self._client, self._manager, self._recorder = client, manager, recorder
         self._stores: dict[str, tuple[Store[Any], TypeAdapter[Any]]] = {}
         self._deleted: dict[str, float] = {}  # uids by when they were, in monotonic seconds and in that order
 
-    def feed(self, resource: Resource, record: type[Any], store: Store[Any]) -> None:
+    def register_cache(self, resource: Resource, record: type[Any], store: Store[Any]) -> None:
         """Let writes of a kind update its store at once."""
         self._stores[resource.kind] = (store, adapter(record))
 
     async def execute(self, actions: Iterable[Action]) -> None:
         """Carry the actions out in order; raises the first error."""
         uids: dict[Ref, str] = {}
-        for way, group in groupby(actions, _way):
-            if way == "read":
-                await self._expect_all([action for action in group if isinstance(action, Expect)])
-            elif way == "together":
+        for mode, group in groupby(actions, _mode):
+            if mode == "read":
+                await self._expect_all([action for action in group if isinstance(action, Precondition)])
+            elif mode == "parallel":
                 await self._write_all(list(group), uids)
             else:
                 for action in group:
@@ -75,7 +75,7 @@ class Executor:
         One that is refused keeps no other back; with a server that does not answer no more are begun.
         """
         limit, away = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Event()
-        starts = [at for at, action in enumerate(actions) if at == 0 or not isinstance(action, Note)]
+        starts = [at for at, action in enumerate(actions) if at == 0 or not isinstance(action, EmitEvent)]
 
         async def one(chain: list[Action]) -> None:
             async with limit:
@@ -93,9 +93,9 @@ class Executor:
             raise min(errors, key=lambda error: isinstance(error, Conflict))  # a conflict passes without a word
 
     async def _write(self, action: Action, uids: dict[Ref, str]) -> None:
-        """One action that is no `Expect`; `uids` are those that earlier writes of the plan returned."""
+        """One action that is no `Precondition`; `uids` are those that earlier writes of the plan returned."""
         match action:
-            case Note(about=about):
+            case EmitEvent(about=about):
                 # `kubectl describe` shows an Event only where its uid is the object's.
                 made = about.uid or uids.get(replace(about, uid=None))
                 self._recorder.note(replace(action, about=replace(about, uid=made)))
@@ -106,10 +106,6 @@ class Executor:
                     uids[key] = made
             case Merge(ref=ref):
                 await self._merge(action)
-            case Replace(ref=ref):
-                body = _identified(ref, action.body, None)
-                answer = await self._client.replace(ref.resource, ref.name, body, ref.namespace, manager=self._manager)
-                self._learn(ref, "replace", answer)
             case Delete():
                 await self._delete(action)
 
@@ -117,16 +113,16 @@ class Executor:
         """Returns the object's uid where its store can tell it."""
         ref, body = action.ref, _identified(action.ref, action.body, uid)
         if not (action.subresource and uid):
-            return self._learn(ref, "apply", await self._send(action, body))
+            return self._cache_result(ref, "apply", await self._send(action, body))
         # A custom resource's status takes any uid: what was meant for a card that is gone would land
         # on its successor. Only the version is checked there, so it stands in for the uid.
         body["metadata"]["resourceVersion"] = self._version(ref, uid) or await self._read_version(ref, uid)
         for _ in range(STATUS_TRIES):
             try:
-                return self._learn(ref, "apply", await self._send(action, body))
+                return self._cache_result(ref, "apply", await self._send(action, body))
             except Conflict:  # somebody wrote other fields, which is no conflict for an apply
                 body["metadata"]["resourceVersion"] = await self._read_version(ref, uid)
-        return self._learn(ref, "apply", await self._send(action, body))
+        return self._cache_result(ref, "apply", await self._send(action, body))
 
     async def _send(self, action: Apply, body: dict[str, Any]) -> bytes:
         ref = action.ref
@@ -163,7 +159,7 @@ class Executor:
             namespace=ref.namespace,
             subresource=action.subresource,
         )
-        self._learn(ref, "merge", answer)
+        self._cache_result(ref, "merge", answer)
 
     async def _delete(self, action: Delete) -> None:
         ref = action.ref
@@ -188,15 +184,15 @@ class Executor:
 
     def _was_deleted(self, uid: str) -> bool:
         """Whether we have deleted it already: until the watch tells so, each plan has it deleted once more."""
-        recent.forget(self._deleted, DELETED_FOR, time.monotonic())
+        expiring.prune(self._deleted, DELETED_FOR, time.monotonic())
         return uid in self._deleted
 
-    async def _expect_all(self, actions: list[Expect]) -> None:
+    async def _expect_all(self, actions: list[Precondition]) -> None:
         """Reads that follow one another, several at a time: a quorum list waits up to 100 ms for the server's cache."""
         for start in range(0, len(actions), READS_AT_ONCE):
             await asyncio.gather(*(self._expect(action) for action in actions[start : start + READS_AT_ONCE]))
 
-    async def _expect(self, action: Expect) -> None:
+    async def _expect(self, action: Precondition) -> None:
         selectors = {"labelSelector": action.labels, "fieldSelector": action.fields}
         query = {key: value for key, value in selectors.items() if value}
         body = await self._client.request("GET", action.resource.path(action.namespace), query=query)
@@ -216,7 +212,7 @@ class Executor:
         # The same name with another uid is another object: the one we mean is gone.
         return ref.uid is None or bool(orjson.loads(body)["metadata"]["uid"] == ref.uid)
 
-    def _learn(self, ref: Ref, verb: str, answer: bytes) -> str | None:
+    def _cache_result(self, ref: Ref, verb: str, answer: bytes) -> str | None:
         metrics.WRITES.labels(ref.resource.kind, verb).inc()
         if (known := self._stores.get(ref.resource.kind)) is None:
             return None
@@ -227,16 +223,16 @@ class Executor:
             # It is written, and the reflector reports what cannot be read; the plan goes on.
             log.warning("what a write returned cannot be read", kind=ref.resource.kind, object=ref.name, why=str(error))
             return None
-        store.offer(obj)
+        store.on_own_write(obj)
         uid: str = obj.metadata.uid
         return uid
 
 
-def _way(action: Action) -> str:
+def _mode(action: Action) -> str:
     """How an action is carried out with those of its kind that are next to it."""
-    if isinstance(action, Expect):
+    if isinstance(action, Precondition):
         return "read"
-    return "together" if not isinstance(action, (Delete, Replace)) and action.together else "alone"
+    return "parallel" if not isinstance(action, Delete) and action.parallel_safe else "alone"
 
 
 def _identified(ref: Ref, body: dict[str, Any], uid: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The garbage collector while caches are filled: it does not look through them again and again.
+"""Python's garbage collector while caches are filled: their objects are frozen, so it does not scan them again.
 
 Python looks through all objects whenever there are a quarter more of them than the last time,
 which while 64,000 cards come is a dozen times, and at the end stalls the event loop for 0.3 s.

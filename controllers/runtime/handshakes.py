@@ -1,4 +1,4 @@
-"""How often may be shaken hands on a port: so often from one address, and so often from all. Pure.
+"""Rate limit of TLS handshakes on a port: for one client address, and for all together. Pure.
 
 A handshake costs us a millisecond and a stranger a few packets. An address that comes too often is not answered, which
 costs a twentieth of that, and takes nothing from others; the bound on all is for who has many addresses.

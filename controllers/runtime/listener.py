@@ -1,4 +1,4 @@
-"""Takes TLS connections in, and ends those that do not ask: who says nothing holds no memory that others need.
+"""Accepts TLS connections with limits, and closes idle ones: a client that sends nothing holds no memory.
 
 The port is open to the pods' network, nobody shows who they are before they ask, and a connection costs memory. So each
 step has `SILENCE`: a handshake, a request until its last byte, the reading of an answer. And there is room for so many:

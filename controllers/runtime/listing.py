@@ -1,4 +1,4 @@
-"""How everything of a kind is read: as the events of one watch where there is more than a page, else in pages.
+"""The full list of a kind: in pages, or as a streamed watch list where there is more than a page.
 
 A list in pages is a snapshot of etcd. As soon as etcd has been compacted after the kind's last
 change (five minutes), the API server has no page but the first in its watch cache: it reads and

@@ -1,4 +1,4 @@
-"""What a planner decides: a list of writes in an order of which any prefix is safe. Pure data.
+"""A planner's result: an ordered list of writes to the API server, of which any prefix is safe. Pure data.
 
 The executor carries a plan out; see `controllers.runtime.executor` for what each part does.
 """
@@ -34,8 +34,8 @@ class Apply:
     ref: Ref
     body: dict[str, Any]
     subresource: Literal["status"] | None = None
-    together: bool = False
-    """Whether it may be carried out together with those next to it that say so, too: of them any subset is safe."""
+    parallel_safe: bool = False
+    """Whether it may run concurrently with neighbours that are `parallel_safe` too: of them any subset is safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,8 @@ class Merge:
     resource_version: str
     body: dict[str, Any]
     subresource: Literal["status"] | None = None
-    together: bool = False
+    parallel_safe: bool = False
     """As of `Apply`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """PUT of a whole object, as it was read but for a change; conditional on its version."""
-
-    ref: Ref
-    body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +64,22 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class EmitEvent:
     """A Kubernetes Event about an object, for people; sent after the writes before it."""
 
     about: Ref
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
-    together: bool = False
-    """Whether it goes with the write before it, which is `together` with others."""
+    parallel_safe: bool = False
+    """Whether it runs after the write before it, which is `parallel_safe` itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expect:
-    """Go on only if a quorum list holds nothing but what the cache knows (keys in `known`).
+class Precondition:
+    """Go on only if a quorum list holds nothing but what the cache has (keys in `known`).
 
-    What is about to be given away must not be in use by somebody whom a lagging cache hides.
+    Needed before a card is given away: a pod that the lagging cache lacks may use it.
     """
 
     resource: Resource
@@ -97,7 +89,7 @@ class Expect:
     fields: str | None = None
 
 
-Action = Apply | Merge | Replace | Delete | Note | Expect
+Action = Apply | Merge | Delete | EmitEvent | Precondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +103,11 @@ class Plan:
     @property
     def writes(self) -> tuple[Action, ...]:
         """The actions that change something; none means that all is as wanted."""
-        return tuple(action for action in self.actions if not isinstance(action, (Note, Expect)))
+        return tuple(action for action in self.actions if not isinstance(action, (EmitEvent, Precondition)))
 
 
 @dataclass(slots=True)
-class Draft:
+class PlanBuilder:
     """Collects the actions of a plan."""
 
     actions: list[Action] = field(default_factory=list)
@@ -125,11 +117,11 @@ class Draft:
         """Append actions."""
         self.actions.extend(actions)
 
-    def look_again(self, after: float) -> None:
-        """Look again after so many seconds, or earlier."""
+    def requeue_within(self, after: float) -> None:
+        """Reconcile the key again after so many seconds, or earlier."""
         self.requeue_after = after if self.requeue_after is None else min(after, self.requeue_after)
 
-    def done(self) -> Plan:
+    def build(self) -> Plan:
         """The plan."""
         return Plan(tuple(self.actions), self.requeue_after)
 

@@ -26,7 +26,7 @@ from uuid import uuid4
 import structlog
 
 from controllers.api.meta import KubeObject
-from controllers.runtime import clockwatch, logs
+from controllers.runtime import clock_guard, logs
 from controllers.runtime.client import REQUEST_TIMEOUT, Client
 from controllers.runtime.errors import ClockJumped, ConfigurationError, LostLeadership
 from controllers.runtime.events import Recorder
@@ -139,7 +139,7 @@ class Process:
         )
         self._reflectors.append(reflector)
         if second is None:
-            self.executor.feed(resource, record, store)
+            self.executor.register_cache(resource, record, store)
         self.health.check(f"cache of {second or resource.plural}", reflector.synced.is_set)
         return store
 
@@ -165,7 +165,7 @@ class Process:
             background += [group.create_task(self.scraping.run())] if self.scraping is not None else []
             living = group.create_task(self._live(work, leader), name="work")
             waiting = group.create_task(stop.wait(), name="signals")
-            jumping = group.create_task(clockwatch.jump(), name="wall clock")
+            jumping = group.create_task(clock_guard.wait_for_clock_jump(), name="wall clock")
             await asyncio.wait((living, waiting, jumping), return_when=asyncio.FIRST_COMPLETED)
             self._stopping = True
             log.info("stopping")
@@ -212,7 +212,7 @@ class Process:
         while True:
             await asyncio.sleep(FREEZE_PERIOD)
             stores = [reflector.store for reflector in self._reflectors]
-            came = sum(store.turnover for store in stores)
+            came = sum(store.change_count for store in stores)
             many = came - frozen > max(FREEZE_LEAST, FREEZE_SHARE * sum(map(len, stores)))
             if many and all(reflector.synced.is_set() for reflector in self._reflectors):
                 gc.collect()

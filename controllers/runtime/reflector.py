@@ -153,11 +153,11 @@ class Reflector(Generic[T]):
         event = self._decoder.event(line)
         if event.obj is not None:
             self._decoder.mark(event.key, readable=True)
-            self.store.saw(event.obj, deleted=event.type == "DELETED" or not self._scope.keeps(event.obj))
+            self.store.on_watch_event(event.obj, deleted=event.type == "DELETED" or not self._scope.keeps(event.obj))
         else:
             if event.type != "BOOKMARK":
                 self._decoder.mark(event.key, readable=False)
-            self.store.progressed(int(event.version or version))
+            self.store.advance(int(event.version or version))
         return event.version or version
 
 

@@ -14,7 +14,7 @@ from controllers.api import names
 from controllers.api.resources import MODULECONFIG
 from controllers.api.settings import ModuleConfig, Settings, parse_settings
 from controllers.runtime import logs, metrics
-from controllers.runtime.plan import Note, ref
+from controllers.runtime.plan import EmitEvent, ref
 from controllers.runtime.reflector import Scope
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ class LiveSettings(Generic[S]):
             log.error("invalid settings; the last good ones stay in force", error=str(error))  # noqa: TRY400
             if new is not None:
                 message = f"{error}. The last good settings stay in force until this is mended."
-                self._recorder.note(Note(ref(self._resource, new), "Warning", names.EVENT_SETTINGS_INVALID, message))
+                self._recorder.note(
+                    EmitEvent(ref(self._resource, new), "Warning", names.EVENT_SETTINGS_INVALID, message)
+                )
             return
         metrics.SETTINGS_INVALID.set(0)
         self.current = settings

@@ -1,4 +1,4 @@
-"""A cache of one kind: what the watch has told, corrected by what our own writes returned.
+"""A cache of one kind: the objects of a watch, corrected by what our own writes returned.
 
 Lives as long as its reflector; changed from the event loop only, and read from it or, by
 collectors of metrics, from another thread. Objects are immutable, so readers need no copies.
@@ -9,7 +9,7 @@ A full list is gathered in a `Draft` beside the store, which its readers do not 
 its content in one step: nobody ever finds half a list. Gathering it, and telling handlers of
 what it changed, can be done in portions, so that 80,000 objects stall no event loop.
 
-Read your own writes: `offer` lays the object that a write returned over what the watch has
+Read your own writes: `on_own_write` lays the object that a write returned over what the watch has
 told, until the watch reaches that resourceVersion. From then on only the watch counts: an
 object deleted in between does not come back, and one outside the watch's selectors goes.
 Versions compare as integers, which the API server has always kept and promises since 1.35
@@ -56,7 +56,7 @@ class Store(Generic[T]):
         # What `by` has answered, until an object under that value changes: a view of one key asks for many.
         self._found: dict[tuple[str, str], list[T]] = {}
         self._owner = get_ident()  # the thread that changes the store
-        self.turnover = 0
+        self.change_count = 0
         """How many objects came, went or were replaced so far."""
         self._handlers: list[Callable[[T | None, T | None], None]] = []
         # What handlers know of keys that a list changed, until they are told.
@@ -136,7 +136,7 @@ class Store(Generic[T]):
         self._owner = get_ident()
         changed = [key for key, old in before.items() if old is not draft.items.get(key)]
         changed += draft.items.keys() - before.keys() if before else draft.items
-        self.turnover += len(changed)
+        self.change_count += len(changed)
         if self._handlers:
             for key in changed:
                 self._untold.setdefault(key, before.get(key))
@@ -149,7 +149,7 @@ class Store(Generic[T]):
                 self._tell(key, self._untold.pop(key), self._items.get(key))
             yield
 
-    def saw(self, obj: T, *, deleted: bool = False) -> None:
+    def on_watch_event(self, obj: T, *, deleted: bool = False) -> None:
         """Take an event of the watch; a DELETED event carries the version of the deletion."""
         key, at, told = obj.key, version(obj), None if deleted else obj
         offered = self._offered.get(key)
@@ -160,9 +160,9 @@ class Store(Generic[T]):
             current = self._items.get(key)
             if current is None or at >= version(current):
                 self._set(key, told)
-        self.progressed(at)
+        self.advance(at)
 
-    def progressed(self, observed: int) -> None:
+    def advance(self, observed: int) -> None:
         """Everything up to that version has been told: what we wrote before it and was not is gone."""
         self._observed = max(self._observed, observed)
         if self._offered:
@@ -171,7 +171,7 @@ class Store(Generic[T]):
                     del self._offered[key]
                     self._set(key, told)
 
-    def offer(self, obj: T) -> None:
+    def on_own_write(self, obj: T) -> None:
         """Take what one of our writes returned, unless the watch is already past it."""
         key, at, current = obj.key, version(obj), self._items.get(obj.key)
         if at > self._observed and (current is None or at > version(current)):
@@ -188,7 +188,7 @@ class Store(Generic[T]):
         old = self._items.get(key)
         if old is None and new is None:
             return  # an object that is not wanted, or was not known, is no turnover
-        self.turnover += 1
+        self.change_count += 1
         self._owner = get_ident()
         if old is not None:
             for name, index in self._indexes.items():

@@ -1,4 +1,4 @@
-"""What a port of ours speaks, and how its key is loaded without touching a disk."""
+"""TLS contexts of our ports; the key is loaded without touching a disk."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from controllers.api.resources import GPUDEVICE, NODE, POD
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 from nodeagent.deviceplugin import config
-from nodeagent.deviceplugin.give import AUTO, STRATEGIES
+from nodeagent.deviceplugin.devices.allocate import AUTO, STRATEGIES
 from nodeagent.deviceplugin.kubelet import Sockets
-from nodeagent.deviceplugin.look import Looker
-from nodeagent.deviceplugin.plugin import Caches, Plugin, Rhythm
+from nodeagent.deviceplugin.plugin import Caches, Intervals, Plugin
+from nodeagent.deviceplugin.scanner import NodeScanner
 from nodeagent.deviceplugin.session import Sessions
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places, seconds
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import add_path_flags, add_timing, host_paths, seconds
 from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
         default=Path(env.get("HOST_DEV") or "/dev"),
         help="where the host's device nodes can be seen (default: HOST_DEV, else /dev)",
     )
-    add_places(made)
+    add_path_flags(made)
     add_timing(made, "--check-period", 1.0, "between two looks at the bus and at the sockets")
     made.set_defaults(driver_period=DRIVER_PERIOD)
     made.add_argument("--report-period", type=seconds, default=30.0, help="between two unprovoked questions to kubelet")
@@ -98,12 +98,12 @@ def strategy(text: str) -> str:
     return text
 
 
-def looker(args: argparse.Namespace) -> Looker:
+def make_scanner(args: argparse.Namespace) -> NodeScanner:
     """What looks at the node."""
-    where = places(args)
+    where = host_paths(args)
     folders = tuple(args.cdi_dir or (where.root / folder for folder in CDI_DIRS))
-    return Looker(
-        where, args.dev, folders, Asker(where.library_roots, Timing(args.driver_period, args.driver_deadline))
+    return NodeScanner(
+        where, args.dev, folders, DriverProbe(where.library_roots, Timing(args.driver_period, args.driver_deadline))
     )
 
 
@@ -113,7 +113,7 @@ async def wire(process: Process) -> None:
     node = need_node(process)
     sockets = Sockets(args.plugin_dir, args.pool)
     sockets.claim()
-    looking = looker(args)
+    looking = make_scanner(args)
     plugin = Plugin(
         args.pool,
         Caches(
@@ -125,7 +125,7 @@ async def wire(process: Process) -> None:
         process.executor,
         args.pod_resources,
         args.device_strategy,
-        Rhythm(args.check_period, args.report_period),
+        Intervals(args.check_period, args.report_period),
     )
 
     async def read() -> str:
@@ -133,7 +133,7 @@ async def wire(process: Process) -> None:
 
     async def runtime() -> None:
         await looking.learn_runtime(read)
-        looking.hasten()
+        looking.rescan()
 
     process.health.stall_interval = STALL_INTERVAL
     sessions = Sessions(sockets, plugin.service, args.check_period, before=runtime, decided=plugin.decided)
@@ -151,7 +151,7 @@ async def wire(process: Process) -> None:
     try:
         await process.run(work, lease=None, namespace=names.NAMESPACE)
     finally:
-        await looking.asker.close()
+        await looking.probe.close()
 
 
 async def _runtime(process: Process) -> str:

@@ -1,4 +1,4 @@
-"""Kubelet, as the plugin calls it: registration, and what its pods hold; and the sockets of both.
+"""Calls to kubelet: plugin registration and the pod-resources API; and the sockets of both.
 
 Kubelet removes every socket of its plugin folder when it starts, its own included, and makes its own
 anew. So both are known by their inodes, and a look at two files tells all that has to be known.
@@ -17,7 +17,7 @@ import structlog
 
 from controllers.api import names
 from controllers.runtime.errors import ConfigurationError
-from nodeagent.deviceplugin.records import DRA_DRIVER, UUID, UUIDS, Held, Holdings
+from nodeagent.deviceplugin.devices.records import DRA_DRIVER, UUID, UUIDS, ContainerHolding, Holdings
 from nodeagent.deviceplugin.wire import API_VERSION, LIST, REGISTER
 from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
 from nodeagent.deviceplugin.wire import podresources_pb2 as resources
@@ -35,7 +35,7 @@ _MESSAGE_MAX = 16 * 1024 * 1024
 _OPTIONS = (("grpc.max_receive_message_length", _MESSAGE_MAX), ("grpc.enable_http_proxy", 0))
 
 
-class Silent(Exception):
+class KubeletUnavailable(Exception):
     """Kubelet does not answer, or refuses; says why."""
 
 
@@ -107,7 +107,7 @@ def inode(path: Path) -> tuple[int, int] | None:
 
 
 async def register(sockets: Sockets) -> None:
-    """Tell kubelet of the pool's socket; raises Silent."""
+    """Tell kubelet of the pool's socket; raises KubeletUnavailable."""
     request = pb.RegisterRequest(
         version=API_VERSION,
         endpoint=sockets.own.name,
@@ -118,7 +118,7 @@ async def register(sockets: Sockets) -> None:
 
 
 async def holdings(path: Path) -> Holdings:
-    """What the node's containers hold of cards, by whichever resource; raises Silent."""
+    """What the node's containers hold of cards, by whichever resource; raises KubeletUnavailable."""
     answer = await _call(path, LIST, resources.ListPodResourcesRequest(), resources.ListPodResourcesResponse)
     ours, foreign = [], []
     for pod in answer.pod_resources:
@@ -126,11 +126,11 @@ async def holdings(path: Path) -> Holdings:
             for devices in container.devices:
                 name, ids = devices.resource_name, tuple(devices.device_ids)
                 if name.startswith(names.PREFIX):
-                    ours.append(Held(pod.namespace, pod.name, container.name, ids, name))
+                    ours.append(ContainerHolding(pod.namespace, pod.name, container.name, ids, name))
                 elif cards := tuple(id_ for id_ in ids if id_.startswith(UUIDS)):
-                    foreign.append(Held(pod.namespace, pod.name, container.name, cards, name))
+                    foreign.append(ContainerHolding(pod.namespace, pod.name, container.name, cards, name))
             for driver, ids in _claimed(container).items():
-                foreign.append(Held(pod.namespace, pod.name, container.name, ids, driver))
+                foreign.append(ContainerHolding(pod.namespace, pod.name, container.name, ids, driver))
     return Holdings(tuple(ours), tuple(foreign))
 
 
@@ -159,4 +159,4 @@ async def _call(path: Path, method: str, request: Any, answer: Any) -> Any:
         try:
             return await call(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            raise Silent(f"{path}: {error.code().name}: {error.details()}") from error
+            raise KubeletUnavailable(f"{path}: {error.code().name}: {error.details()}") from error

@@ -1,4 +1,4 @@
-"""One pool's plugin on one node: what is seen, decided, shown to kubelet and written, and when.
+"""One pool's device plugin on one node: the reconciliation loop of its device list and its statuses.
 
 Everything is decided in one pass, `_pass`, from the caches and the last look; whatever changes only asks for
 another pass. A pass first shows kubelet the list, then writes, then shows it again with what was
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controllers.runtime.controller import Controller
-from nodeagent.deviceplugin import decide, give, metrics, offers, prefer, report
-from nodeagent.deviceplugin.give import Ground
-from nodeagent.deviceplugin.kubelet import Silent, holdings
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Holdings, Seen
+from nodeagent.deviceplugin import metrics
+from nodeagent.deviceplugin.devices import allocate, allocations, decide, offers, preferred_allocation
+from nodeagent.deviceplugin.devices.allocate import AllocationContext
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
+from nodeagent.deviceplugin.devices.records import Holdings, Seen
+from nodeagent.deviceplugin.kubelet import KubeletUnavailable, holdings
 from nodeagent.deviceplugin.service import Service
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from controllers.domain.offer import Offer
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from nodeagent.deviceplugin.give import Given
-    from nodeagent.deviceplugin.look import Looker
-    from nodeagent.deviceplugin.records import Foreign
+    from nodeagent.deviceplugin.devices.allocate import ContainerDevices
+    from nodeagent.deviceplugin.devices.records import ForeignUsage
+    from nodeagent.deviceplugin.scanner import NodeScanner
 
 log = structlog.get_logger()
 AFTER_ALLOCATE = 0.2
@@ -52,7 +53,7 @@ class Caches:
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class Intervals:
     """How often to look again though nothing has changed, in seconds."""
 
     check: float
@@ -67,11 +68,11 @@ class Plugin:
 
     pool: str
     caches: Caches
-    looker: Looker
+    scanner: NodeScanner
     executor: Executor
     pod_resources: Path
     strategy: str
-    rhythm: Rhythm
+    intervals: Intervals
     seen: Seen = field(default_factory=Seen, init=False)
     reported: bool = field(default=False, init=False)
     """Whether kubelet's answer about its containers is known and recent."""
@@ -85,7 +86,7 @@ class Plugin:
         """Connect the parts; nothing is done before `run`."""
         self.decided = asyncio.Event()
         """Set once there is a list."""
-        self.service = Service(self._preferred, self._given, self._after_allocate)
+        self.service = Service(self._preferred, self._allocate, self._after_allocate)
         self._controller = Controller("device-plugin", self._pass, workers=1)
         self.caches.configmaps.subscribe(lambda _old, _new: self.wake())
         self.caches.cards.subscribe(lambda _old, _new: self.wake())
@@ -110,15 +111,15 @@ class Plugin:
             group.create_task(self._report_forever(), name="reports")
 
     async def _look(self) -> Seen:
-        asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
+        asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)
         cards = {offers.address(card): offers.uuid(card) for card in self.caches.cards}
-        return await self.looker.look(cards, ask=offers.asks_driver(asked))
+        return await self.scanner.look(cards, ask=offers.asks_driver(asked))
 
     async def _look_forever(self) -> None:
         while True:
-            await asyncio.sleep(self.rhythm.check)
+            await asyncio.sleep(self.intervals.check)
             if self._awaits_instances():
-                self.looker.hasten()
+                self.scanner.rescan()
             seen = await self._look()
             if seen != self.seen:
                 _tell(self.seen, seen)
@@ -127,18 +128,18 @@ class Plugin:
 
     def _awaits_instances(self) -> bool:
         """Whether cards are to be offered whose MIG instances have not been seen yet."""
-        asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
+        asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)
         if asked.offer is None or asked.offer.mode != offers.MIG:
             return False
         return any(offers.is_coming(card, asked) for card in self.caches.cards)
 
     async def _report_forever(self) -> None:
         while True:
-            await asyncio.sleep(self.rhythm.report)
+            await asyncio.sleep(self.intervals.report)
             self._ask_kubelet()
 
     async def _pass(self, _: str) -> None:
-        """Make list and objects what they are to be, by one wish and one look from the first to the last step."""
+        """Make list and objects what they are to be, by one desired offer and one scan in all its steps."""
         asked, seen = self._wish(), self.seen
         cards = list(self.caches.cards)
         await self.service.show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)))
@@ -154,8 +155,8 @@ class Plugin:
         await self.executor.execute(decide.writes(cards, basis, foreign))
         await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign))
 
-    def _wish(self) -> Wish:
-        asked = offers.wish(self.pool, self.caches.configmaps, self._settings)
+    def _wish(self) -> DesiredOffer:
+        asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)
         unreadable = offers.unreadable(self.pool, self.caches.configmaps)
         if unreadable and not self._unreadable:
             log.error("the pool's settings cannot be read; what is offered stays as it is", pool=self.pool)
@@ -169,7 +170,7 @@ class Plugin:
         self._stale = False
         try:
             self._held = await holdings(self.pod_resources)
-        except Silent as silence:
+        except KubeletUnavailable as silence:
             metrics.REPORTS.labels("failed").inc()
             if self.reported:
                 log.warning("kubelet does not tell what containers hold; what was told stays", why=str(silence))
@@ -195,22 +196,24 @@ class Plugin:
 
     def _preferred(self, available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
-        waiting = prefer.claims(self.pool, cards, self.caches.pods, self._held.ours)
-        return prefer.preferred(available, must, size, listed, claims=waiting, places=prefer.places(cards))
+        waiting = preferred_allocation.claims(self.pool, cards, self.caches.pods, self._held.ours)
+        return preferred_allocation.preferred(
+            available, must, size, listed, claims=waiting, places=preferred_allocation.places(cards)
+        )
 
-    def _given(self, ids: Sequence[str]) -> Given:
-        ground = Ground(self.pool, {device.id: device for device in self.service.listing})
-        return give.given(ids, ground, self.seen, self.strategy)
+    def _allocate(self, ids: Sequence[str]) -> ContainerDevices:
+        ground = AllocationContext(self.pool, {device.id: device for device in self.service.listing})
+        return allocate.container_devices(ids, ground, self.seen, self.strategy)
 
     def _after_allocate(self) -> None:
         """Kubelet notes what it was given once it has our answer."""
         self._ask_later(AFTER_ALLOCATE)
 
 
-def _count(cards: Sequence[GPUDevice], basis: decide.Basis, foreign: Foreign) -> None:
+def _count(cards: Sequence[GPUDevice], basis: decide.Basis, foreign: ForeignUsage) -> None:
     """Tell metrics what kubelet has just said."""
     if basis.held is not None:
-        metrics.UNKNOWN.set(len(report.unknown(basis.held.ours, offers.owners(cards, basis.seen))))
+        metrics.UNKNOWN.set(len(allocations.unknown(basis.held.ours, offers.owners(cards, basis.seen))))
         metrics.FOREIGN.set(sum(bool(entries) for entries in foreign.users.values()))
 
 
@@ -220,5 +223,5 @@ def _tell(before: Seen, now: Seen) -> None:
         log.warning("a card is not on the bus any more", address=address)
     for address in sorted(before.lost - now.lost):
         log.info("a card is back on the bus", address=address)
-    for address in sorted(now.silent - before.silent):
+    for address in sorted(now.unresponsive - before.unresponsive):
         log.warning("the driver does not answer for a card", address=address)

@@ -1,4 +1,4 @@
-"""What kubelet calls: the DevicePlugin service on the pool's socket.
+"""The DevicePlugin gRPC service on the pool's socket: ListAndWatch, Allocate, GetPreferredAllocation.
 
 Runs on the process's event loop. `show` puts a new list out and returns when every stream that kubelet
 holds open has taken it; Allocate and GetPreferredAllocation answer from the list that was shown last,
@@ -18,7 +18,7 @@ import grpc.aio
 import structlog
 
 from nodeagent.deviceplugin import metrics
-from nodeagent.deviceplugin.give import Given, Refused
+from nodeagent.deviceplugin.devices.allocate import ContainerDevices, Refused
 from nodeagent.deviceplugin.kubelet import inode, passing_name
 from nodeagent.deviceplugin.wire import HEALTHY, PLUGIN_SERVICE, UNHEALTHY
 from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
@@ -26,7 +26,7 @@ from nodeagent.deviceplugin.wire import deviceplugin_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nodeagent.deviceplugin.records import Listed
+    from nodeagent.deviceplugin.devices.records import Listed
 
 log = structlog.get_logger()
 FLUSH_SECONDS = 2.0
@@ -40,11 +40,15 @@ class Service:
     def __init__(
         self,
         prefer: Callable[[Sequence[str], Sequence[str], int], Sequence[str]],
-        give: Callable[[Sequence[str]], Given],
-        given: Callable[[], None],
+        devices_for: Callable[[Sequence[str]], ContainerDevices],
+        after_allocate: Callable[[], None],
     ) -> None:
-        """Prepare. `prefer(available, must, size)` chooses; `give(ids)` answers or raises Refused; `given` is told."""
-        self._prefer, self._give, self._given = prefer, give, given
+        """Prepare; nothing is served yet.
+
+        `prefer(available, must, size)` chooses devices; `devices_for(ids)` raises Refused for ids that are not to be
+        allocated; `after_allocate` is called after each answer.
+        """
+        self._prefer, self._devices_for, self._after_allocate = prefer, devices_for, after_allocate
         self._server: grpc.aio.Server | None = None
         self.listing: tuple[Listed, ...] = ()
         self._version = 0
@@ -147,7 +151,7 @@ class Service:
     async def _allocate(self, request: pb.AllocateRequest, context: Any) -> pb.AllocateResponse:
         started = time.perf_counter()
         try:
-            answers = [_container(self._give(r.devices_ids)) for r in request.container_requests]
+            answers = [_container(self._devices_for(r.devices_ids)) for r in request.container_requests]
         except Refused as refusal:
             metrics.ALLOCATIONS.labels("refused").inc()
             log.warning("refused to kubelet", why=str(refusal))
@@ -155,7 +159,7 @@ class Service:
         metrics.ALLOCATIONS.labels("given").inc(len(answers))
         for asked in request.container_requests:
             log.info("given to a container", ids=list(asked.devices_ids))
-        self._given()
+        self._after_allocate()
         metrics.ALLOCATE_SECONDS.observe(time.perf_counter() - started)
         return pb.AllocateResponse(container_responses=answers)
 
@@ -187,7 +191,7 @@ def _response(listing: tuple[Listed, ...]) -> pb.ListAndWatchResponse:
     )
 
 
-def _container(given: Given) -> pb.ContainerAllocateResponse:
+def _container(given: ContainerDevices) -> pb.ContainerAllocateResponse:
     return pb.ContainerAllocateResponse(
         envs=given.environment,
         devices=[pb.DeviceSpec(container_path=path, host_path=path, permissions="rw") for path in given.nodes],

@@ -1,4 +1,4 @@
-"""The plugin's life with kubelet: serve, register, and begin again when kubelet does.
+"""The plugin's registration with kubelet: serve, register, and register again when kubelet restarts.
 
 A session is one server on the pool's socket. It ends when the socket's file is gone or another's: kubelet
 removes all sockets when it starts. Within it the plugin registers as often as kubelet's own
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from nodeagent.deviceplugin import metrics
-from nodeagent.deviceplugin.kubelet import Silent, inode, register
+from nodeagent.deviceplugin.kubelet import KubeletUnavailable, inode, register
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -83,7 +83,7 @@ class Sessions:
         await self._before()
         try:
             await register(self._sockets)
-        except Silent as silence:
+        except KubeletUnavailable as silence:
             metrics.REGISTRATIONS.labels("failed").inc()
             if str(silence) != self._why:
                 self._why = str(silence)

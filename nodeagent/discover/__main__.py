@@ -12,9 +12,9 @@ from controllers.runtime import logs
 from controllers.runtime.process import Process, arguments, main
 from nodeagent.discover import once
 from nodeagent.discover.publish import Publisher
-from nodeagent.discover.scan import Scanner
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places
+from nodeagent.discover.scan import NodeScanner
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import add_path_flags, add_timing, host_paths
 from nodeagent.host.program import add_node, live, own_report
 from nodeagent.host.sysfs import ScanError
 
@@ -28,15 +28,15 @@ def parser() -> argparse.ArgumentParser:
     """The program's flags; folders of the host come from the environment in a pod."""
     made = arguments(names.MANAGER_DISCOVER, DESCRIPTION)
     add_node(made, once="look once, print what is found and end; needs no cluster")
-    add_places(made)
+    add_path_flags(made)
     add_timing(made, "--scan-period", 10.0, "between two looks at the bus")
     return made
 
 
-def scanner(args: argparse.Namespace) -> Scanner:
+def scanner(args: argparse.Namespace) -> NodeScanner:
     """What looks at the node."""
-    where = places(args)
-    return Scanner(where, Asker(where.library_roots, Timing(args.driver_period, args.driver_deadline)))
+    where = host_paths(args)
+    return NodeScanner(where, DriverProbe(where.library_roots, Timing(args.driver_period, args.driver_deadline)))
 
 
 async def wire(process: Process) -> None:
@@ -48,7 +48,7 @@ async def wire(process: Process) -> None:
     )
     process.health.check("the API server has this run's report", lambda: publisher.confirmed)
     process.health.check("the last scan is recent", lambda: publisher.fresh)
-    await live(process, publisher.run, looking.asker.close)
+    await live(process, publisher.run, looking.probe.close)
 
 
 async def _once(args: argparse.Namespace) -> int:

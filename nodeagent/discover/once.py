@@ -8,8 +8,8 @@ import orjson
 import yaml
 
 from controllers.api import names
-from nodeagent.discover import report
-from nodeagent.host import cards
+from nodeagent.discover.feature import report
+from nodeagent.host.facts import cards
 
 if TYPE_CHECKING:
     from nodeagent.discover.scan import Facts
@@ -41,7 +41,7 @@ def _text(facts: Facts, made: dict[str, Any]) -> str:
         lines += ["", "Driver:  not loaded"]
     else:
         source = "NVML" if facts.driver.source == "nvml" else "/proc alone, since NVML does not answer"
-        source += f"; {facts.why_silent}" if facts.why_silent else ""
+        source += f"; {facts.why_incomplete}" if facts.why_incomplete else ""
         cuda = f", CUDA {driver['cuda_version']}" if driver and "cuda_version" in driver else ""
         root = f" in {facts.driver.root}" if facts.driver.root else ""
         lines += ["", f"Driver:  {(driver or {}).get('version', 'of unknown version')}{cuda}{root} ({source})"]

@@ -1,4 +1,4 @@
-"""Keeps NodeFeature `gpu-<node>` equal to what the scans say: the loop, and the writes.
+"""Keeps NodeFeature `gpu-<node>` equal to the scans: the loop and its writes.
 
 A scan every few seconds makes the wanted report; the object's own watch tells when somebody
 deletes or edits it. Whichever moves, the two are compared, and only a difference is written.
@@ -16,14 +16,15 @@ from controllers.api import names
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, Ref
-from nodeagent.discover import confirm, difference, metrics, report
+from nodeagent.discover import metrics
+from nodeagent.discover.feature import confirm, difference, report
 from nodeagent.host.sysfs import ScanError
 
 if TYPE_CHECKING:
     from controllers.api.nodefeature import NodeFeature
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from nodeagent.discover.scan import Facts, Scanner
+    from nodeagent.discover.scan import Facts, NodeScanner
 
 log = structlog.get_logger()
 STALE_SCANS = 3
@@ -36,7 +37,7 @@ class Publisher:
         self,
         executor: Executor,
         store: Store[NodeFeature],
-        scanner: Scanner,
+        scanner: NodeScanner,
         *,
         node: str,
         period: float,

@@ -1,4 +1,4 @@
-"""One scan of the node: the bus, the driver and the toolkit, put together.
+"""Scans the node for its NodeFeature: the PCI bus, the driver and the container toolkit.
 
 Files are read in a thread, so that a slow disk does not stop the agent from answering health.
 """
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodeagent.host import procfs, sysfs, toolkit
-from nodeagent.host.driver import combine
+from nodeagent.host.facts.driver import combine
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from nodeagent.host.ask import Asker
+    from nodeagent.host.driver_probe import DriverProbe
     from nodeagent.host.driverroot import DriverRoot
-    from nodeagent.host.facts import Bus, Driver, Toolkit
-    from nodeagent.host.places import Places
+    from nodeagent.host.facts.records import Bus, Driver, Toolkit
+    from nodeagent.host.paths import HostPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,37 +31,37 @@ class Facts:
     boot_id: str
     pending: bool = False
     """Whether an answer of the driver is still awaited."""
-    why_silent: str = ""
+    why_incomplete: str = ""
     """Why the driver told less than all; empty where it told all."""
 
 
 @dataclass
-class Scanner:
+class NodeScanner:
     """Scans one node, again and again."""
 
-    places: Places
-    asker: Asker
+    paths: HostPaths
+    probe: DriverProbe
     _boot_id: str = field(default="", init=False)
 
     async def scan(self) -> Facts:
         """Everything that can be known now; raises `sysfs.ScanError` where the bus cannot be read."""
         bus, by_procfs, layout, tools, root = await asyncio.to_thread(self._files)
         if by_procfs is None:
-            self.asker.forget()
+            self.probe.forget()
             return Facts(bus, None, tools, self.boot_id)
         about = (*_fingerprint(bus, by_procfs, layout), root.library)
-        answer = await self.asker.answer(by_procfs.version, about, by_procfs.load)
+        answer = await self.probe.answer(by_procfs.version, about, by_procfs.load)
         driver = combine(replace(by_procfs, root=root.told), answer.driver)
         return Facts(bus, driver, tools, self.boot_id, answer.pending, answer.why)
 
     @property
     def boot_id(self) -> str:
         """The id of this boot; it cannot change while we run."""
-        self._boot_id = self._boot_id or procfs.boot_id(self.places.proc)
+        self._boot_id = self._boot_id or procfs.boot_id(self.paths.proc)
         return self._boot_id
 
     def _files(self) -> tuple[Bus, Driver | None, tuple[str, ...], Toolkit | None, DriverRoot]:
-        places = self.places
+        places = self.paths
         bus = sysfs.scan(places.sys)
         by_procfs = procfs.read(places.proc, places.sys)
         layout = procfs.layout(places.proc) if by_procfs is not None else ()

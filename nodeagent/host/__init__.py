@@ -1,1 +1,1 @@
-"""What a node's files and driver tell: sysfs, procfs, NVML, the toolkit; shared by the roles that read them."""
+"""A node's files and driver: sysfs, procfs, NVML, the container toolkit; shared by the roles that read them."""

@@ -24,23 +24,23 @@ NOT_RETURNED = "a call into it has not returned since it was last asked"
 """Why nothing is asked while a program that was left behind lives."""
 
 
-class Silence(Exception):
+class DriverUnavailable(Exception):
     """The driver gave no answer; says why."""
 
 
-class TooLate(Silence):
+class DeadlineExceeded(DriverUnavailable):
     """There was no answer before the deadline, or an earlier program has not ended."""
 
 
 def answered(output: bytes, key: str, made: Callable[[Any], T]) -> T:
-    """What is made of a program's answer: its last line is JSON, with that key or `error`; raises Silence."""
+    """What is made of a program's answer: its last line is JSON, with that key or `error`; raises DriverUnavailable."""
     try:
         answer = json.loads(output.splitlines()[-1])
         if "error" in answer:
-            raise Silence(str(answer["error"]))
+            raise DriverUnavailable(str(answer["error"]))
         return made(answer[key])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise Silence(f"its reader printed what cannot be read: {output[-200:]!r}") from error
+        raise DriverUnavailable(f"its reader printed what cannot be read: {output[-200:]!r}") from error
 
 
 class Children:
@@ -50,9 +50,9 @@ class Children:
         self._left: asyncio.subprocess.Process | None = None
 
     async def said(self, module: str, flags: Sequence[str], deadline: float) -> bytes:
-        """What a module of ours printed when it was run; raises Silence. `deadline` in seconds."""
+        """What a module of ours printed when it was run; raises DriverUnavailable. `deadline` in seconds."""
         if self._left is not None and self._left.returncode is None:
-            raise TooLate(NOT_RETURNED)
+            raise DeadlineExceeded(NOT_RETURNED)
         try:
             child = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -64,19 +64,19 @@ class Children:
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:  # no process or memory is left for it: that passes
-            raise Silence(f"its reader cannot be started: {error.strerror or error}") from error
+            raise DriverUnavailable(f"its reader cannot be started: {error.strerror or error}") from error
         self._left = child
         try:
             async with asyncio.timeout(deadline):
                 output, errors, status = await _said(child)
         except TimeoutError:
-            raise TooLate(f"no answer in {deadline:g} s") from None
+            raise DeadlineExceeded(f"no answer in {deadline:g} s") from None
         finally:
             await _end(child)
         if len(output) > OUTPUT_MAX:
-            raise Silence(f"its reader printed more than {OUTPUT_MAX} bytes")
+            raise DriverUnavailable(f"its reader printed more than {OUTPUT_MAX} bytes")
         if status != 0:
-            raise Silence(_fate(status, errors))
+            raise DriverUnavailable(_fate(status, errors))
         return output
 
 

@@ -1,6 +1,6 @@
 """Whether CUDA works on one card: `python -m nodeagent.host.cuda UUID [--root DIR] [--version V]`.
 
-A program of its own, started by `nodeagent.validate.trials` for one card, as `nodeagent.host.nvml` is for a reading:
+A program of its own, started by `nodeagent.validate.cuda_trials` for one card, as `nodeagent.host.nvml` for a reading:
 it makes a context, takes a megabyte of the card's memory, copies there and back, compares, prints one line of JSON
 (`{"cuda": …}` or `{"error": …}`) and ends. UUID is the card's, or that of one of its MIG devices: CUDA shows a process
 no more than one MIG device, and of a list what stands before the first that is not there, so each card has a process.
@@ -24,7 +24,7 @@ from typing import Any, Final
 import pynvml
 
 from nodeagent.host import library
-from nodeagent.host.facts import CudaAnswer
+from nodeagent.host.facts.records import CudaAnswer
 
 MIB: Final = 1024 * 1024
 PATTERN: Final = (bytes(range(251)) * (MIB // 251 + 1))[:MIB]

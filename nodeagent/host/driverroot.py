@@ -1,4 +1,4 @@
-"""Which root file system of the node its driver lies in, found at each look: a driver in a container comes and goes.
+"""The driver root: which root file system of the node has its driver; a driver in a container comes and goes.
 
 GPU Operator's driver container mounts its own root at `/run/nvidia/driver` of the host. When it has ended, the folder
 is left behind: the mount is gone, or leads nowhere. So the folder itself says nothing; the driver's library in it does.

@@ -1,4 +1,4 @@
-"""Where NVIDIA's libraries are, for management (NVML) and for CUDA, and how one gets into the process.
+"""Finds NVIDIA's libraries (NVML, CUDA) on the host and loads one into the process.
 
 The container's own loader is asked first: where the container runtime brings the driver, the
 library lies there. Else the host's is taken by its full path. glibc takes a library that is

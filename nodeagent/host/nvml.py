@@ -1,6 +1,6 @@
-"""What NVIDIA's driver tells of its cards: `python -m nodeagent.host.nvml [--root DIR] [--version V]`.
+"""Reads the driver through NVML: `python -m nodeagent.host.nvml [--root DIR] [--version V]`.
 
-A program of its own, started by `nodeagent.host.ask` for one reading: it prints the driver
+A program of its own, started by `nodeagent.host.driver_probe` for one reading: it prints the driver
 as one line of JSON (`{"driver": …}` or `{"error": …}`) and ends. A call into a broken driver may
 never return; a thread that hangs there cannot be ended and keeps the module in use, a process can
 be killed, and its end is what lets the module be unloaded or replaced. For the same reason
@@ -27,9 +27,9 @@ import pynvml
 
 from controllers.domain.pci import canonical
 from nodeagent.host import library
-from nodeagent.host.facts import COMPLETED, IN_PROGRESS, NOT_STARTED, Driver, DriverCard, MigDevice
-from nodeagent.host.nvlink import Links, peers
-from nodeagent.host.profiles import by_size, profile_in
+from nodeagent.host.facts.nvlink import Links, peers
+from nodeagent.host.facts.profiles import by_size, profile_in
+from nodeagent.host.facts.records import COMPLETED, IN_PROGRESS, NOT_STARTED, Driver, DriverCard, MigDevice
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What NVIDIA's kernel module tells in /proc and /sys, without a device node and without its library.
+"""Reads NVIDIA's kernel module in /proc and /sys, without a device node and without its library.
 
 `/sys/module/nvidia` is the kernel's own word on whether the module is loaded, and in which version (the
 proprietary module and the open one both have it).
@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controllers.domain.pci import canonical
-from nodeagent.host.facts import Driver, DriverCard
+from nodeagent.host.facts.records import Driver, DriverCard
 
 if TYPE_CHECKING:
     from pathlib import Path

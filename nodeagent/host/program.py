@@ -1,4 +1,4 @@
-"""What the programs of the node have in common around their roles: flags, and a life with the node's own report."""
+"""The common frame of the node agent's roles: flags, and a process with the node's own NodeFeature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where container runtimes keep their configuration on the host, and what of it is read.
+"""Configuration files of container runtimes on the host, and the settings read from them.
 
 containerd's own place, those of K3s and RKE2, CRI-O's, and the folders of drop-ins. A configuration that is made by
 flags, held in memory or imported from elsewhere is not seen.

@@ -1,4 +1,4 @@
-"""What the kernel tells of the PCI bus, without privileges: `/sys/bus/pci/devices`.
+"""Reads the PCI bus from sysfs, without privileges: `/sys/bus/pci/devices`.
 
 Cards come and go while this reads: a file that vanishes, is empty or holds garbage costs its
 field, ids that cannot be read cost the function (it is then `unclear`, unless it is gone), and
@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controllers.domain.pci import canonical
-from nodeagent.host.facts import Bus, PciFunction
+from nodeagent.host.facts.records import Bus, PciFunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

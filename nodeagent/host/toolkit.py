@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from nodeagent.host.facts import Toolkit
+from nodeagent.host.facts.records import Toolkit
 from nodeagent.host.hostfiles import Reader, inside
 from nodeagent.host.runtimes import configurations
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.process import Process, arguments, main
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import add_places, places, seconds
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import add_path_flags, host_paths, seconds
 from nodeagent.host.program import STALL_INTERVAL, add_pool, need_node
 from nodeagent.mig.cluster import Objects
 from nodeagent.mig.files import Journal, Lock
-from nodeagent.mig.look import Host, library_folder
-from nodeagent.mig.manager import Manager, Rhythm
+from nodeagent.mig.manager import Intervals, Manager
+from nodeagent.mig.scanner import HostScanner, library_folder
 from nodeagent.mig.tools import Programs
 from nodeagent.mig.work import Work
 
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """The program's flags; folders of the host come from the environment in a pod."""
     made = arguments(names.MANAGER_MIG, DESCRIPTION)
     made.epilog = EPILOG
-    env, rhythm = os.environ, Rhythm()
+    env, intervals = os.environ, Intervals()
     about = "the GPUPool whose DaemonSet this is; the managers of all pools of a node do the same, one at a time"
     add_pool(made, about)
     group = made.add_argument_group("dividing cards")
@@ -58,12 +58,12 @@ def parser() -> argparse.ArgumentParser:
         default=env.get("NVIDIA_SMI") or "nvidia-smi",
         help="the program that resets a card (default: NVIDIA_SMI, else nvidia-smi)",
     )
-    add_places(made)
+    add_path_flags(made)
     timing = made.add_argument_group("waiting, in seconds")
     about = "between two looks while a card waits for something that no watch tells of"
-    timing.add_argument("--check-period", type=seconds, default=rhythm.check, help=about)
+    timing.add_argument("--check-period", type=seconds, default=intervals.check, help=about)
     about = "for programs that hold a card open which is to be reset; then its work has failed"
-    timing.add_argument("--clients-deadline", type=seconds, default=rhythm.patience, help=about)
+    timing.add_argument("--clients-deadline", type=seconds, default=intervals.patience, help=about)
     timing.add_argument("--program-deadline", type=seconds, default=300.0, help="for one run of a program")
     about = "after which the driver counts as silent"
     timing.add_argument("--driver-deadline", type=seconds, default=Timing().deadline, help=about)
@@ -79,21 +79,21 @@ async def wire(process: Process) -> None:
         lock = Lock(args.state_dir)
     except OSError as error:
         raise ConfigurationError(f"--state-dir {args.state_dir} cannot be used: {error.strerror or error}") from error
-    where = places(args)
-    asker = Asker(where.library_roots, Timing(deadline=args.driver_deadline))
-    looker, memory = Host(where, asker), Journal(args.state_dir)
+    where = host_paths(args)
+    probe = DriverProbe(where.library_roots, Timing(deadline=args.driver_deadline))
+    scanner, memory = HostScanner(where, probe), Journal(args.state_dir)
     library = partial(library_folder, where, args.state_dir)
     tools = Programs(args.mig_parted, args.nvidia_smi, lock, args.program_deadline, library)
     objects = Objects(process, node)
-    rhythm = Rhythm(args.check_period, args.clients_deadline)
-    manager = Manager(objects, looker, Work(tools, looker, memory), memory, lock, rhythm)
+    intervals = Intervals(args.check_period, args.clients_deadline)
+    manager = Manager(objects, scanner, Work(tools, scanner, memory), memory, lock, intervals)
     objects.subscribe(manager.wake)
     process.health.stall_interval = STALL_INTERVAL
-    process.health.check("the node's layout is acknowledged", lambda: manager.told)
+    process.health.check("the node's layout is acknowledged", lambda: manager.acknowledged)
     try:
         await process.run(manager.run, lease=None, namespace=names.NAMESPACE)
     finally:
-        await asker.close()
+        await probe.close()
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What the MIG manager reads of the cluster and writes to it.
+"""The MIG manager's reads and writes of the API server.
 
 Caches say when to look; work begins on reads from the quorum alone. All managers of a node write as one field manager,
 each by merge patches on the version and uid of the card that it decided on.

@@ -1,4 +1,4 @@
-"""What the MIG managers of a node share on it: the lock, and the memory of work that has begun.
+"""Files that the MIG managers of a node share: the lock, and the journal of work that has begun.
 
 Both lie in a folder of the host that a reboot empties, as it does away with MIG instances. The lock is a `flock`: the
 kernel lets go of it when the last process that has it ends. Programs that change cards inherit it, so that a manager
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controllers.domain.mig import CardLayout
-from nodeagent.mig.records import Attempt
+from nodeagent.mig.cards.records import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

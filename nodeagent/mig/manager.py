@@ -1,4 +1,4 @@
-"""One MIG manager: looks, says, and has the work done, one pass at a time under the node's lock.
+"""The MIG manager's loop: scans, writes `migApply`, and has cards partitioned, under the node's lock.
 
 Nothing is remembered from pass to pass that a restart would miss: the layout, `migApply` and the journal say how far
 each card is. A pass that began work is finished before the process ends; what is cut short all the same goes on from
@@ -19,9 +19,10 @@ import structlog
 from controllers.api.gpudevice import MIG_OVER, MigApply
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict
-from nodeagent.mig import metrics, plan
+from nodeagent.mig import metrics
+from nodeagent.mig.cards import plan
+from nodeagent.mig.cards.records import Loading, NodeScan, Signs
 from nodeagent.mig.files import Taken
-from nodeagent.mig.records import Loading, Look, Signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.domain.mig import NodeLayout
+    from nodeagent.mig.cards.records import Attempt, Job
     from nodeagent.mig.cluster import Cluster
-    from nodeagent.mig.look import Looker
-    from nodeagent.mig.records import Attempt, Job
+    from nodeagent.mig.scanner import NodeScanner
     from nodeagent.mig.work import Memory, Work
 
-    class Fence(Protocol):
+    class NodeLock(Protocol):
         """The node's lock."""
 
         def held(self) -> AbstractContextManager[None]:
@@ -50,7 +51,7 @@ SAY_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class Intervals:
     """Seconds."""
 
     check: float = 5.0
@@ -75,13 +76,13 @@ class Manager:
     """The work of the process."""
 
     cluster: Cluster
-    looker: Looker
+    scanner: NodeScanner
     work: Work
     memory: Memory
-    lock: Fence
-    rhythm: Rhythm = field(default_factory=Rhythm)
+    lock: NodeLock
+    intervals: Intervals = field(default_factory=Intervals)
     clock: Callable[[], float] = time.monotonic
-    told: bool = field(default=False, init=False)
+    acknowledged: bool = field(default=False, init=False)
     """Whether every version that the layout asks for has been acknowledged."""
     _held_since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
     _waits: dict[str, str] = field(default_factory=dict, init=False)
@@ -128,8 +129,8 @@ class Manager:
     async def _follow(self) -> None:
         """Ask for a pass when the node looks otherwise than at the last one: no watch tells of a driver loaded anew."""
         while True:
-            await asyncio.sleep(self.rhythm.check)
-            if await self.looker.signs(plan.by_address(self.cluster.cards()).keys()) != self._signs:
+            await asyncio.sleep(self.intervals.check)
+            if await self.scanner.signs(plan.by_address(self.cluster.cards()).keys()) != self._signs:
                 self.wake()
 
     async def _guarded(self, _: str) -> float | None:
@@ -142,17 +143,17 @@ class Manager:
         if layout is None:
             return None
         cards = plan.by_address(self.cluster.cards())
-        self._signs = await self.looker.signs(cards.keys())
+        self._signs = await self.scanner.signs(cards.keys())
         loading = self._signs.loading
         if plan.is_settled(layout, cards, loading):
             self._note(())
-            self.told, self._rest = True, None
+            self.acknowledged, self._rest = True, None
             return None
         if (left := self._left(layout, cards)) > 0:
             return left
         rests = self._waits and not self._late() and not plan.is_stale(layout, cards, loading)
         if rests and plan.still_wait(self._waits, layout, cards, await self._clients()):
-            return self.rhythm.check if plan.CLIENTS in self._waits.values() else None
+            return self.intervals.check if plan.CLIENTS in self._waits.values() else None
         try:
             with self.lock.held():
                 return await self._turn(layout, cards)
@@ -160,7 +161,7 @@ class Manager:
             return TAKEN_SECONDS
 
     def _layout(self) -> NodeLayout | None:
-        layout = plan.wanted(self.cluster.layout())
+        layout = plan.desired_layout(self.cluster.layout())
         if layout is None and not self._unreadable:
             log.error("the node's layout cannot be relied on; cards stay as they are")
         self._unreadable = layout is None
@@ -170,12 +171,12 @@ class Manager:
         attempts = plan.remembered(self.memory.read(), layout, cards)
         if attempts != self.memory.read():
             self.memory.write(attempts)
-        look = await self.looker.look(cards.keys())
+        look = await self.scanner.look(cards.keys())
         self._loading = look.loading
         if look.silence:
             log.warning("the driver tells nothing of the cards", why=look.silence)
         cards = await self._tell(layout, cards, look, attempts)
-        self.told = True
+        self.acknowledged = True
         jobs = plan.jobs(layout, cards, look, attempts, self.cluster.pods())
         if any(job.needs_reset and not job.obstacle for job in jobs):
             jobs = plan.jobs(layout, cards, look, attempts, await self.cluster.clients())
@@ -189,7 +190,7 @@ class Manager:
         if not (plan.is_stale(layout, cards, look.loading) or look.lost or obstacles):
             return None
         # A gate that closes is to be seen by the quorum alone, and its card's patience runs; no driver is asked for it.
-        return self.rhythm.check if plan.CLIENTS in obstacles else self._rested(layout, cards)
+        return self.intervals.check if plan.CLIENTS in obstacles else self._rested(layout, cards)
 
     def _seen(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> Hashable:
         """All that may change what a pass comes to, but for the driver's own answer."""
@@ -204,12 +205,12 @@ class Manager:
         """The pause after a pass that came to nothing: twice the one before it, where all looks the same."""
         seen, before = self._seen(layout, cards), self._rest
         same = before is not None and before.seen == seen
-        pause = min(before.pause * 2, self.rhythm.slowest) if before is not None and same else self.rhythm.check
+        pause = min(before.pause * 2, self.intervals.slowest) if before is not None and same else self.intervals.check
         self._rest = Rest(seen, pause, self.clock() + pause)
         return pause
 
     async def _tell(
-        self, layout: NodeLayout, cards: Mapping[str, GPUDevice], look: Look, attempts: Mapping[str, Attempt]
+        self, layout: NodeLayout, cards: Mapping[str, GPUDevice], look: NodeScan, attempts: Mapping[str, Attempt]
     ) -> dict[str, GPUDevice]:
         """Acknowledge every version; returns the cards as they are then."""
         parts = {part.address: part for part in layout.cards}
@@ -240,7 +241,7 @@ class Manager:
 
     def _late(self) -> bool:
         now = self.clock()
-        return any(now - since >= self.rhythm.patience for _, since in self._held_since.values())
+        return any(now - since >= self.intervals.patience for _, since in self._held_since.values())
 
     async def _without_late(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs less those whose card was held open for too long: these have failed."""
@@ -248,11 +249,11 @@ class Manager:
         self._held_since = {job.address: self._since(job, now) for job in jobs if job.obstacle == plan.CLIENTS}
         for job in jobs:
             since = self._held_since.get(job.address)
-            if since is None or now - since[1] < self.rhythm.patience:
+            if since is None or now - since[1] < self.intervals.patience:
                 left.append(job)
                 continue
             who = ", ".join(sorted(self.cluster.pods() or await self.cluster.clients()))
-            why = f"ClientsStay: the card is to be reset, and was held open for {self.rhythm.patience:g} s by {who}"
+            why = f"ClientsStay: the card is to be reset, and was held open for {self.intervals.patience:g} s by {who}"
             if job.begun:
                 why += f"; it stays as the work left it. {job.failed}".rstrip()
             await self._say(job.card, _failed(job, why))

@@ -1,4 +1,4 @@
-"""Carries work on cards out: divides them, checks what came of it, and puts back what failed.
+"""Partitions cards by their jobs, verifies the result, and restores what failed.
 
 One document for all cards that change; where that fails, one for each that is not as wanted, so that one card's
 trouble is not its neighbours'. MIG mode comes first, since a card that has to be reset for it takes no instances
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from controllers.domain.mig import NodeLayout, document, text
-from nodeagent.mig import plan
-from nodeagent.mig.records import Attempt
+from nodeagent.mig.cards import plan
+from nodeagent.mig.cards.records import Attempt
 from nodeagent.mig.tools import Hung, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from controllers.domain.mig import CardLayout
-    from nodeagent.mig.look import Looker
-    from nodeagent.mig.records import Job, Told
+    from nodeagent.mig.cards.records import DriverReport, Job
+    from nodeagent.mig.scanner import NodeScanner
     from nodeagent.mig.tools import Tools
 
 log = structlog.get_logger()
@@ -49,9 +49,9 @@ class Memory(Protocol):
 class Work:
     """Work on the cards of a node; whoever calls has the node's lock, and has seen that nobody uses the cards."""
 
-    def __init__(self, tools: Tools, looker: Looker, memory: Memory, *, pause: float = PAUSE) -> None:
+    def __init__(self, tools: Tools, scanner: NodeScanner, memory: Memory, *, pause: float = PAUSE) -> None:
         """Prepare; `pause`: seconds before what was refused, as somebody held the card, is tried again."""
-        self._tools, self._looker, self._memory, self._pause = tools, looker, memory, pause
+        self._tools, self._scanner, self._memory, self._pause = tools, scanner, memory, pause
         self._tries_left = 0
         self._hurried = False
 
@@ -128,7 +128,7 @@ class Work:
             errors.setdefault(address, f"{REBOOT}: MIG mode of card {address} is not in force after a reset of the GPU")
 
     async def _set_modes(
-        self, change: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str], now: Mapping[str, Told]
+        self, change: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str], now: Mapping[str, DriverReport]
     ) -> dict[str, tuple[Job, CardLayout]]:
         """Ask for other modes; returns the cards whose mode waits for a reset.
 
@@ -188,7 +188,7 @@ class Work:
         self,
         goals: Mapping[str, tuple[Job, CardLayout]],
         errors: dict[str, str],
-        now: Mapping[str, Told],
+        now: Mapping[str, DriverReport],
         *,
         mode_only: bool,
     ) -> None:
@@ -230,12 +230,12 @@ class Work:
             if not outcome.ok:
                 errors[address] = f"NotAsWanted: {outcome.text}"
 
-    async def _look(self, jobs: Iterable[Job]) -> Mapping[str, Told]:
+    async def _look(self, jobs: Iterable[Job]) -> Mapping[str, DriverReport]:
         addresses = [job.address for job in jobs]
-        return (await self._looker.look(addresses)).cards if addresses else {}
+        return (await self._scanner.look(addresses)).cards if addresses else {}
 
 
-def _document(goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, Told]) -> str:
+def _document(goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, DriverReport]) -> str:
     """mig-parted's document of just those cards, by the numbers that they have now."""
     numbers = {address: told.index for address, told in now.items() if told.index is not None}
     parts = tuple(replace(job.part, layout=layout) for job, layout in goals.values())
@@ -244,7 +244,7 @@ def _document(goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, Tol
 
 
 def _other_mode(
-    goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, Told]
+    goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, DriverReport]
 ) -> dict[str, tuple[Job, CardLayout]]:
     found = {}
     for address, goal in goals.items():
@@ -254,6 +254,6 @@ def _other_mode(
     return found
 
 
-def _layout(now: Mapping[str, Told], address: str) -> CardLayout | None:
+def _layout(now: Mapping[str, DriverReport], address: str) -> CardLayout | None:
     told = now.get(address)
     return told.layout if told is not None else None

@@ -22,7 +22,7 @@ from controllers.runtime import logs
 from controllers.runtime.errors import ConfigurationError
 from controllers.runtime.health import add_ports
 from controllers.runtime.scraping import open_ports
-from nodeagent.host.places import seconds
+from nodeagent.host.paths import seconds
 from nodeagent.host.program import STALL_INTERVAL
 from nodeagent.toolkit import leaving
 from nodeagent.toolkit.host import SOCKET, Host

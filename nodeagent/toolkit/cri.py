@@ -1,4 +1,4 @@
-"""The container runtime over CRI: who answers, what it runs with, and what it is just making.
+"""The container runtime over CRI: its version, its settings, and containers being created.
 
 One connection for each question: they are a minute apart, and the runtime may be another by then. What it runs with is
 told in `Status` with `verbose`, as containerd has done since 1.0; there is no other way to see what a process has
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from nodeagent.toolkit.effective import BINARY, SHARED_OPTIONS, table
+from nodeagent.toolkit.config.effective import BINARY, SHARED_OPTIONS, table
 from nodeagent.toolkit.wire import LIST_CONTAINERS, STATUS, VERSION
 from nodeagent.toolkit.wire import cri_pb2 as pb
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from nodeagent.toolkit.effective import Handler
+    from nodeagent.toolkit.config.effective import Handler
 
 CALL_SECONDS: Final = 10.0
 _MESSAGE_MAX: Final = 16 * 1024 * 1024
@@ -30,7 +30,7 @@ _OPTIONS: Final = (("grpc.max_receive_message_length", _MESSAGE_MAX), ("grpc.ena
 _RELEASE: Final = re.compile(r"v?(\d+)\.(\d+)\.")
 
 
-class Silent(Exception):
+class RuntimeUnavailable(Exception):
     """The runtime does not answer, or not in words that are known; says why."""
 
 
@@ -41,7 +41,7 @@ class Runtime:
     socket: Path
 
     def release(self) -> tuple[int, int] | None:
-        """The major and minor version of containerd; None where it is another. Raises Silent."""
+        """The major and minor version of containerd; None where it is another. Raises RuntimeUnavailable."""
         answer = self._call(VERSION, pb.VersionRequest(version="v1"), pb.VersionResponse)
         found = _RELEASE.match(answer.runtime_version)
         if answer.runtime_name != "containerd" or found is None:
@@ -49,18 +49,18 @@ class Runtime:
         return int(found[1]), int(found[2])
 
     def settings(self) -> dict[str, Any]:
-        """The CRI settings that the process runs with; they may hold passwords. Raises Silent."""
+        """The CRI settings that the process runs with; they may hold passwords. Raises RuntimeUnavailable."""
         answer = self._call(STATUS, pb.StatusRequest(verbose=True), pb.StatusResponse)
         try:
             told = json.loads(answer.info["config"])
         except (KeyError, ValueError):
             told = None
         if not isinstance(told, dict):
-            raise Silent(f"{self.socket}: Status does not tell the configuration that is in force")
+            raise RuntimeUnavailable(f"{self.socket}: Status does not tell the configuration that is in force")
         return told
 
     def making(self) -> int:
-        """How many containers are made and not started: these may stay so when it is restarted now. Raises Silent."""
+        """How many containers are created and not started; a restart may leave them so. Raises RuntimeUnavailable."""
         created = pb.ContainerFilter(state=pb.ContainerStateValue(state=pb.CONTAINER_CREATED))
         answer = self._call(LIST_CONTAINERS, pb.ListContainersRequest(filter=created), pb.ListContainersResponse)
         return len(answer.containers)
@@ -76,7 +76,7 @@ class Runtime:
                 return call(request, timeout=CALL_SECONDS)
             except grpc.RpcError as error:
                 # Its details name what was asked for, and may quote a setting.
-                raise Silent(f"{self.socket}: {error.code().name}") from None
+                raise RuntimeUnavailable(f"{self.socket}: {error.code().name}") from None
 
 
 def in_force(settings: Mapping[str, Any], handlers: Iterable[Handler], *, cdi: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Writes files of the host whole or not at all, with their mode and owner, and keeps the way back until it is proved.
+"""Writes the host's files atomically, with mode and owner, and keeps a backup until the change is verified.
 
 The way back holds what the files held before, passwords too: one file of root's alone, on the host, so that a process
 that was killed at any moment is followed by one that undoes what was not proved. It is gone once it is not needed.
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from nodeagent.toolkit.cri import Silent
-from nodeagent.toolkit.sources import FORMER
+from nodeagent.toolkit.config.sources import FORMER
+from nodeagent.toolkit.cri import RuntimeUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from nodeagent.toolkit.config.plan import Change, Plan
+    from nodeagent.toolkit.config.sources import Node
     from nodeagent.toolkit.host import Host
-    from nodeagent.toolkit.plan import Change, Plan
-    from nodeagent.toolkit.sources import Node
 
 log = structlog.get_logger()
 STATE: Final = "/var/lib/gpu-control-plane/toolkit"
@@ -35,7 +35,7 @@ NEW_MODE: Final = 0o644
 SECRET_MODE: Final = 0o600
 
 
-class Overtaken(Silent):
+class Overtaken(RuntimeUnavailable):
     """A file is no longer what the plan began from."""
 
 

@@ -1,4 +1,4 @@
-"""Looks at the node: which process serves CRI, which file it reads, and what that file and its imports say.
+"""Scans the node for role `toolkit`: the process that serves CRI, its configuration file and the imports.
 
 Nothing is guessed from names of distributions: kubelet says whether it uses containerd's socket, the kernel says who
 listens there, and that process says by its own command line where its configuration is. One that another program makes
@@ -16,9 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from nodeagent.host import hostfiles
-from nodeagent.toolkit import inside, kubelet, marks, sources
-from nodeagent.toolkit.cri import Runtime, Silent
-from nodeagent.toolkit.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
+from nodeagent.toolkit import inside, kubelet
+from nodeagent.toolkit.config import marks, sources
+from nodeagent.toolkit.config.sources import CONF2_D, CONF_D, DECKHOUSE, DROP_IN, FORMER, ByHand, Node, Refused
+from nodeagent.toolkit.cri import Runtime, RuntimeUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,7 +96,7 @@ class Host:
         return Server(pid, program, main, found[-1] if found and systemd else "", int(parent[1]) if parent else 0)
 
     def look(self, *, of_kubelet: bool = True) -> tuple[Server, Node]:
-        """Everything that a plan depends on; raises Refused, Silent, OSError.
+        """Everything that a plan depends on; raises Refused, RuntimeUnavailable, OSError.
 
         `of_kubelet`: only of the runtime that kubelet uses. To take ours away it does not matter whose it is now.
         """
@@ -118,13 +119,13 @@ class Host:
         return Node((0, 0), self._files(sources.MAIN), {})
 
     def dump(self, server: Server) -> dict[str, Any]:
-        """What containerd would run with if it were started now; raises Refused where it would not start, Silent."""
+        """The settings of containerd if it started now; raises Refused where it would not start, RuntimeUnavailable."""
         there = self.at(server.main).exists()
         arguments = ["--config", server.main, "config", "dump"] if there else ["config", "default"]
         try:
             printed = inside.run(self.root, [server.program, *arguments], DUMP_SECONDS)
         except TimeoutError as error:
-            raise Silent(str(error)) from None  # a node that is busy has refused nothing
+            raise RuntimeUnavailable(str(error)) from None  # a node that is busy has refused nothing
         if printed is None:
             told = " ".join([server.program, *arguments])
             raise Refused(f"containerd cannot read its own configuration: run `{told}` on the node to see why")

@@ -1,4 +1,4 @@
-"""Keeps the node's container runtime knowing NVIDIA's handlers: looks, writes what is missing, proves it, or undoes it.
+"""The loop of role `toolkit`: adds NVIDIA's handlers to the runtime's configuration, verifies, or reverts.
 
 Level-triggered: each look begins from what is there. What an earlier process left unproved is undone first. The
 runtime is started anew only where what it runs with is not what was asked for; so a pod that starts again, an agent
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from nodeagent.toolkit import cri, effective, metrics, plan
-from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit import cri, metrics
+from nodeagent.toolkit.config import effective, plan
+from nodeagent.toolkit.config.sources import FORMER, ByHand, Refused
+from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack, digest
 from nodeagent.toolkit.restart import Patience, restart, wait_until_quiet
-from nodeagent.toolkit.sources import FORMER, ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodeagent.toolkit.config.plan import Plan
+    from nodeagent.toolkit.config.sources import Node
     from nodeagent.toolkit.host import Host, Server
-    from nodeagent.toolkit.plan import Plan
-    from nodeagent.toolkit.sources import Node
 
 log = structlog.get_logger()
 READY, TOOLKIT, WAITING = "Ready", "AwaitingToolkit", "AwaitingNodeConfiguration"
@@ -77,7 +78,7 @@ class Keeper:
             return State(BY_HAND, str(error))
         except Refused as error:
             return State(REFUSED, str(error))
-        except Silent as error:
+        except RuntimeUnavailable as error:
             return State(SILENT, str(error))
         except OSError as error:
             if error.errno == errno.EROFS:
@@ -112,7 +113,7 @@ class Keeper:
         self._back.go()
         try:
             server, node = self.host.look(of_kubelet=False)
-        except (Refused, Silent):
+        except (Refused, RuntimeUnavailable):
             self._back.carry_out(plan.remove(self.host.files()).changes)
         else:
             self._change(server, node, plan.remove(node))
@@ -145,7 +146,7 @@ class Keeper:
             why = f"{error}. The files are as they were, and the same is not tried again"
             self._back.refuse(digest(done, node), why)
             raise Refused(why) from None
-        except (OSError, Silent):
+        except (OSError, RuntimeUnavailable):
             self._back.go()
             raise
         for change in done.changes:

@@ -1,4 +1,4 @@
-"""Whether the runtime at a socket is the one that makes the node's pods: kubelet's, as kubelet's process says.
+"""Whether a CRI socket is kubelet's own, by the flags of kubelet's process.
 
 A host may have several: containerd of Docker's package beside CRI-O, or beside K3s' own. Kubelet's command line says
 which it uses, else its configuration. Only a process whose root is the host's counts, for a container may call its
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from nodeagent.toolkit.sources import ByHand
+from nodeagent.toolkit.config.sources import ByHand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

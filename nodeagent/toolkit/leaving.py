@@ -1,4 +1,4 @@
-"""Whether the pod ends for good, so that what it did to the node is to be undone: asked of the API server at its end.
+"""Whether the pod ends because its DaemonSet is deleted, so that changes on the node are reverted.
 
 A pod is told to end by SIGTERM whether it is replaced by another or goes for ever. It goes for ever with its
 DaemonSet, and where its node's gate label is closed. Who cannot be asked has not said so: then all stays, which does no

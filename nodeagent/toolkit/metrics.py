@@ -1,4 +1,4 @@
-"""Figures of role `toolkit`."""
+"""Metrics of role `toolkit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts containerd anew, when it is quiet, and waits until it serves.
+"""Restarts containerd when no container is being created, and waits until it serves CRI.
 
 Containers go on: their shims do not end with it. One that is just being made may stay as it is for ever, so a moment
 without any is waited for.
@@ -17,8 +17,8 @@ import structlog
 
 from nodeagent.host import hostfiles
 from nodeagent.toolkit import inside
-from nodeagent.toolkit.cri import Silent
-from nodeagent.toolkit.sources import Refused
+from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.cri import RuntimeUnavailable
 
 if TYPE_CHECKING:
     from threading import Event
@@ -44,7 +44,7 @@ class Patience:
 
 
 def wait_until_quiet(host: Host, patience: Patience, stopping: Event) -> None:
-    """Return when nothing has been in the making for a while; raises Silent, also where the program is to end."""
+    """Return when no container has been created for a while; raises RuntimeUnavailable, also at the program's end."""
     end = time.monotonic() + patience.busy
     since = time.monotonic()
     while time.monotonic() < end:
@@ -53,7 +53,9 @@ def wait_until_quiet(host: Host, patience: Patience, stopping: Event) -> None:
         elif time.monotonic() - since >= patience.quiet:
             return
         if stopping.wait(patience.poll):
-            raise Silent("told to end before the runtime was restarted; the next run undoes the change, and makes it")
+            raise RuntimeUnavailable(
+                "told to end before the runtime was restarted; the next run undoes the change, and makes it"
+            )
     log.warning("containers have been in the making all the time; containerd is restarted all the same")
 
 
@@ -79,7 +81,7 @@ def wait_until_serving(host: Host, but: int, patience: Patience) -> bool:
     """Whether a process other than `but` answers in time."""
     end = time.monotonic() + patience.serving
     while time.monotonic() < end:
-        with suppress(Refused, Silent, OSError):
+        with suppress(Refused, RuntimeUnavailable, OSError):
             if host.server().pid != but and host.runtime.release() is not None:
                 return True
         time.sleep(patience.poll)

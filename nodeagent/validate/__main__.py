@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from controllers.api import names, validation
 from controllers.runtime import logs
 from controllers.runtime.process import Process, arguments, main
-from nodeagent.host.ask import PATIENCE, Asker, Timing
-from nodeagent.host.places import add_places, add_timing, places, seconds
+from nodeagent.host.driver_probe import PATIENCE, DriverProbe, Timing
+from nodeagent.host.paths import add_path_flags, add_timing, host_paths, seconds
 from nodeagent.host.program import add_node, live, own_report
-from nodeagent.validate import once, report
-from nodeagent.validate.look import FABRIC_GRACE, Looker
+from nodeagent.validate import once
+from nodeagent.validate.checks import report
+from nodeagent.validate.cuda_trials import Trials
 from nodeagent.validate.publish import Publisher, manager
-from nodeagent.validate.trials import Trials
+from nodeagent.validate.scanner import FABRIC_GRACE, NodeScanner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         "role", choices=validation.ROLES, help="driver: on the host; container: in one that has the cards"
     )
     add_node(made, once="look once, print it and end (1: not ok); needs no cluster")
-    add_places(made)
+    add_path_flags(made)
     own = Path(os.environ.get("CONTAINER_ROOT") or "/")
     made.add_argument(
         "--own-root", type=Path, default=own, help="root of this container (default: CONTAINER_ROOT, else /)"
@@ -47,16 +48,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def looker(args: argparse.Namespace) -> Looker:
+def make_scanner(args: argparse.Namespace) -> NodeScanner:
     """What looks at the node."""
-    where = places(args)
+    where = host_paths(args)
     own = (args.own_root,)
     timing, patience = Timing(args.driver_period, args.driver_deadline), None if args.once else PATIENCE
     wanted = args.cuda and args.role == validation.CONTAINER
-    return Looker(
+    return NodeScanner(
         args.role,
         where,
-        Asker(where.library_roots if args.role == validation.DRIVER else lambda: own, timing),
+        DriverProbe(where.library_roots if args.role == validation.DRIVER else lambda: own, timing),
         args.own_root,
         trials=Trials(own, timing, patience) if wanted else None,
         fabric_grace=args.fabric_grace,
@@ -64,9 +65,9 @@ def looker(args: argparse.Namespace) -> Looker:
 
 
 async def wire(process: Process) -> None:
-    """Connect the looker and the watch of the node's report, and live."""
+    """Connect the scanner and the watch of the node's report, and live."""
     args, store = process.args, own_report(process)
-    looking = looker(args)
+    looking = make_scanner(args)
     publisher = Publisher(
         process.executor, store, looking, node=args.node, period=args.period, slack=args.driver_deadline
     )
@@ -76,8 +77,8 @@ async def wire(process: Process) -> None:
 
 
 async def _once(args: argparse.Namespace) -> int:
-    facts = await looker(args).look()
-    found = report.judge(args.role, facts)
+    facts = await make_scanner(args).look()
+    found = report.evaluate(args.role, facts)
     sys.stdout.write(once.show(args.role, facts, found, args.output))
     return 0 if found.result == validation.OK else FAILED
 

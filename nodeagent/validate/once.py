@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import orjson
 import yaml
 
-from nodeagent.validate import report
+from nodeagent.validate.checks import report
 
 if TYPE_CHECKING:
-    from nodeagent.validate.check import Verdict
-    from nodeagent.validate.facts import Facts
+    from nodeagent.validate.checks.check import Verdict
+    from nodeagent.validate.checks.facts import Facts
 
 
 def show(role: str, facts: Facts, found: Verdict, form: str) -> str:

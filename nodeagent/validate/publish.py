@@ -1,4 +1,4 @@
-"""Keeps the role's part of `gpu.validation` equal to what the looks say: the loop, and the writes.
+"""Keeps the role's part of `gpu.validation` in the NodeFeature equal to the scans: the loop and its writes.
 
 NodeFeature `gpu-<node>` has three writers: discover makes it and owns its features, and the two
 roles of validate add to `gpu.validation`, a map in which every key has an owner of its own.
@@ -24,7 +24,8 @@ from controllers.api import names, validation
 from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
 from controllers.runtime.plan import Apply, Merge, ref
-from nodeagent.validate import cardfacts, metrics, renewal, report
+from nodeagent.validate import metrics
+from nodeagent.validate.checks import cardfacts, renewal, report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from controllers.api.nodefeature import NodeFeature
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from nodeagent.validate.check import Verdict
-    from nodeagent.validate.facts import Facts
-    from nodeagent.validate.look import Looker
+    from nodeagent.validate.checks.check import Verdict
+    from nodeagent.validate.checks.facts import Facts
+    from nodeagent.validate.scanner import NodeScanner
 
 log = structlog.get_logger()
 STALE_LOOKS = 3
@@ -56,15 +57,15 @@ class Publisher:
         self,
         executor: Executor,
         store: Store[NodeFeature],
-        looker: Looker,
+        scanner: NodeScanner,
         *,
         node: str,
         period: float,
         slack: float,
     ) -> None:
         """Prepare; `period` and `slack` in seconds: how often to look, and how long a look may take."""
-        self._execute, self._store, self._looker = executor.execute, store, looker
-        self._role, self._period, self._slack = looker.role, period, slack
+        self._execute, self._store, self._scanner = executor.execute, store, scanner
+        self._role, self._period, self._slack = scanner.role, period, slack
         self._key = f"{names.NAMESPACE}/{names.agent_feature(node)}"
         self._want: dict[str, str] = {}
         self._cards: cardfacts.Cards = {}
@@ -92,14 +93,14 @@ class Publisher:
         """Look and publish until cancelled, or until this container is to be made anew; the store must be synced."""
         published = self._store.get(self._key)
         self._want = self._have(published)
-        self._looker.recall(self._want)
+        self._scanner.recall(self._want)
         self._ended_for = self._want.get(_ENDED_FOR, "")
         if self._role == validation.CONTAINER and published is not None:
             self._cards = cardfacts.start(published.spec.features.instances.nvml)
         async with asyncio.TaskGroup() as group:
             tasks = (
                 group.create_task(self._writer.run(), name="writer"),
-                group.create_task(self._look_forever(), name="looker"),
+                group.create_task(self._look_forever(), name="scanner"),
             )
             await self._ended.wait()
             for task in tasks:
@@ -115,12 +116,12 @@ class Publisher:
         due = loop.time()
         while True:
             try:
-                facts = await self._looker.look()
+                facts = await self._scanner.look()
             except OSError as error:  # then nothing is said, and what stands grows stale
                 log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
             else:
                 facts = self._completed(facts)
-                found = report.judge(self._role, facts)
+                found = report.evaluate(self._role, facts)
                 self._take(facts, report.attributes(self._role, facts, found))
                 _measure(found)
             period = min(self._period, SOON) if self._lacks not in ("", self._ended_for) else self._period
@@ -131,7 +132,7 @@ class Publisher:
         """With what role `driver` tells, where this container cannot see it."""
         have = self._store.get(self._key)
         feature = have.spec.features.attributes.validation if have is not None else None
-        return renewal.told(facts, feature.elements if feature is not None else {})
+        return renewal.with_reported_access(facts, feature.elements if feature is not None else {})
 
     def _renew(self, facts: Facts) -> None:
         """End this container where it lacks what one that is made now may have: at two looks in a row, and once.
@@ -156,7 +157,7 @@ class Publisher:
         before = self._want
         if self._role == validation.CONTAINER:
             self._cards = cardfacts.step(self._cards, facts)
-        self._want, self._silent = report.settled(self._role, before, new, self._silent)
+        self._want, self._silent = report.debounce(self._role, before, new, self._silent)
         self._want.pop(_ENDED_FOR, None)
         if self._role == validation.CONTAINER:
             self._renew(facts)

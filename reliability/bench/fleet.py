@@ -10,8 +10,8 @@ from controllers.api.kube import Node
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.settings import Settings
-from controllers.inventory.observe import Observed
-from controllers.inventory.plan import plan
+from controllers.inventory.record.plan import plan
+from controllers.inventory.views import ObservedNode
 from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import discover, nfd, node_manifests
@@ -73,11 +73,11 @@ def fleet(count: int) -> list[Member]:
 
 def writes(member: Member, now: float) -> list[Write]:
     """What records a node that is new, in the planner's order. `now`: seconds since the epoch."""
-    observed = Observed(
+    observed = ObservedNode(
         name=member.name,
         node=adapter(Node).validate_python(member.node),
         report=adapter(NodeFeature).validate_python(member.report),
-        bus=(adapter(NodeFeature).validate_python(member.nfd),),
+        nfd_reports=(adapter(NodeFeature).validate_python(member.nfd),),
     )
     actions = plan(observed, Settings(), now).writes
     odd = [action for action in actions if not isinstance(action, Apply)]

@@ -16,7 +16,7 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.api.record import adapter
-from controllers.domain.fits import Wants
+from controllers.domain.node_fit import PodConstraints
 from controllers.domain.slots import Card, NodeSlots
 from reliability.bench.rows import Result, Row
 from webhook.decision.capacity import node_capacity
@@ -38,7 +38,7 @@ NUMA_CARDS: Final = 4
 UNITS: Final = (1, 2, 4, 8)
 LOAD: Final = 0.9
 """Cards that are asked for, all the time together, by the cards that there are."""
-ANYWHERE: Final = Wants(None, (), None, ())
+ANYWHERE: Final = PodConstraints(None, (), None, ())
 
 
 @dataclass(slots=True)

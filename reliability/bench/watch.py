@@ -65,9 +65,9 @@ class ObjectWatch(Store[Shown]):
             elif known is None or known.resource_version != item.metadata.resource_version:
                 self._show(item)
 
-    def saw(self, obj: Shown, *, deleted: bool = False) -> None:
+    def on_watch_event(self, obj: Shown, *, deleted: bool = False) -> None:
         """Take an event of the watch; an object that is gone shows nothing, and has changed."""
-        self.progressed(int(obj.metadata.resource_version))
+        self.advance(int(obj.metadata.resource_version))
         if deleted:
             self.meta.pop(obj.name, None)
             self.events[obj.name] += 1

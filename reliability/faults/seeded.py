@@ -76,7 +76,7 @@ def flap() -> None:
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
 
-    made, right, tasks, executors = Executor.__init__, Store.saw, list[Any](), list[Executor]()
+    made, right, tasks, executors = Executor.__init__, Store.on_watch_event, list[Any](), list[Executor]()
 
     def noted(self: Executor, *args: Any) -> None:
         made(self, *args)
@@ -94,7 +94,7 @@ def flap() -> None:
         right(self, obj, deleted=deleted)
 
     Executor.__init__ = noted  # type: ignore[method-assign, assignment]
-    Store.saw = saw  # type: ignore[method-assign]
+    Store.on_watch_event = saw  # type: ignore[method-assign]
 
 
 def echo() -> None:
@@ -105,7 +105,7 @@ def echo() -> None:
     from controllers.runtime.plan import Apply
     from controllers.runtime.store import Store
 
-    write, right, last = Executor._write, Store.saw, list[Any]()
+    write, right, last = Executor._write, Store.on_watch_event, list[Any]()
 
     async def noted(self: Executor, action: Any, uids: Any) -> None:
         await write(self, action, uids)
@@ -121,7 +121,7 @@ def echo() -> None:
 
     tasks = list[Any]()
     Executor._write = noted  # type: ignore[method-assign]
-    Store.saw = saw  # type: ignore[method-assign]
+    Store.on_watch_event = saw  # type: ignore[method-assign]
 
 
 BUGS = {"order": order, "precondition": precondition, "edge": edge, "flap": flap, "echo": echo}

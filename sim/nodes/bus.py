@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
 from sim.hardware.shape import iommu_group, uuid_of
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import ConfigMap, Node
 from controllers.api.resources import CONFIGMAP, GPUDEVICE, NODE, NODEFEATURE, NODEFEATURERULE, POD
 from controllers.components import build
-from controllers.inventory.rule import Rule
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule
 from controllers.runtime.reflector import Scope
 from controllers.runtime.store import Store
-from nodeagent.deviceplugin import offers
+from nodeagent.deviceplugin.devices import offers
 from sim.hardware import Catalogue
 from sim.nodes import kubelet, machine, names, plugin, podresources, rule
 from sim.nodes.machine import Machine
@@ -28,7 +28,7 @@ from sim.nodes.report import Report
 
 if TYPE_CHECKING:
     from controllers.runtime.process import Process
-    from nodeagent.deviceplugin.offers import Wish
+    from nodeagent.deviceplugin.devices.offers import DesiredOffer
     from sim.nodes.podresources import User
 
 Wake = Callable[[str], None]
@@ -54,7 +54,7 @@ class Cluster:
         self.catalogue = catalogue
         self.nodes: Store[Node] = process.reflect(NODE, Node)
         self.reports: Store[Report] = process.reflect(NODEFEATURE, Report)
-        self.rules: Store[Rule] = process.reflect(NODEFEATURERULE, Rule)
+        self.rules: Store[NodeFeatureRule] = process.reflect(NODEFEATURERULE, NodeFeatureRule)
         self.rules_json = rule.rules(())
         """The rules as `nfd-rule` takes them."""
         self.pods: Store[Pod] = process.reflect(POD, Pod)
@@ -62,7 +62,7 @@ class Cluster:
         self.devices: Store[GPUDevice] = process.reflect(GPUDEVICE, GPUDevice)
         self.managed: set[str] = set()
         """Nodes with a MIG manager that has worked there: it is to hear that its pod or its Node has gone."""
-        self._wishes: dict[str, tuple[frozenset[tuple[str, str]], Wish]] = {}
+        self._desired: dict[str, tuple[frozenset[tuple[str, str]], DesiredOffer]] = {}
         self.reports.index("node", lambda report: [report.node])
         self.pods.index("gpu", lambda pod: [pod.node] if pod.node and kubelet.asks(pod) else [])
         self.pods.index("discover", lambda pod: [pod.node] if pod.node and _discovers(pod) else [])
@@ -151,20 +151,20 @@ class Cluster:
         ready = [pod.metadata.creation_timestamp for pod in self.pods.by("gfd", node) if pod.ready and not pod.finished]
         return min(ready, default=None)
 
-    def wishes(self, node: str) -> dict[str, Wish]:
+    def wishes(self, node: str) -> dict[str, DesiredOffer]:
         """What is asked of the plugins that are ready there, by pool."""
         pools = {plugin_pool(pod) for pod in self.pods.by("plugin", node) if pod.ready}
         return {pool: self._wish(pool) for pool in sorted(pools)}
 
-    def _wish(self, pool: str) -> Wish:
+    def _wish(self, pool: str) -> DesiredOffer:
         """As the pool's plugins read it; a ConfigMap that has not changed is read once for all nodes."""
         configmaps = self.configmaps.by("pool", pool)
         versions = frozenset((each.name, each.metadata.resource_version) for each in configmaps)
-        known, wish = self._wishes.get(pool, (None, None))
-        if wish is None or known != versions:
-            wish = offers.wish(pool, configmaps, wish.last if wish is not None else None)
-            self._wishes[pool] = versions, wish
-        return wish
+        known, desired = self._desired.get(pool, (None, None))
+        if desired is None or known != versions:
+            desired = offers.desired_offer(pool, configmaps, desired.last if desired is not None else None)
+            self._desired[pool] = versions, desired
+        return desired
 
 
 def plugin_pool(pod: Pod) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names as api
-from nodeagent.discover import difference, report
-from nodeagent.host.facts import Toolkit
+from nodeagent.discover.feature import difference, report
+from nodeagent.host.facts.records import Toolkit
 from sim.nodes import bus, nvml
 
 if TYPE_CHECKING:
-    from nodeagent.host.facts import Driver
+    from nodeagent.host.facts.records import Driver
     from sim.nodes.machine import Machine
 
 HANDLER = "nvidia"

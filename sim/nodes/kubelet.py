@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names as api
 from controllers.domain.request import effective, lasting, whole
 from controllers.domain.slots import named_devices
-from nodeagent.deviceplugin import offers, prefer
-from nodeagent.deviceplugin.records import SEPARATOR, Held
+from nodeagent.deviceplugin.devices import offers, preferred_allocation
+from nodeagent.deviceplugin.devices.records import SEPARATOR, ContainerHolding
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Container, Pod
-    from nodeagent.deviceplugin.records import Listed
+    from nodeagent.deviceplugin.devices.records import Listed
 
 Given = Counter[tuple[str, str, str]]
 """Slots by card, pod uid and container."""
@@ -61,7 +61,7 @@ def _slots(container: Container, pool: str) -> int:
     return whole(resources.limits.get(key, resources.requests.get(key, 0)))
 
 
-def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) -> tuple[Held, ...]:
+def holdings(devices: Iterable[GPUDevice], pods: Iterable[Pod], lists: Lists) -> tuple[ContainerHolding, ...]:
     """What the node's containers hold by our resources, as PodResources tells it.
 
     `pods`: those bound to the node. Only a pod that runs gets cards. What containers hold already stands in the cards'
@@ -110,19 +110,19 @@ class _Node:
             if not listed:
                 continue
             claims = self._own(pod) if container == UNTOLD else self._claims(pool)
-            places, free = prefer.places(self._cards), tuple(self._free(listed.values()))
-            for id_ in prefer.preferred(free, (), slots - has, listed, claims=claims, places=places):
+            places, free = preferred_allocation.places(self._cards), tuple(self._free(listed.values()))
+            for id_ in preferred_allocation.preferred(free, (), slots - has, listed, claims=claims, places=places):
                 self._given[listed[id_].card, uid, container] += 1
 
-    def _claims(self, pool: str) -> tuple[prefer.Claim, ...]:
+    def _claims(self, pool: str) -> tuple[preferred_allocation.Claim, ...]:
         """Whom the plugin expects, since kubelet does not say for which pod it asks."""
-        return prefer.claims(pool, self._cards, self._pods.values(), self.held())
+        return preferred_allocation.claims(pool, self._cards, self._pods.values(), self.held())
 
-    def _own(self, pod: Pod) -> tuple[prefer.Claim, ...]:
+    def _own(self, pod: Pod) -> tuple[preferred_allocation.Claim, ...]:
         """The cards that are the pod's own: what its init containers were given of them is remembered nowhere."""
         by_id = {card.status.inventory_id: card.name for card in self._cards}
         cards = tuple(by_id[name] for name in named_devices(pod) if name in by_id)
-        return (prefer.Claim(cards, frozenset(range(1, len(cards) + 1))),)
+        return (preferred_allocation.Claim(cards, frozenset(range(1, len(cards) + 1))),)
 
     def _free(self, listed: Iterable[Listed]) -> Iterator[str]:
         """Ids of what is well and given to nobody: of a card as many less as containers have of it."""
@@ -135,11 +135,11 @@ class _Node:
             elif device.healthy:
                 yield device.id
 
-    def held(self) -> tuple[Held, ...]:
+    def held(self) -> tuple[ContainerHolding, ...]:
         """What is told of it; which of a card's slots they are is all one."""
         uuids = {card.name: offers.uuid(card) for card in self._cards}
         return tuple(
-            Held(
+            ContainerHolding(
                 self._pods[uid].metadata.namespace or "",
                 self._pods[uid].name,
                 container,

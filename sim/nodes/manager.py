@@ -14,10 +14,10 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE
 from controllers.runtime.errors import Terminal
+from nodeagent.mig.cards.records import Loading, NodeScan, Signs
 from nodeagent.mig.cluster import Quorum
-from nodeagent.mig.look import told
 from nodeagent.mig.manager import Manager
-from nodeagent.mig.records import Loading, Look, Signs
+from nodeagent.mig.scanner import driver_reports
 from nodeagent.mig.work import Work
 from sim.nodes import bus, mig, names, nvml
 from sim.nodes.parted import Programs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap
     from controllers.domain.mig import CardLayout
     from controllers.runtime.client import Client
-    from nodeagent.mig.records import Attempt
+    from nodeagent.mig.cards.records import Attempt
     from sim.nodes.cluster import Cluster
     from sim.nodes.machine import Machine
     from sim.nodes.writes import Writes
@@ -116,10 +116,10 @@ class Host:
         node, divided = self._node, {**self.machine().mig, **changed}
         body = {"metadata": {"uid": node.metadata.uid, "annotations": {names.MIG: mig.text(divided)}}}
         answer = await self._admin.merge(NODE, node.name, body, manager=names.HARDWARE)
-        self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+        self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def signs(self, addresses: Collection[str]) -> Signs:
-        """See `nodeagent.mig.look.Looker`."""
+        """See `nodeagent.mig.scanner.Looker`."""
         machine = self.machine()
         there = frozenset(card.address for card in machine.cards)
         instances = tuple(f"{address}: {machine.divided(address).instances}" for address in sorted(there))
@@ -129,15 +129,15 @@ class Host:
         boot = self._node.status.node_info.boot_id
         return Loading(boot) if boot and self.machine().driver else None
 
-    async def look(self, addresses: Collection[str]) -> Look:
-        """See `nodeagent.mig.look.Looker`."""
+    async def look(self, addresses: Collection[str]) -> NodeScan:
+        """See `nodeagent.mig.scanner.Looker`."""
         loading, machine = self._loading(), self.machine()
         lost = frozenset(addresses) - {card.address for card in machine.cards}
         software = machine.software
         if software is None or not machine.driver:
-            return Look(lost=lost, silence="no driver is loaded")
+            return NodeScan(lost=lost, silence="no driver is loaded")
         by_files, by_driver = (tell(self._name, machine, software) for tell in (bus.by_procfs, nvml.driver))
-        return Look(told(by_files, by_driver), lost, loading=loading)
+        return NodeScan(driver_reports(by_files, by_driver), lost, loading=loading)
 
     def read(self) -> dict[str, Attempt]:
         """See `nodeagent.mig.work.Memory`."""

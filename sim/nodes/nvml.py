@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_OID, uuid5
 
-from nodeagent.host.facts import COMPLETED, IN_PROGRESS, Driver, DriverCard, MigDevice
+from nodeagent.host.facts.records import COMPLETED, IN_PROGRESS, Driver, DriverCard, MigDevice
 from sim.hardware.shape import uuid_of
 from sim.nodes.bus import NVIDIA
 

@@ -82,7 +82,7 @@ class Operands:
             )
         except NotFound:
             return
-        self._cluster.pods.offer(adapter(Pod).validate_json(answer))
+        self._cluster.pods.on_own_write(adapter(Pod).validate_json(answer))
 
 
 def _have(report: Report, role: str) -> dict[str, str]:

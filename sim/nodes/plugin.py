@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
-from nodeagent.deviceplugin import offers
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Held, Seen
+from nodeagent.deviceplugin.devices import offers
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
+from nodeagent.deviceplugin.devices.records import ContainerHolding, Seen
 from sim.nodes import nvml
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def pool_of(configmap: ConfigMap) -> str:
     return configmap.metadata.labels.get(api.LABEL_POOL) or configmap.name.removeprefix(prefix)
 
 
-def seen(node: str, machine: Machine, cards: Iterable[GPUDevice], asked: Wish) -> Seen:
+def seen(node: str, machine: Machine, cards: Iterable[GPUDevice], asked: DesiredOffer) -> Seen:
     """What a pool's plugin sees there; a driver that is not loaded told of MIG instances earlier."""
     lost = frozenset(map(offers.address, cards)) - {card.address for card in machine.cards} - {""}
     if machine.software is None or not offers.asks_driver(asked):
@@ -39,15 +39,17 @@ def seen(node: str, machine: Machine, cards: Iterable[GPUDevice], asked: Wish) -
     instances = {card.address: card.mig_devices for card in told if card.mig_enabled is not None}
     if machine.driver:
         return Seen(lost=lost, instances=instances)
-    return Seen(lost=lost, silent=frozenset(instances), instances=instances, remembered=frozenset(instances))
+    return Seen(lost=lost, unresponsive=frozenset(instances), instances=instances, remembered=frozenset(instances))
 
 
-def deaf(pool: str, cards: Iterable[GPUDevice]) -> Wish:
+def deaf(pool: str, cards: Iterable[GPUDevice]) -> DesiredOffer:
     """What a plugin goes by that hears of no change: it offers what it offers."""
     offered = (card for card in cards if card.status.published is not None and card.status.published.pool == pool)
-    return Wish(allowed=frozenset(card.status.inventory_id or "" for card in offered))
+    return DesiredOffer(allowed=frozenset(card.status.inventory_id or "" for card in offered))
 
 
-def foreign(cards: Iterable[GPUDevice], held: Container[str]) -> tuple[Held, ...]:
+def foreign(cards: Iterable[GPUDevice], held: Container[str]) -> tuple[ContainerHolding, ...]:
     """What kubelet says of others' pods; `held`: the addresses of the cards that they have."""
-    return tuple(Held(*HOLDER, (offers.uuid(card),), FOREIGN) for card in cards if offers.address(card) in held)
+    return tuple(
+        ContainerHolding(*HOLDER, (offers.uuid(card),), FOREIGN) for card in cards if offers.address(card) in held
+    )

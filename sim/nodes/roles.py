@@ -19,8 +19,8 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE, NODEFEATURE
 from controllers.runtime.errors import NotFound, Terminal
-from nodeagent.deviceplugin import decide, offers
-from nodeagent.deviceplugin.records import Foreign, Holdings
+from nodeagent.deviceplugin.devices import decide, offers
+from nodeagent.deviceplugin.devices.records import ForeignUsage, Holdings
 from sim.nodes import discover, gfd, kubelet, names, nfd, plugin, rule
 from sim.nodes.report import digest
 from tools.errors import UserError
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.runtime.client import Client
-    from nodeagent.deviceplugin.offers import Wish
-    from nodeagent.deviceplugin.records import Listed, Seen
+    from nodeagent.deviceplugin.devices.offers import DesiredOffer
+    from nodeagent.deviceplugin.devices.records import Listed, Seen
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
     from sim.nodes.machine import Machine
     from sim.nodes.writes import Writes
 
 log = structlog.get_logger()
-DEAF: Final = Foreign(told=False)
+DEAF: Final = ForeignUsage(is_current=False)
 """What a plugin knows of others that hears of nothing."""
 
 
@@ -79,7 +79,7 @@ class Roles:
             meta = {**rule.patch(answer.labels), "name": node.name, "uid": node.metadata.uid}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
             written = await self._admin.apply(NODE, node.name, body, manager=names.NFD_MASTER)
-            self._cluster.nodes.offer(adapter(Node).validate_json(written))
+            self._cluster.nodes.on_own_write(adapter(Node).validate_json(written))
 
     async def _register(self, node: Node) -> None:
         """Play kubelet's registration for a node that somebody made by hand: the labels that it lacks."""
@@ -88,7 +88,7 @@ class Roles:
             meta = {"name": node.name, "uid": node.metadata.uid, "labels": missing}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
             answer = await self._admin.apply(NODE, node.name, body, manager=names.KUBELET)
-            self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+            self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def discover(self, name: str) -> None:
         """Play `nodeagent discover`, while its pod runs there."""
@@ -148,7 +148,7 @@ class Roles:
             return
         body = {"metadata": {"uid": node.metadata.uid}, "status": {"capacity": change, "allocatable": change}}
         answer = await self._admin.merge(NODE, node.name, body, manager=names.KUBELET, subresource="status")
-        self._cluster.nodes.offer(adapter(Node).validate_json(answer))
+        self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
     async def _collect(self, name: str) -> None:
         """Delete what NFD and our agent reported of a node that is gone; not what somebody made by hand."""
@@ -166,7 +166,9 @@ class Roles:
                     )
 
 
-def _situation(pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: Wish) -> tuple[Wish, Seen]:
+def _situation(
+    pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: DesiredOffer
+) -> tuple[DesiredOffer, Seen]:
     """What a pool's plugin goes by: what it is asked, and what it sees."""
     if machine.faults.silent_plugin:
         deaf = plugin.deaf(pool, cards)
@@ -174,7 +176,9 @@ def _situation(pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevic
     return asked, plugin.seen(node.name, machine, cards, asked)
 
 
-def _lists(cards: Sequence[GPUDevice], situations: Mapping[str, tuple[Wish, Seen]]) -> dict[str, tuple[Listed, ...]]:
+def _lists(
+    cards: Sequence[GPUDevice], situations: Mapping[str, tuple[DesiredOffer, Seen]]
+) -> dict[str, tuple[Listed, ...]]:
     """What the plugins list, by pool."""
     taken = offers.reported(cards)
     return {pool: offers.listing(pool, cards, *situation, taken) for pool, situation in situations.items()}

@@ -14,7 +14,7 @@ from sim.nodes import names
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
-    from controllers.inventory.rule import Rule
+    from controllers.inventory.rule.node_feature_rule import NodeFeatureRule
     from sim.nodes.report import Report
 
 
@@ -25,7 +25,7 @@ def merged(reports: Iterable[Report]) -> list[Report]:
     )
 
 
-def rules(objects: Iterable[Rule]) -> bytes:
+def rules(objects: Iterable[NodeFeatureRule]) -> bytes:
     """The rules of all NodeFeatureRules, by the objects' names, as one list in JSON."""
     listed = sorted(objects, key=lambda rule: rule.name)
     return orjson.dumps([entry for rule in listed for entry in rule.spec.get("rules") or ()])

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names as api
 from controllers.api.validation import CONTAINER, DRIVER
-from nodeagent.host.facts import CudaAnswer, Driver
-from nodeagent.validate import cardfacts, cuda, devices, marks, report
-from nodeagent.validate.facts import LIBRARIES, MODULE, NVIDIA, Facts, Library, Node, Specification, Taken
+from nodeagent.host.facts.records import CudaAnswer, Driver
+from nodeagent.validate.checks import cardfacts, cuda, devices, marks, report
+from nodeagent.validate.checks.facts import LIBRARIES, MODULE, NVIDIA, Facts, Library, Node, Specification, Taken
 from sim.nodes import bus, nvml
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def manager(role: str) -> str:
 def attributes(role: str, node: str, boot_id: str, machine: Machine) -> dict[str, str]:
     """What the role owns of `gpu.validation`."""
     seen = facts(role, node, boot_id, machine)
-    return report.attributes(role, seen, report.judge(role, seen))
+    return report.attributes(role, seen, report.evaluate(role, seen))
 
 
 def cards(role: str, node: str, boot_id: str, machine: Machine) -> list[dict[str, str]]:

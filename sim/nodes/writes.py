@@ -42,7 +42,7 @@ class Writes:
     def executor(self, account: str, node: Node) -> Executor:
         """A node agent's own way to write, under its ServiceAccount on that node."""
         made = Executor(self.as_agent(account, node), account, self._recorder)
-        made.feed(GPUDEVICE, GPUDevice, self._cluster.devices)
+        made.register_cache(GPUDEVICE, GPUDevice, self._cluster.devices)
         return made
 
     def forget(self, node: str) -> None:
@@ -60,7 +60,7 @@ class Writes:
             client.apply(NODEFEATURE, meta["name"], full, manager=manager, namespace=meta["namespace"]),
             meta["labels"][api.NFD_NODE_NAME],
         )
-        self._cluster.reports.offer(adapter(Report).validate_json(answer))
+        self._cluster.reports.on_own_write(adapter(Report).validate_json(answer))
 
     async def _is_there(self, client: Client, meta: Mapping[str, Any]) -> bool:
         """By a list, which the real agent may ask for, too; it has no right to a single get."""
@@ -91,7 +91,7 @@ class Writes:
         write = client.merge if None in elements.values() else client.apply
         request = write(NODEFEATURE, known.name, body, manager=manager(role), namespace=known.metadata.namespace)
         report = adapter(Report).validate_json(await self.guarded(request, node.name))
-        self._cluster.reports.offer(report)
+        self._cluster.reports.on_own_write(report)
         return report
 
     async def guarded(self, request: Awaitable[T], node: str) -> T:

@@ -13,7 +13,7 @@ from controllers.api.validation import CONTAINER, DRIVER, FAILED
 from controllers.bootstrap.health.node import NodeHealth
 from controllers.bootstrap.readiness import plan
 from controllers.bootstrap.readiness.assess import assess
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def percent(share: int) -> object:
 
 
 def notes(made: Plan) -> list[str]:
-    return [action.reason for action in made.actions if isinstance(action, Note)]
+    return [action.reason for action in made.actions if isinstance(action, EmitEvent)]
 
 
 def mute(fleet: Cluster, *nodes: str) -> None:

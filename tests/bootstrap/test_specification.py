@@ -13,9 +13,9 @@ import yaml
 
 from controllers.api.settings import parse_settings
 from controllers.components import build
-from nodeagent.deviceplugin import cdi, give
-from nodeagent.deviceplugin.records import Listed, Seen
-from nodeagent.validate import cdi as validate_cdi
+from nodeagent.deviceplugin.devices import allocate, cdi
+from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.validate.checks import cdi as validate_cdi
 from sim.hardware import load
 from sim.nvml import Config
 from tests.bootstrap.cdihost import LIBRARIES, PLACES, POD, Host, furnish, nvidia_ctk
@@ -423,9 +423,9 @@ def test_the_device_plugin_gives_cards_by_the_names_of_that_specification(real: 
         keeper.settle()
     seen = Seen(cdi=cdi.names(real.specification.read_text()), runtime_cdi=True)
     uuid = CARDS[0]
-    ground = give.Ground("pool", {uuid: Listed(uuid, uuid, "card", "0000:19:00.0")})
+    ground = allocate.AllocationContext("pool", {uuid: Listed(uuid, uuid, "card", "0000:19:00.0")})
 
-    assert give.given([uuid], ground, seen, give.AUTO) == give.Given(
+    assert allocate.container_devices([uuid], ground, seen, allocate.AUTO) == allocate.ContainerDevices(
         {"NVIDIA_VISIBLE_DEVICES": "void"}, cdi=(f"nvidia.com/gpu={uuid}",)
     )
 

@@ -15,7 +15,8 @@ from controllers.components import build
 from controllers.components.pods import toolkit
 from controllers.components.podspec import TOOLKIT_ROOT
 from controllers.domain.agents import api_server
-from nodeagent.toolkit import leaving, plan
+from nodeagent.toolkit import leaving
+from nodeagent.toolkit.config import plan
 
 if TYPE_CHECKING:
     from pathlib import Path

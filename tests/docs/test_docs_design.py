@@ -11,7 +11,7 @@ import yaml
 
 from controllers.api import reasons
 from controllers.bootstrap.phases import PHASES
-from controllers.domain import lifecycle, poolcycle
+from controllers.domain import lifecycle, pool_lifecycle
 from tests.docs.site import ROOT, headings, text
 from tools.docs import tables
 
@@ -144,7 +144,7 @@ def test_every_field_and_condition_of_a_status_has_its_owner_on_the_page() -> No
 def test_the_tables_say_all_that_the_code_has() -> None:
     made = tables.blocks(ROOT)
 
-    assert all(f"| {name} |" in made["card-happenings"] for name in lifecycle.HAPPENINGS)
-    assert all(f"| {name} |" in made["pool-happenings"] for name in poolcycle.HAPPENINGS)
+    assert all(f"| {name} |" in made["card-happenings"] for name in lifecycle.TRANSITIONS)
+    assert all(f"| {name} |" in made["pool-happenings"] for name in pool_lifecycle.TRANSITIONS)
     assert all(f"`{phase.name}`" in made["phases"] for phase in PHASES)
     assert {name for name in made if f"<!-- {name}:begin -->" not in text(PAGE)} == set()

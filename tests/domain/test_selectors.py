@@ -12,9 +12,9 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import DeviceSelector
 from controllers.api.record import adapter
 from controllers.api.selector import LabelSelector
-from controllers.domain.kinds import Chooser, kind_of
-from controllers.domain.selectors import in_ranges, matches, selects
-from controllers.domain.unmatched import of_card
+from controllers.domain.selectors.compiled import CompiledSelector, hardware_kind
+from controllers.domain.selectors.explain import explain_card_mismatch
+from controllers.domain.selectors.match import in_ranges, matches, selects
 from tests.kit.objects import card
 
 CARD = card(
@@ -122,8 +122,8 @@ def test_a_range_that_nobody_can_read_takes_no_card_neither_way(odd: str) -> Non
         assert not selects(selector(exclude={"indexes": ["0", odd]}), CARD, index)
         assert selects(selector(exclude={"indexes": [odd], "vendors": ["amd"]}), CARD, index)
         for match in (selector(include={"indexes": [odd]}), selector(exclude={"indexes": [odd]})):
-            assert not Chooser(match).takes(CARD, index, kind_of(CARD))
-            assert of_card(match, CARD, index) is not None
+            assert not CompiledSelector(match).matches(CARD, index, hardware_kind(CARD))
+            assert explain_card_mismatch(match, CARD, index) is not None
 
 
 @pytest.mark.parametrize("version", ["9" * 5000, "9." + "9" * 5000, "nine", "9.x"])

@@ -11,15 +11,15 @@ from controllers.api import names
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
-from controllers.domain.fits import fits
-from controllers.domain.waiting import Room, Rooms, Waiting, waiting
+from controllers.domain.node_fit import node_fits
+from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod, pending_pod
 
 NODES = ("n-0", "n-1", "n-2")
 
 
-def room(name: str, free: int, used: int) -> Room:
+def room(name: str, free: int, used: int) -> NodeCapacity:
     meta = {"name": name, "labels": {names.LABEL_HOSTNAME: name}}
-    return Room(adapter(Node).validate_python({"metadata": meta}), free, free + used)
+    return NodeCapacity(adapter(Node).validate_python({"metadata": meta}), free, free + used)
 
 
 def pod(units: int, home: str, only: str | None, **meta: Any) -> TenantPod:
@@ -31,18 +31,18 @@ def pod(units: int, home: str, only: str | None, **meta: Any) -> TenantPod:
     return adapter(TenantPod).validate_python(body)
 
 
-def wanted(units: int, home: str, only: str | None) -> Waiting:
-    found = waiting(pod(units, home, only), "a")
+def wanted(units: int, home: str, only: str | None) -> PendingPod:
+    found = pending_pod(pod(units, home, only), "a")
     assert found is not None
     return found
 
 
-def slowly(one: Waiting, free: dict[str, int], rooms: list[Room]) -> str | None:
+def slowly(one: PendingPod, free: dict[str, int], rooms: list[NodeCapacity]) -> str | None:
     """The node, by the words of the rule."""
-    fit = [r for r in rooms if free[r.node.name] > 0 and r.total >= one.units and fits(one.wants, r.node)]
+    fit = [r for r in rooms if free[r.node.name] > 0 and r.total >= one.units and node_fits(one.wants, r.node)]
     enough = [r.node.name for r in fit if free[r.node.name] >= one.units]
-    if one.home in enough:
-        return one.home
+    if one.preferred_node in enough:
+        return one.preferred_node
     return min(enough or [r.node.name for r in fit], key=lambda name: (-free[name], name), default=None)
 
 
@@ -56,7 +56,7 @@ def test_one_after_another_they_take_what_is_left(
     sizes: list[tuple[int, int]], asking: list[tuple[int, str, str | None]]
 ) -> None:
     rooms = [room(name, *size) for name, size in zip(NODES, sizes, strict=True)]
-    left = Rooms(rooms)
+    left = NodeCapacities(rooms)
     free = {r.node.name: r.free for r in rooms}
     for one in (wanted(*what) for what in asking):
         expected = slowly(one, free, rooms)
@@ -69,11 +69,11 @@ def test_one_after_another_they_take_what_is_left(
 
 
 def test_the_home_of_a_pod_is_the_node_of_its_cards() -> None:
-    assert wanted(1, "worker-01.example", None).home == "worker-01.example"
-    assert not wanted(1, "", None).home
+    assert wanted(1, "worker-01.example", None).preferred_node == "worker-01.example"
+    assert not wanted(1, "", None).preferred_node
 
 
 def test_a_pod_that_goes_waits_for_nothing() -> None:
-    assert waiting(pod(1, "", None, deletionTimestamp="2026-01-01T00:00:00Z"), "a") is None
-    assert waiting(pod(1, "", None), "b") is None
-    assert waiting(pod(1, "", None, annotations={}), "a") is None
+    assert pending_pod(pod(1, "", None, deletionTimestamp="2026-01-01T00:00:00Z"), "a") is None
+    assert pending_pod(pod(1, "", None), "b") is None
+    assert pending_pod(pod(1, "", None, annotations={}), "a") is None

@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodeagent.toolkit import plan, sources
-from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.config import plan, sources
+from nodeagent.toolkit.config.sources import Refused
+from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper
 from nodeagent.toolkit.restart import Patience
-from nodeagent.toolkit.sources import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class RealContainerd:
         """Wait until it answers."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            with suppress(Refused, Silent, OSError):
+            with suppress(Refused, RuntimeUnavailable, OSError):
                 if self.host.server() and self.host.runtime.release():
                     return
             time.sleep(0.05)

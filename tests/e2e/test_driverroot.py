@@ -13,7 +13,7 @@ from controllers.api import resources
 from controllers.api.settings import Settings
 from controllers.components import build, podspec
 from nodeagent.host.driverroot import DriverRoot
-from nodeagent.host.places import Places
+from nodeagent.host.paths import HostPaths
 from sim.realnode.image import SHOW
 from tests.e2e.admin import NAMESPACE, Admin
 
@@ -80,7 +80,7 @@ async def test_a_driver_that_comes_goes_and_is_replaced_is_seen_in_a_pod_that_ru
 
     def found() -> DriverRoot:
         """By the role's own rule, in the pod's files."""
-        return Places(root=root, driver_root=Path(variables["HOST_DRIVER_ROOT"])).driver()
+        return HostPaths(root=root, driver_root=Path(variables["HOST_DRIVER_ROOT"])).driver()
 
     assert [path.name for path in (root / "run/nvidia").iterdir()] == ["driver"], "nothing of what lies beside"
     before = found().name

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodeagent.toolkit import cri, effective, inside, marks, plan, sources
+from nodeagent.toolkit import cri, inside
+from nodeagent.toolkit.config import effective, marks, plan, sources
 from nodeagent.toolkit.disk import STATE
 from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, SILENT, TOOLKIT, WAITING, Keeper, State
 from nodeagent.toolkit.restart import Patience

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import resources
-from controllers.inventory.plan import plan
+from controllers.inventory.record.plan import plan
 from tests.golden import node as objects
 from tests.inventory.world import Cluster
 

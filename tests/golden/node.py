@@ -6,8 +6,8 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from nodeagent.discover import report
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
+from nodeagent.discover.feature import report
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
 from tests.kit.objects import BOOT
 from tests.kit.reports import feature, features
 

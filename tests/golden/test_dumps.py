@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controllers.inventory import gfd
+from controllers.inventory.reports import gfd
 from tests.data import facts
 from tests.golden import outcome, table
 from tests.golden.given import given

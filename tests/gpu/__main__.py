@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controllers.runtime import logs
-from nodeagent.discover.scan import Scanner
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.cards import is_one
-from nodeagent.host.places import add_places, places
+from nodeagent.discover.scan import NodeScanner
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.facts.cards import is_one
+from nodeagent.host.paths import add_path_flags, host_paths
 from nodeagent.host.sysfs import ScanError
-from nodeagent.validate.facts import NVIDIA
+from nodeagent.validate.checks.facts import NVIDIA
 from tests.gpu import recording
 from tests.gpu.steps import FAILED, Machine
 
@@ -31,7 +31,7 @@ DESCRIPTION = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the steps; 1 where one of them failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=DESCRIPTION)
-    add_places(parser)
+    add_path_flags(parser)
     parser.add_argument("--dev", type=Path, default=Path("/dev"), help="folder of device nodes (default: /dev)")
     parser.add_argument(
         "--own-root", type=Path, default=Path("/"), help="whose libraries and /dev are used (default: /)"
@@ -43,10 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    where = places(args)
-    asker = Asker(where.library_roots, Timing())
+    where = host_paths(args)
+    asker = DriverProbe(where.library_roots, Timing())
     try:
-        facts = await Scanner(where, asker).scan()
+        facts = await NodeScanner(where, asker).scan()
     except ScanError as error:
         return _say(f"not run: the PCI bus cannot be read here ({error})")
     finally:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from nodeagent.deviceplugin import give
-from nodeagent.deviceplugin.give import DEVICE_SPECS, Ground
+from nodeagent.deviceplugin.devices import allocate
+from nodeagent.deviceplugin.devices.allocate import DEVICE_SPECS, AllocationContext
+from nodeagent.deviceplugin.devices.records import Listed
 from nodeagent.deviceplugin.kubelet import Sockets
-from nodeagent.deviceplugin.look import Looker
-from nodeagent.deviceplugin.records import Listed
+from nodeagent.deviceplugin.scanner import NodeScanner
 from nodeagent.deviceplugin.service import Service
 from nodeagent.deviceplugin.session import Sessions
 from tests.nodeagent.deviceplugin.kubelet import Kubelet
@@ -21,9 +21,9 @@ from tests.nodeagent.deviceplugin.kubelet import Kubelet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodeagent.host.ask import Asker
-    from nodeagent.host.facts import Driver
-    from nodeagent.host.places import Places
+    from nodeagent.host.driver_probe import DriverProbe
+    from nodeagent.host.facts.records import Driver
+    from nodeagent.host.paths import HostPaths
 
 POOL = "gpu"
 RESOURCE = f"{names.GROUP}/{POOL}"
@@ -39,11 +39,11 @@ def listing(driver: Driver) -> tuple[Listed, ...]:
     return tuple(found)
 
 
-async def admitted(places: Places, dev: Path, asker: Asker, driver: Driver) -> dict[str, list[str]]:
+async def admitted(places: HostPaths, dev: Path, asker: DriverProbe, driver: Driver) -> dict[str, list[str]]:
     """The device nodes that a pod gets with each of the devices, by its id; raises what a kubelet would meet."""
     offered = listing(driver)
-    seen = await Looker(places, dev, (), asker).look({})
-    ground = Ground(POOL, {one.id: one for one in offered})
+    seen = await NodeScanner(places, dev, (), asker).look({})
+    ground = AllocationContext(POOL, {one.id: one for one in offered})
 
     def prefer(available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:
         return [*must, *available][:size]
@@ -51,7 +51,7 @@ async def admitted(places: Places, dev: Path, asker: Asker, driver: Driver) -> d
     async def before() -> None:
         return None
 
-    service = Service(prefer, lambda ids: give.given(ids, ground, seen, DEVICE_SPECS), lambda: None)
+    service = Service(prefer, lambda ids: allocate.container_devices(ids, ground, seen, DEVICE_SPECS), lambda: None)
     folder = Path(tempfile.mkdtemp(prefix="gpu"))
     kubelet, decided = Kubelet(folder), asyncio.Event()
     try:

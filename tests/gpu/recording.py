@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nodeagent.discover import once
 from nodeagent.discover.scan import Facts
-from nodeagent.host.ask import decode
-from nodeagent.host.facts import Bus, PciFunction, Toolkit
+from nodeagent.host.driver_probe import decode
+from nodeagent.host.facts.records import Bus, PciFunction, Toolkit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

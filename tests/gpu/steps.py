@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import validation
 from nodeagent.discover import once
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.cards import is_one
-from nodeagent.validate import cdi, report
-from nodeagent.validate.facts import NVIDIA
-from nodeagent.validate.look import Looker
-from nodeagent.validate.trials import Trials
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.facts.cards import is_one
+from nodeagent.validate.checks import cdi, report
+from nodeagent.validate.checks.facts import NVIDIA
+from nodeagent.validate.cuda_trials import Trials
+from nodeagent.validate.scanner import NodeScanner
 from tests.gpu import plugin
 
 if TYPE_CHECKING:
-    from nodeagent.deviceplugin.records import Listed
+    from nodeagent.deviceplugin.devices.records import Listed
     from nodeagent.discover.scan import Facts
-    from nodeagent.host.places import Places
+    from nodeagent.host.paths import HostPaths
 
 OK, FAILED, NOT_RUN = "ok", "failed", "not run"
 CDI_SECONDS = 60
@@ -44,16 +44,16 @@ class Step:
 class Machine:
     """This machine, as the steps find it."""
 
-    places: Places
+    places: HostPaths
     dev: Path
     own: Path
     facts: Facts
     timing: Timing = field(default_factory=Timing)
 
     @property
-    def asker(self) -> Asker:
+    def asker(self) -> DriverProbe:
         """Somebody new to ask the driver."""
-        return Asker(self.places.library_roots, self.timing)
+        return DriverProbe(self.places.library_roots, self.timing)
 
     async def steps(self) -> list[Step]:
         """All of them, one after the other."""
@@ -73,18 +73,18 @@ class Machine:
         silent = [address for address in cards if driver is None or address not in driver.cards]
         told = f"{len(cards)} cards, driver {driver.version if driver else 'silent'}"
         told += f"; the driver does not tell of {', '.join(silent)}" if silent else ""
-        told += f"; {self.facts.why_silent}" if self.facts.why_silent else ""
+        told += f"; {self.facts.why_incomplete}" if self.facts.why_incomplete else ""
         return Step("discover", FAILED if silent else OK, told, once.features(self.facts))
 
     async def validate(self, role: str) -> Step:
         """The validator's verdict; role container tries CUDA, as if this machine were a container with all cards."""
         own = (self.own,)
-        asker = Asker(self.places.library_roots if role == validation.DRIVER else lambda: own, self.timing)
+        asker = DriverProbe(self.places.library_roots if role == validation.DRIVER else lambda: own, self.timing)
         trying = Trials(own, self.timing, None) if role == validation.CONTAINER else None
-        looker = Looker(role, self.places, asker, self.own, trials=trying, fabric_grace=0)
+        looker = NodeScanner(role, self.places, asker, self.own, trials=trying, fabric_grace=0)
         facts = await looker.look()
         await looker.close()
-        verdict = report.judge(role, facts)
+        verdict = report.evaluate(role, facts)
         told = "; ".join(f"{check.name}: {check.message}" for check in verdict.checks if check.result != OK)
         kept = report.attributes(role, facts, verdict)
         said = told or f"{len(verdict.passed)} cards pass"

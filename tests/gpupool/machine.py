@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from controllers.api import names
 from controllers.gpupool.pool.card_status import plan_card_status
-from controllers.runtime.plan import Action, Apply, Merge, Note
+from controllers.runtime.plan import Action, Apply, EmitEvent, Merge
 from tests.kit.cluster import ConflictError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Controlled(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(self.cluster.all_keys()))
         done: list[Action] = []
         for together, group in groupby(self.cluster.planned(*key).actions, _is_together):
-            actions = [action for action in group if not isinstance(action, Note)]
+            actions = [action for action in group if not isinstance(action, EmitEvent)]
             done += data.draw(st.permutations(actions)) if together else actions
             if together and data.draw(st.booleans()):
                 done = done[: len(done) - data.draw(st.integers(0, len(actions)))]
@@ -89,4 +89,4 @@ def die_and_go_on(made: Cluster, stop: int, rounds: int, nodes: Callable[[int], 
 
 
 def _is_together(action: Action) -> bool:
-    return isinstance(action, (Apply, Merge, Note)) and action.together
+    return isinstance(action, (Apply, Merge, EmitEvent)) and action.parallel_safe

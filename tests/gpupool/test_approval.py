@@ -17,7 +17,7 @@ from controllers.domain.clock import seconds, stamp
 from controllers.gpupool.membership import assignment
 from controllers.gpupool.node.plan import plan_node
 from controllers.gpupool.pool import card_status
-from controllers.runtime.plan import Expect, Merge, Note, Plan
+from controllers.runtime.plan import EmitEvent, Merge, Plan, Precondition
 from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit import conditions, objects
 from tests.kit.cluster import ConflictError
@@ -74,7 +74,7 @@ def planned(made: Cluster) -> Plan:
 
 
 def told(plan: Plan, reason: str) -> list[str]:
-    return [action.message for action in plan.actions if isinstance(action, Note) and action.reason == reason]
+    return [action.message for action in plan.actions if isinstance(action, EmitEvent) and action.reason == reason]
 
 
 def pending(made: Cluster) -> list[tuple[str | None, str]]:
@@ -638,7 +638,7 @@ def events_of(made: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def execute(actions: Any, manager: str, stop_after: int | None = None) -> None:
         carry_out(actions, manager, stop_after)
-        said.extend(a.message for a in actions if isinstance(a, Note) and a.reason == names.EVENT_CAPACITY_LOW)
+        said.extend(a.message for a in actions if isinstance(a, EmitEvent) and a.reason == names.EVENT_CAPACITY_LOW)
 
     monkeypatch.setattr(made, "execute", execute)
     return said
@@ -797,4 +797,4 @@ def test_the_quorum_is_asked_for_pods_where_the_card_may_have_been_another_objec
     actions = made.planned("GPUPool", "a").actions
 
     assert any(isinstance(action, Merge) for action in actions)
-    assert any(isinstance(action, Expect) for action in actions) is checked
+    assert any(isinstance(action, Precondition) for action in actions) is checked

@@ -17,7 +17,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.clock import stamp
 from controllers.domain.position import is_lost
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 from tests.gpupool.machine import Controlled
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import conditions, objects
@@ -102,7 +102,7 @@ class Approval(Controlled):
             trial.settle()
             trial.now += 86_400.0
         trial.settle()
-        noise = [a for made in trial.plans() for a in made.actions if made.writes or isinstance(a, Note)]
+        noise = [a for made in trial.plans() for a in made.actions if made.writes or isinstance(a, EmitEvent)]
         assert not noise
         at_rest(trial)
 

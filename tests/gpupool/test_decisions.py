@@ -15,7 +15,7 @@ from controllers.api.settings import parse_settings
 from controllers.gpupool.operands import device_plugin
 from controllers.gpupool.pool.plan import plan_orphans
 from controllers.gpupool.queue import reservations
-from controllers.runtime.plan import Apply, Expect, Merge, Note, ref
+from controllers.runtime.plan import Apply, EmitEvent, Merge, Precondition, ref
 from tests.gpupool.world import AUTOMATIC, Cluster, whole
 from tests.kit.cluster import ConflictError
 from tests.kit.manifests import body
@@ -214,7 +214,7 @@ def test_a_card_whose_pool_vanished_without_its_finalizer_is_let_go() -> None:
 
     found = plan_orphans(made.view().without_pool("a"), made.now)
 
-    assert isinstance(found.actions[0], Expect)  # that the pool is really gone
+    assert isinstance(found.actions[0], Precondition)  # that the pool is really gone
     made.execute(found.actions, names.MANAGER_POOL)
     assert pools_of(made) == [None]
 
@@ -329,7 +329,7 @@ def test_a_vanished_pod_ends_its_reservation_only_if_the_quorum_agrees() -> None
 
     (device,) = made.all(resources.GPUDEVICE, GPUDevice)
     assert device.status.reservations == ()
-    assert not any(isinstance(action, Note) for action in found.actions)  # it did not expire
+    assert not any(isinstance(action, EmitEvent) for action in found.actions)  # it did not expire
 
 
 def test_a_card_goes_by_the_table_of_its_life() -> None:

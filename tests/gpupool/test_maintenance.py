@@ -17,7 +17,7 @@ from controllers.domain.usage import pool_users
 from controllers.gpupool.mig.handler import LayoutProgress
 from controllers.gpupool.pool import layouts
 from controllers.gpupool.pool import state as pool_state
-from controllers.runtime.plan import Action, Apply, Note, Ref
+from controllers.runtime.plan import Action, Apply, EmitEvent, Ref
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.world import Cluster
 from tests.kit.cluster import ConflictError
@@ -105,7 +105,7 @@ def promise(made: Cluster, card: str, request: str = "r", seconds: float = 15.0)
 
 
 def notes(actions: tuple[Action, ...]) -> list[str]:
-    return [action.reason for action in actions if isinstance(action, Note)]
+    return [action.reason for action in actions if isinstance(action, EmitEvent)]
 
 
 def test_a_timesliced_pool_counts_slots() -> None:

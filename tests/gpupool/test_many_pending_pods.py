@@ -46,8 +46,8 @@ def test_one_look_is_bounded_and_goes_on_where_the_last_one_ended(pool: Pool, mo
         looks.append(node.name)
         return domain_fits(wants, node)
 
-    domain_fits = domain.fits
-    monkeypatch.setattr(domain, "fits", fits)
+    domain_fits = domain.node_fits
+    monkeypatch.setattr(domain, "node_fits", fits)
     monkeypatch.setattr(card_reservations, "WORK", 200)
     rounds = []
     while "young" not in pool.reservations():

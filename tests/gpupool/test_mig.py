@@ -15,7 +15,7 @@ from controllers.api.meta import Condition
 from controllers.api.settings import parse_settings
 from controllers.domain import agents, mig
 from controllers.gpupool.operands import mig_manager
-from controllers.runtime.plan import Apply, Expect
+from controllers.runtime.plan import Apply, Precondition
 from tests.gpupool.machine import die_and_go_on
 from tests.gpupool.test_maintenance import (
     allocate,
@@ -232,7 +232,7 @@ def test_a_pod_that_the_cache_does_not_know_yet_keeps_the_layout() -> None:
     made.pod("p", "a", "r", node="n1")
     made.hidden = frozenset({"default/p"})
     found = made.planned("GPUNodeInventory", "n1").actions
-    assert any(isinstance(action, Expect) for action in found)
+    assert any(isinstance(action, Precondition) for action in found)
     with pytest.raises(ConflictError):
         made.execute(found, names.MANAGER_POOL)
     assert all(card.layout != mig.DISABLED for card in layout(made).cards)

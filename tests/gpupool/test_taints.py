@@ -15,7 +15,7 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
 from controllers.gpupool.node import taints
-from controllers.runtime.plan import Merge, Note
+from controllers.runtime.plan import EmitEvent, Merge
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit import cluster, objects
 from tests.kit.cluster import ConflictError
@@ -155,7 +155,7 @@ def test_a_pod_that_was_admitted_before_is_not_hurt(
     assert bool(made.writes) is not withheld
     if withheld:
         assert made.requeue_after is not None
-        (note,) = [action for action in made.actions if isinstance(action, Note)]
+        (note,) = [action for action in made.actions if isinstance(action, EmitEvent)]
         assert "pod team/p was admitted without a toleration" in note.message
         setattr(place, where, [])
     assert place.settle() == [taint]
@@ -178,7 +178,7 @@ def test_a_former_value_stands_until_the_new_one_may_come_and_one_write_exchange
     assert place.remembered() == [{**former, "pool": "a"}]
     made = taints.plan_taints(place.view())
     assert made.requeue_after is not None
-    (note,) = [action for action in made.actions if isinstance(action, Note)]
+    (note,) = [action for action in made.actions if isinstance(action, EmitEvent)]
     assert note.message.endswith("Until then the node keeps its value 'train'.")
 
     place.coming, place.running = [pod(*BOTH)], [pod(*BOTH)]
@@ -236,7 +236,7 @@ def put_off(made: Cluster) -> str:
     seen = made.view().taints("n1", made.now)
     assert seen is not None
     found = taints.plan_taints(seen)
-    notes = [action.message for action in found.actions if isinstance(action, Note)]
+    notes = [action.message for action in found.actions if isinstance(action, EmitEvent)]
     assert bool(notes) is not bool(found.writes)
     assert (found.requeue_after is None) is not bool(notes)
     return "".join(notes)

@@ -18,7 +18,7 @@ from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.components import cooldown
 from controllers.domain import mig, offer
 from controllers.domain.allocation import applied, slots_under
-from controllers.domain.lifecycle import HAPPENINGS, Facts, after, allowed, facts_of, live
+from controllers.domain.lifecycle import TRANSITIONS, Facts, apply_transition, facts_of, is_allowed, live
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.node import taints
 from controllers.gpupool.node.plan import plan_node
@@ -28,7 +28,7 @@ from controllers.gpupool.pool.status_plan import plan_pool_status
 from controllers.gpupool.queue import pending_pods, reservations
 from controllers.gpupool.views import ObservedPool
 from controllers.gpupool.world import World
-from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan
+from controllers.runtime.plan import Action, Apply, Merge, Plan, PlanBuilder
 from controllers.runtime.store import Store
 from tests.kit import cluster, conditions, objects
 from tests.kit.cluster import ConflictError
@@ -67,12 +67,12 @@ POOL_LOOPS: dict[str, Callable[[ObservedPool, float], Plan]] = {
 
 def whole(seen: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     """What all planners of a pool want, together."""
-    draft = Draft()
+    draft = PlanBuilder()
     for part in (plan_pool(seen, now), plan_card_status(seen, now), plan_pool_status(seen, now, status_in=status_in)):
         draft.add(*part.actions)
         if part.requeue_after is not None:
-            draft.look_again(part.requeue_after)
-    return draft.done()
+            draft.requeue_within(part.requeue_after)
+    return draft.build()
 
 
 class Cluster(cluster.Cluster):
@@ -128,7 +128,7 @@ class Cluster(cluster.Cluster):
         if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
             return
         before, now = (_noted(adapter(GPUDevice).validate_python(one), self.now) for one in (old, new))
-        steps = {after(facts, name) for facts in before for name in HAPPENINGS if allowed(facts, name)}
+        steps = {apply_transition(facts, name) for facts in before for name in TRANSITIONS if is_allowed(facts, name)}
         assert now & (before | steps), f"{action.ref.name} went from {before} to {now}: no step of the table"
 
     def view(self) -> World:
@@ -185,9 +185,9 @@ class Cluster(cluster.Cluster):
         if made is not None and key in self.behind and store.kind == "Pod":
             made = replace(made, spec=replace(made.spec, node_name=None))
         if made is not None:
-            store.saw(made)
+            store.on_watch_event(made)
         elif (gone := store.get(key)) is not None:
-            store.saw(gone, deleted=True)
+            store.on_watch_event(gone, deleted=True)
 
     def _follows(self, name: str, pod: Pod) -> bool:
         """Whether the process follows a pod in one of its stores."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from controllers.inventory import rule
+from controllers.inventory.rule import node_feature_rule
 from tests.kit.waiting import PATIENCE
 from tools import programs
 
@@ -34,7 +34,7 @@ class NfdRule:
 
     def ask(self, *specs: Json, rules: list[Json] | None = None) -> tuple[dict[str, str], list[str]]:
         """The labels that rules (ours, where not given) give for the specs of a node's NodeFeatures; and errors."""
-        wanted = rule.manifest()["spec"]["rules"] if rules is None else rules
+        wanted = node_feature_rule.manifest()["spec"]["rules"] if rules is None else rules
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write(orjson.dumps({"rules": wanted, "specs": specs}) + b"\n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controllers.api.gpudevice import Mig, MigType
 from controllers.api.record import adapter, to_json
-from controllers.inventory.cards import Card, Reading, read
+from controllers.inventory.reports.discovered_cards import DiscoveredCard, DiscoveredCards, read
 from tests.kit.reports import read_report, report, reported
 
 ATTRIBUTES = (
@@ -24,13 +24,13 @@ garbage = st.dictionaries(
 )
 
 
-def reading(cards: list[dict[str, str]], **more: str) -> Reading:
+def reading(cards: list[dict[str, str]], **more: str) -> DiscoveredCards:
     made = read(read_report(report("w", cards, **more)))
     assert made is not None
     return made
 
 
-def only(cards: list[dict[str, str]], **more: str) -> Card:
+def only(cards: list[dict[str, str]], **more: str) -> DiscoveredCard:
     (found,) = reading(cards, **more).cards
     return found
 
@@ -104,7 +104,7 @@ def test_a_card_without_an_address_is_nobody_and_its_neighbours_go_on() -> None:
 
     assert [c.address for c in found.cards] == ["0000:17:00.0"]
     assert found.problems == ("2 reported cards have no address that could be read, such as 0000:17:00.0",)
-    assert not found.all_named
+    assert not found.is_complete
 
 
 def test_an_address_that_is_reported_twice_says_nothing_of_the_card() -> None:
@@ -121,7 +121,7 @@ def test_more_than_64_cards_are_cut() -> None:
 
     assert [c.address for c in found.cards] == [f"{number:04x}:17:00.0" for number in range(64)]
     assert found.problems == ("70 cards are reported; the first 64 by address are taken",)
-    assert not found.all_named
+    assert not found.is_complete
 
 
 def test_virtual_functions_are_no_cards() -> None:
@@ -131,7 +131,7 @@ def test_virtual_functions_are_no_cards() -> None:
 def test_a_report_that_does_not_speak_of_cards_claims_nothing() -> None:
     assert read(None) is None
     assert read(read_report(report("w", None))) is None
-    assert reading([]) == Reading()
+    assert reading([]) == DiscoveredCards()
 
 
 @pytest.mark.parametrize(

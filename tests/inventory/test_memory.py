@@ -11,7 +11,7 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import stamp
-from controllers.runtime.plan import Apply, Delete, Expect, Note
+from controllers.runtime.plan import Apply, Delete, EmitEvent, Precondition
 from tests.inventory.world import NODE, Cluster
 from tests.kit.cluster import ConflictError
 from tests.kit.conditions import message, state_of
@@ -77,7 +77,7 @@ def test_that_the_node_is_gone_is_asked_of_the_quorum_before_it_is_said(cluster:
     node = cluster.objects["Node", NODE]
     cluster.drop(resources.NODE, NODE)
     made = cluster.plan()
-    assert [type(action) for action in made.actions] == [Expect, Apply, Delete, Delete]
+    assert [type(action) for action in made.actions] == [Precondition, Apply, Delete, Delete]
 
     cluster.objects["Node", NODE] = node  # the cache was behind
     with pytest.raises(ConflictError):
@@ -96,7 +96,7 @@ def test_the_same_card_in_the_same_place_goes_on(gone: Cluster, boot: str) -> No
     assert gone.device()["metadata"]["uid"] == before
     assert "nodeGoneSince" not in gone.device()["status"]
     assert state_of(gone.device(), "InventoryIncomplete") == ("False", "Complete")
-    assert names.EVENT_DEVICE_RECOGNISED in [action.reason for action in made.actions if isinstance(action, Note)]
+    assert names.EVENT_DEVICE_RECOGNISED in [action.reason for action in made.actions if isinstance(action, EmitEvent)]
 
 
 def test_an_ignored_card_stays_ignored(cluster: Cluster) -> None:

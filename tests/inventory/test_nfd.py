@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from controllers.api.nodefeature import NodeFeature, PciModel
 from controllers.api.record import adapter
-from controllers.inventory import nfd
-from controllers.inventory.cards import read
+from controllers.inventory.reports import nfd
+from controllers.inventory.reports.discovered_cards import read
 from tests.kit.reports import nfd_report, on_the_bus, read_report, report, reported
 
 

@@ -9,7 +9,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.domain.clock import stamp
-from controllers.runtime.plan import Apply, Delete, Note, Ref
+from controllers.runtime.plan import Apply, Delete, EmitEvent, Ref
 from tests.inventory.world import NODE, Cluster
 from tests.kit.conditions import find, message, put, state_of
 from tests.kit.manifests import body
@@ -37,7 +37,7 @@ def known(cluster: Cluster) -> Cluster:
 
 
 def notes(actions: tuple[Any, ...]) -> list[str]:
-    return [action.reason for action in actions if isinstance(action, Note)]
+    return [action.reason for action in actions if isinstance(action, EmitEvent)]
 
 
 def test_a_new_node_costs_two_writes_an_object_and_one_event(cluster: Cluster) -> None:

@@ -15,8 +15,8 @@ from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
 from controllers.api.resources import NODEFEATURERULE
 from controllers.domain.catalogue import VENDORS
-from controllers.inventory import expected, rule
-from controllers.inventory.rule import ObservedRule, Rule
+from controllers.inventory.rule import expected_labels, node_feature_rule
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule, ObservedRule
 from controllers.runtime.plan import Apply
 from sim.hardware import load
 from sim.nodes import nfd
@@ -110,7 +110,7 @@ def given_labels(program: NfdRule, *specs: dict[str, Any]) -> dict[str, str]:
     return {key.removeprefix(names.PREFIX): value for key, value in labels.items()}
 
 
-def expected_labels(*specs: dict[str, Any]) -> dict[str, str]:
+def expected(*specs: dict[str, Any]) -> dict[str, str]:
     """What the Python function says of the same."""
 
     def elements(form: str, name: str) -> list[Any]:
@@ -120,7 +120,7 @@ def expected_labels(*specs: dict[str, Any]) -> dict[str, str]:
         return {key: value for one in elements(form, name) for key, value in one.items()}
 
     pci = [element["attributes"] for one in elements("instances", "pci.device") for element in one]
-    made = expected.labels(
+    made = expected_labels.labels(
         pci,
         joined("flags", "kernel.loadedmodule"),
         joined("attributes", "kernel.version"),
@@ -131,7 +131,7 @@ def expected_labels(*specs: dict[str, Any]) -> dict[str, str]:
 
 def both(program: NfdRule, *specs: dict[str, Any]) -> dict[str, str]:
     found = given_labels(program, *specs)
-    assert expected_labels(*specs) == found
+    assert expected(*specs) == found
     return found
 
 
@@ -338,20 +338,20 @@ def test_go_and_python_agree_and_nothing_is_refused(nfd_rule: NfdRule, specs: li
 # --- keeping it -----------------------------------------------------------------------------------------------------
 
 
-def as_kept(**changes: Any) -> Rule:
-    body = rule.manifest()
+def as_kept(**changes: Any) -> NodeFeatureRule:
+    body = node_feature_rule.manifest()
     meta = ObjectMeta(name=names.NODE_FEATURE_RULE, labels={**body["metadata"]["labels"], "theirs": "stays"})
-    return Rule(**{"metadata": meta, "spec": body["spec"], **changes})
+    return NodeFeatureRule(**{"metadata": meta, "spec": body["spec"], **changes})
 
 
 def test_an_absent_rule_is_made_and_then_left_alone() -> None:
-    made = rule.plan(ObservedRule(None))
+    made = node_feature_rule.plan(ObservedRule(None))
     (action,) = made.actions
     assert isinstance(action, Apply)
     assert (action.ref.resource, action.ref.name, action.ref.uid) == (NODEFEATURERULE, "deckhouse-gpu-kernel-os", None)
-    assert action.body == rule.manifest()
+    assert action.body == node_feature_rule.manifest()
     assert made.requeue_after is None
-    assert rule.plan(ObservedRule(as_kept())).actions == ()
+    assert node_feature_rule.plan(ObservedRule(as_kept())).actions == ()
 
 
 @pytest.mark.parametrize(
@@ -359,27 +359,30 @@ def test_an_absent_rule_is_made_and_then_left_alone() -> None:
     [
         {"spec": {}},
         {"spec": {"rules": []}},
-        {"spec": {"rules": [*rule.manifest()["spec"]["rules"], {"name": "theirs"}]}},
-        {"spec": {"rules": rule.manifest()["spec"]["rules"][1:]}},
+        {"spec": {"rules": [*node_feature_rule.manifest()["spec"]["rules"], {"name": "theirs"}]}},
+        {"spec": {"rules": node_feature_rule.manifest()["spec"]["rules"][1:]}},
         {"metadata": ObjectMeta(name=names.NODE_FEATURE_RULE, labels={"app.kubernetes.io/name": "theirs"})},
     ],
 )
 def test_a_foreign_edit_is_put_back(changes: dict[str, Any]) -> None:
-    assert rule.plan(ObservedRule(as_kept(**changes))).actions == rule.plan(ObservedRule(None)).actions
+    assert (
+        node_feature_rule.plan(ObservedRule(as_kept(**changes))).actions
+        == node_feature_rule.plan(ObservedRule(None)).actions
+    )
 
 
 def test_one_that_is_being_deleted_is_waited_for() -> None:
     leaving = ObjectMeta(name=names.NODE_FEATURE_RULE, deletion_timestamp="2026-01-01T00:00:00Z")
-    assert rule.plan(ObservedRule(as_kept(metadata=leaving))).actions == ()
+    assert node_feature_rule.plan(ObservedRule(as_kept(metadata=leaving))).actions == ()
 
 
 def test_without_nfd_nothing_is_written_and_it_is_looked_for_again() -> None:
-    waiting = rule.plan(ObservedRule(None, served=False))
+    waiting = node_feature_rule.plan(ObservedRule(None, served=False))
     assert waiting.actions == ()
-    assert waiting.requeue_after == rule.WITHOUT_NFD
+    assert waiting.requeue_after == node_feature_rule.WITHOUT_NFD
 
 
 def test_names_of_rules_are_unique_and_the_object_is_small() -> None:
-    rules = rule.manifest()["spec"]["rules"]
+    rules = node_feature_rule.manifest()["spec"]["rules"]
     assert len({entry["name"] for entry in rules}) == len(rules)
     assert len(yaml.safe_dump(rules)) < 20_000

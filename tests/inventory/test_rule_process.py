@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names, resources
-from controllers.inventory import rule
+from controllers.inventory.rule import node_feature_rule
 from controllers.runtime.client import APPLY
 from controllers.runtime.errors import Forbidden, Invalid, NotFound
 from tests.data import facts
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.cluster
 MODULE = "controllers.inventory"
 RULE = names.NODE_FEATURE_RULE
 KIND = "nodefeaturerules.nfd.k8s-sigs.io"
-WANTED = rule.manifest()["spec"]["rules"]
+WANTED = node_feature_rule.manifest()["spec"]["rules"]
 
 
 @pytest.fixture(autouse=True)
@@ -74,11 +74,11 @@ async def without_nfd(plane: Plane) -> AsyncIterator[None]:
 
 async def taken_as_it_is(plane: Plane) -> None:
     """Nothing is pruned or defaulted, or the process would see a difference for ever; and the schema does look."""
-    await plane.put(resources.NODEFEATURERULE, {**rule.manifest(), "metadata": {"name": RULE}})
+    await plane.put(resources.NODEFEATURERULE, {**node_feature_rule.manifest(), "metadata": {"name": RULE}})
     found = await plane.get(resources.NODEFEATURERULE, RULE)
     assert found is not None
-    assert found["spec"] == rule.manifest()["spec"]
-    broken = copy.deepcopy(rule.manifest()["spec"])
+    assert found["spec"] == node_feature_rule.manifest()["spec"]
+    broken = copy.deepcopy(node_feature_rule.manifest()["spec"])
     broken["rules"][0]["matchFeatures"][0]["matchExpressions"]["vendor"]["op"] = "Like"
     with pytest.raises(Invalid, match="Unsupported value"):
         await plane.put(resources.NODEFEATURERULE, {"metadata": {"name": "broken"}, "spec": broken})
@@ -117,7 +117,7 @@ async def test_nfds_own_kind_takes_the_rule_as_it_is(plane: Plane) -> None:
 async def test_the_rule_is_made_repaired_and_made_anew(plane: Plane, tmp_path: Path) -> None:
     async with plane.run(MODULE, tmp_path) as process:
         first = await kept(plane)
-        assert first["metadata"]["labels"] == rule.LABELS
+        assert first["metadata"]["labels"] == node_feature_rule.LABELS
         assert {entry["manager"] for entry in first["metadata"]["managedFields"]} == {names.MANAGER_INVENTORY}
         assert await writes(process) == 1
 
@@ -127,7 +127,7 @@ async def test_the_rule_is_made_repaired_and_made_anew(plane: Plane, tmp_path: P
         }
         await plane.client.merge(resources.NODEFEATURERULE, RULE, theirs, manager="somebody")
         repaired = await kept(plane)
-        assert repaired["metadata"]["labels"] == {**rule.LABELS, "theirs": "stays"}
+        assert repaired["metadata"]["labels"] == {**node_feature_rule.LABELS, "theirs": "stays"}
         assert repaired["metadata"]["uid"] == first["metadata"]["uid"]
 
         await plane.delete(resources.NODEFEATURERULE, RULE)

@@ -10,8 +10,8 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.settings import Settings
-from controllers.inventory.observe import World
-from controllers.inventory.plan import plan
+from controllers.inventory.record.plan import plan
+from controllers.inventory.world import World
 from controllers.runtime.plan import Plan
 from tests.kit import cluster, objects
 from tests.kit.objects import BOOT

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Replace
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Precondition
 from tests.kit import patches
 from tests.kit.lists import is_meant
 from tests.kit.objects import NOW
@@ -39,10 +39,10 @@ class Cluster(Storage):
         told: set[Key] = set()
         written: set[Key] = set()
         for action in actions:
-            if isinstance(action, Note):
+            if isinstance(action, EmitEvent):
                 told |= {(action.about.resource.kind, action.about.name)} - written
                 continue
-            if isinstance(action, Expect):
+            if isinstance(action, Precondition):
                 self._expect(action)
                 continue
             about = (action.ref.resource.kind, action.ref.name)
@@ -59,7 +59,7 @@ class Cluster(Storage):
 
     def _one(self, action: Action, manager: str, uids: dict[Key, str]) -> None:
         """Carry out one write; `uids` are of the objects that this plan has made."""
-        assert not isinstance(action, (Note, Expect, Replace))
+        assert not isinstance(action, (EmitEvent, Precondition))
         ref = action.ref
         key = (ref.resource.kind, key_of(ref.namespace, ref.name))
         old = self.objects.get(key)
@@ -99,7 +99,7 @@ class Cluster(Storage):
         patches.apply(new, copy.deepcopy(part))
         self._applied[owned] = copy.deepcopy(part)
 
-    def _expect(self, action: Expect) -> None:
+    def _expect(self, action: Precondition) -> None:
         """The server's objects that the selectors mean must be among those that the planner knew."""
         for (kind, key), obj in self.objects.items():
             if kind == action.resource.kind and key not in action.known and is_meant(action, obj):

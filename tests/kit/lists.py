@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.runtime.plan import Expect
+from controllers.runtime.plan import Precondition
 
 
-def is_meant(action: Expect, obj: dict[str, Any]) -> bool:
+def is_meant(action: Precondition, obj: dict[str, Any]) -> bool:
     """Whether the selectors of a list mean an object."""
     meta = obj["metadata"]
     where = {

@@ -15,7 +15,7 @@ from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.components.pods import collectors
 from controllers.gpupool.collectors import ReservationCollector, StatusCollector
-from controllers.inventory.metrics import Records
+from controllers.inventory.metrics import InventoryCollector
 from sim.nodes import statemetrics
 
 MODULES = (
@@ -60,7 +60,7 @@ def ours() -> frozenset[str]:
         DeviceHealth(tuple),
         ReservationCollector(world),
         StatusCollector(world),
-        Records(world),
+        InventoryCollector(world),
     ]
     families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]
     return frozenset(family.name + end for family in families for end in SUFFIXES.get(family.type, ("",)))

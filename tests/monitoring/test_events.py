@@ -14,15 +14,15 @@ from controllers.gpupool import metrics
 from controllers.gpupool.node.plan import plan_node
 from controllers.gpupool.queue import reservations
 from controllers.runtime.events import Recorder
-from controllers.runtime.plan import Note, Plan, Ref
+from controllers.runtime.plan import EmitEvent, Plan, Ref
 from tests.bootstrap import world as bootstrap
 from tests.gpupool.world import Cluster
 from tests.inventory import world as inventory
 from tests.kit.reports import reported
 
 
-def told(made: Plan, reason: str) -> list[Note]:
-    return [action for action in made.actions if isinstance(action, Note) and action.reason == reason]
+def told(made: Plan, reason: str) -> list[EmitEvent]:
+    return [action for action in made.actions if isinstance(action, EmitEvent) and action.reason == reason]
 
 
 def test_cards_that_wait_for_a_person_are_told_of_once() -> None:
@@ -67,7 +67,7 @@ async def test_an_event_that_is_sent_is_a_line_in_the_log(kind: Any, level: str)
     with structlog.testing.capture_logs() as lines:
         task = asyncio.create_task(recorder.run())
         for _ in range(2):  # the same twice is one event, and one line
-            recorder.note(Note(Ref(NODE, "n1"), kind, "GPUFuseHeld", "Too many."))
+            recorder.note(EmitEvent(Ref(NODE, "n1"), kind, "GPUFuseHeld", "Too many."))
         await recorder.drain(10)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -82,7 +82,7 @@ def test_reservations_that_ran_out_are_counted_with_their_pool() -> None:
     made.pool("counted", deviceAssignment={"requireAnnotation": False})
     made.settle()
     (member,) = made.view().pool("counted").members
-    plan = Plan((Note(Ref(NODE, member.name), "Warning", names.EVENT_RESERVATION_EXPIRED, "It ran out."),) * 2)
+    plan = Plan((EmitEvent(Ref(NODE, member.name), "Warning", names.EVENT_RESERVATION_EXPIRED, "It ran out."),) * 2)
     before = metrics.EXPIRED.labels("counted")._value.get()
     metrics.count_expired(member, plan)
     metrics.count_expired(member, reservations.plan_card(made.view().card(member.name), made.now))

@@ -17,11 +17,11 @@ import pytest
 from controllers.api import names, validation
 from controllers.domain.mig import CardLayout
 from nodeagent.host import procfs
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import cardfacts, report
-from nodeagent.validate.look import Looker
-from nodeagent.validate.trials import Trials
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import cardfacts, report
+from nodeagent.validate.cuda_trials import Trials
+from nodeagent.validate.scanner import NodeScanner
 from sim.hardware import Shape, load, sysfs
 from sim.nodes import discover, nvml, validators
 from sim.nodes.faults import Faults
@@ -106,10 +106,10 @@ async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Pat
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(procfs, "load", lambda _: "")  # the number of a folder, which no simulated machine has
     own, timing = (at.own,), Timing(deadline=PATIENCE)
-    looker = Looker(
+    looker = NodeScanner(
         validation.CONTAINER,
-        Places(at.sys, at.proc, at.root),
-        Asker(lambda: own, timing),
+        HostPaths(at.sys, at.proc, at.root),
+        DriverProbe(lambda: own, timing),
         at.own,
         VOID,
         Trials(own, timing, None),
@@ -117,7 +117,7 @@ async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Pat
     )
     facts = await looker.look()
     await looker.close()
-    return report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+    return report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
 
 
 @pytest.mark.parametrize(("name", "fabric"), [*((name, False) for name in WITH_CARDS), *((n, True) for n in SWITCHED)])
@@ -173,9 +173,9 @@ async def test_what_the_container_is_told_of_its_cards(
     held = {address: CardLayout(enabled=True, instances={"7g.40gb": 1}) for address in dividable[:1]}
     for address in held:
         at.config.partitioned(address, ("7g.40gb", 0)).write(at.nvml)
-    asker = Asker(lambda: (at.own,), Timing(deadline=PATIENCE))
+    asker = DriverProbe(lambda: (at.own,), Timing(deadline=PATIENCE))
     try:
-        facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, {}).look()
+        facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, {}).look()
     finally:
         await asker.close()
     found = cardfacts.elements(cardfacts.step({}, facts))

@@ -12,7 +12,7 @@ import pytest
 from controllers.components import podspec
 from controllers.components.pods.toolkit import LOCATE
 from nodeagent.host import library
-from nodeagent.host.places import Places
+from nodeagent.host.paths import HostPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ SHELLS = [["sh"], *([["busybox", "sh"]] if shutil.which("busybox") else [])]
 
 def told(host: Path, driver: str = DRIVER) -> Found:
     """By the agents; paths are told as the host has them."""
-    found = Places(root=host, driver_root=host.__class__(driver)).driver()
+    found = HostPaths(root=host, driver_root=host.__class__(driver)).driver()
     assert found.path == host / found.name[1:]
     assert (found.told or "/") == found.name
     return found.name, f"/{found.devices.relative_to(host)}".replace("/.", "/"), found.library
@@ -185,7 +185,7 @@ def test_another_folder_may_be_named_and_none(tmp_path: Path) -> None:
 
 def test_it_is_found_anew_each_time(tmp_path: Path) -> None:
     on_the_host(tmp_path)
-    places = Places(root=tmp_path)
+    places = HostPaths(root=tmp_path)
     seen = [places.driver().name]
     in_a_container(tmp_path)
     seen.append(places.driver().name)
@@ -218,4 +218,4 @@ def test_the_shell_looks_in_the_same_folders() -> None:
 
 
 def test_bootstrap_and_the_agents_mean_the_same_folder() -> None:
-    assert str(Places().driver_root) == podspec.DRIVER_ROOT
+    assert str(HostPaths().driver_root) == podspec.DRIVER_ROOT

@@ -120,7 +120,7 @@ class Server(RuleBasedStateMachine):
         restores, obj = answer
         if restores != self.restores:
             return
-        self.store.offer(obj)
+        self.store.on_own_write(obj)
         current = self.ours.get(obj.name)
         if version(obj) > self.told and (current is None or version(obj) > version(current)):
             known = self.watched.get(obj.name)
@@ -136,7 +136,7 @@ class Server(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4))
     def watch_tells(self, count: int) -> None:
         for revision, name, obj, deleted in [e for e in self.history if e[0] > self.told][:count]:
-            self.store.saw(obj, deleted=deleted)
+            self.store.on_watch_event(obj, deleted=deleted)
             if deleted:
                 self.watched.pop(name, None)
             else:
@@ -149,7 +149,7 @@ class Server(RuleBasedStateMachine):
         """Everything up to the newest event that was told, or to now when all was."""
         pending = [r for r, *_ in self.history if r > self.told]
         at = pending[0] - 1 if pending else self.revision
-        self.store.progressed(at)
+        self.store.advance(at)
         self.arrive(at)
 
     @precondition(lambda self: self.listing is None and self.telling is None)
@@ -259,8 +259,8 @@ class Server(RuleBasedStateMachine):
         for _ in self.telling or ():
             pass
         for _, _, obj, deleted in [e for e in self.history if e[0] > self.told]:
-            self.store.saw(obj, deleted=deleted)
-        self.store.progressed(self.revision)
+            self.store.on_watch_event(obj, deleted=deleted)
+        self.store.advance(self.revision)
         assert {item.key: item for item in self.store} == self.objects
         assert not self.store._offered
 
@@ -279,14 +279,14 @@ def test_a_handler_that_fails_does_not_keep_others_from_hearing() -> None:
     store.subscribe(bad)
     store.subscribe(lambda _, new: heard.append(new.name if new else "gone"))
 
-    store.saw(ConfigMap(metadata=ObjectMeta(name="a", resource_version="5"), data={}))
+    store.on_watch_event(ConfigMap(metadata=ObjectMeta(name="a", resource_version="5"), data={}))
 
     assert heard == ["a"]
 
 
 def test_an_index_can_be_added_to_a_full_store() -> None:
     store: Store[ConfigMap] = Store("ConfigMap")
-    store.saw(ConfigMap(metadata=ObjectMeta(name="a", uid="u", resource_version="5"), data={"v": "1"}))
+    store.on_watch_event(ConfigMap(metadata=ObjectMeta(name="a", uid="u", resource_version="5"), data={"v": "1"}))
 
     store.index("words", words)
 
@@ -298,9 +298,9 @@ def test_a_list_that_brings_nothing_new_holds_nothing_twice() -> None:
     store: Store[ConfigMap] = Store("ConfigMap")
     known = [ConfigMap(metadata=ObjectMeta(name=name, resource_version="5"), data={"v": "1"}) for name in "ab"]
     store.replace(known, 5)
-    turnover = store.turnover
+    turnover = store.change_count
     store.replace([replace(known[0], data={"v": "1"}), replace(known[1], data={"v": "2"})], 7)
 
     assert store.get("a") is known[0]
     assert store.get("b") is not known[1]
-    assert store.turnover == turnover + 1
+    assert store.change_count == turnover + 1

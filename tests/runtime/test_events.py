@@ -13,8 +13,8 @@ from controllers.api.resources import CONFIGMAP, EVENT, NODE
 from controllers.runtime import events, metrics
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
-from controllers.runtime.plan import Apply, Note, Ref
 from reliability.kit.fault_proxy import writes_to
+from controllers.runtime.plan import Apply, EmitEvent, Ref
 from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ async def recorder(client: Client) -> AsyncIterator[Recorder]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def note(space: Space, message: str = "It happened.", reason: str = "Happened", name: str = "a") -> Note:
-    return Note(Ref(CONFIGMAP, name, space.name, "uid-1"), "Normal", reason, message)
+def note(space: Space, message: str = "It happened.", reason: str = "Happened", name: str = "a") -> EmitEvent:
+    return EmitEvent(Ref(CONFIGMAP, name, space.name, "uid-1"), "Normal", reason, message)
 
 
 async def kept(admin: Client, namespace: str) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ async def test_about_a_cluster_scoped_object_with_a_long_name_and_text(
     recorder: Recorder, admin: Client, space: Space
 ) -> None:
     name = f"{space.name}.{'n' * 250}"[:199] + ".where-it-is-cut"
-    recorder.note(Note(Ref(NODE, name), "Warning", "Happened", "ы" * 2000))
+    recorder.note(EmitEvent(Ref(NODE, name), "Warning", "Happened", "ы" * 2000))
     await recorder.drain(PATIENCE)
     (event,) = [e for e in await kept(admin, "default") if e["regarding"]["name"] == name]
     assert set(event["note"].lower()) == {"ы"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Cached(list[Any]):
     """What the loop looks at of a store."""
 
-    turnover = 0
+    change_count = 0
 
     def __init__(self, items: Iterable[Any]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Cached(list[Any]):
 
     def take(self, items: Iterable[Any]) -> None:
         taken = list(items)
-        self.turnover += len(taken)
+        self.change_count += len(taken)
         self += taken
 
 

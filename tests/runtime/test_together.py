@@ -10,7 +10,7 @@ import pytest
 from controllers.api.resources import CONFIGMAP
 from controllers.runtime.errors import Busy, Conflict, Invalid, LostLeadership, Unreachable
 from controllers.runtime.executor import WRITES_AT_ONCE, Executor
-from controllers.runtime.plan import Action, Apply, Note, Ref
+from controllers.runtime.plan import Action, Apply, EmitEvent, Ref
 from tests.kit.waiting import PATIENCE
 
 
@@ -41,13 +41,13 @@ class Api:
         self.done.append(name)
         return b"{}"
 
-    def note(self, note: Note) -> None:
+    def note(self, note: EmitEvent) -> None:
         self.notes.append(note.about.name)
 
 
 def write(name: str, *, together: bool = True) -> list[Action]:
     about = Ref(CONFIGMAP, name)
-    return [Apply(about, {}, together=together), Note(about, "Normal", "Test", name, together=together)]
+    return [Apply(about, {}, parallel_safe=together), EmitEvent(about, "Normal", "Test", name, parallel_safe=together)]
 
 
 def executor(api: Api) -> Executor:

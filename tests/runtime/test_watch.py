@@ -343,7 +343,7 @@ async def test_an_offer_outside_the_selectors_does_not_stay(
         await watching(proxy)
         body = {"metadata": {"name": "not-mine"}, "data": {"v": "1"}}
         made = await admin.create(CONFIGMAP, body, space.name, manager="test")
-        store.store.offer(store.reflector._decoder._one.validate_json(made))
+        store.store.on_own_write(store.reflector._decoder._one.validate_json(made))
         assert "not-mine" in store.content
         mine = {"metadata": {"name": "mine", "labels": {"mine": "yes"}}, "data": {"v": "1"}}
         await admin.create(CONFIGMAP, mine, space.name, manager="test")
@@ -363,13 +363,13 @@ async def test_only_what_is_wanted_is_held(client: Client, proxy: FaultProxy, sp
     async with following(client, space, record=Counted, only=_is_mine, settings=settings) as store:
         await store.has({"before-00": {"mine": 1}, "before-11": {"mine": 1}})
         await watching(proxy)
-        turnover = store.store.turnover
+        turnover = store.store.change_count
         await space.put("stranger", mine="0")
         await space.put("stranger", mine="0", more="1")
         await space.delete("stranger")
         await space.put("last", mine="1")
         await store.has({name: {"mine": 1} for name in ("before-00", "before-11", "last")})
-        assert store.store.turnover == turnover + 1, "strangers come and go without a trace"
+        assert store.store.change_count == turnover + 1, "strangers come and go without a trace"
         await space.put("before-00", mine="0")
         await store.has({name: {"mine": 1} for name in ("before-11", "last")})
         await space.put("before-00", mine="1")

@@ -29,7 +29,7 @@ from controllers.runtime.errors import (
 )
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
-from controllers.runtime.plan import Action, Apply, Delete, Expect, Merge, Note, Ref, Replace
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Precondition, Ref
 from controllers.runtime.store import Store
 from reliability.kit.fault_proxy import writes_to
 from tests.kit.waiting import PATIENCE, until
@@ -107,8 +107,8 @@ async def test_status_meant_for_an_object_that_is_gone_does_not_reach_its_succes
     """The API server itself takes any uid on a custom resource's status."""
     old = orjson.loads(await admin.get(GPUDEVICE, device))
     if known:
-        executor.feed(GPUDEVICE, GPUDevice, store := Store("GPUDevice"))
-        store.saw(TypeAdapter(GPUDevice).validate_python(old))
+        executor.register_cache(GPUDEVICE, GPUDevice, store := Store("GPUDevice"))
+        store.on_watch_event(TypeAdapter(GPUDevice).validate_python(old))
     stale = Ref(GPUDEVICE, device, uid=old["metadata"]["uid"])
     await admin.request("DELETE", GPUDEVICE.path(None, device))
     with pytest.raises(NotFound):
@@ -127,8 +127,8 @@ async def test_status_of_several_owners_is_no_conflict(
 ) -> None:
     """The cache may be behind: an apply of our own fields goes through all the same."""
     old = orjson.loads(await admin.get(GPUDEVICE, device))
-    executor.feed(GPUDEVICE, GPUDevice, store := Store("GPUDevice"))
-    store.saw(TypeAdapter(GPUDevice).validate_python(old))
+    executor.register_cache(GPUDEVICE, GPUDevice, store := Store("GPUDevice"))
+    store.on_watch_event(TypeAdapter(GPUDevice).validate_python(old))
     ours = Ref(GPUDEVICE, device, uid=old["metadata"]["uid"])
     theirs = {"apiVersion": GPUDEVICE.api_version, "kind": GPUDEVICE.kind, "metadata": {"name": device}}
     await admin.apply(GPUDEVICE, device, theirs | {"status": {"nodeName": "n"}}, manager="other", subresource="status")
@@ -144,15 +144,6 @@ async def test_merge_with_an_old_version_is_a_conflict(executor: Executor, space
     await space.put("a", v="2")
     with pytest.raises(Conflict):
         await executor.execute([Merge(refer("a", old["uid"]), old["resourceVersion"], {"data": {"v": "3"}})])
-    assert (await space.all())["a"] == {"v": "2"}
-
-
-async def test_replace_with_an_old_version_is_a_conflict(executor: Executor, space: Space, refer: Any) -> None:
-    old = await space.put("a", v="1")
-    await space.put("a", v="2")
-    body = {"metadata": {"resourceVersion": old["resourceVersion"]}, "data": {"v": "3"}}
-    with pytest.raises(Conflict):
-        await executor.execute([Replace(refer("a"), body)])
     assert (await space.all())["a"] == {"v": "2"}
 
 
@@ -257,16 +248,16 @@ async def test_expect_stops_a_plan_that_a_lagging_cache_made(executor: Executor,
     known = f"{space.name}/known"
     write = Apply(refer("new"), {"data": {}})
     with pytest.raises(Retry):
-        await executor.execute([Expect(CONFIGMAP, frozenset({known}), space.name), write])
+        await executor.execute([Precondition(CONFIGMAP, frozenset({known}), space.name), write])
     assert "new" not in await space.all()
     both = frozenset({known, f"{space.name}/unseen"})
-    await executor.execute([Expect(CONFIGMAP, both, space.name), write])
+    await executor.execute([Precondition(CONFIGMAP, both, space.name), write])
     assert "new" in await space.all()
 
 
 async def test_each_of_several_reads_together_can_end_the_plan(executor: Executor, space: Space, refer: Any) -> None:
     await space.put("known", v="1")
-    good, bad = (Expect(CONFIGMAP, frozenset(keys), space.name) for keys in ([f"{space.name}/known"], []))
+    good, bad = (Precondition(CONFIGMAP, frozenset(keys), space.name) for keys in ([f"{space.name}/known"], []))
     write = Apply(refer("new"), {"data": {}})
 
     for reads in ([bad, good, good], [good, bad, good], [good] * 20 + [bad]):
@@ -326,7 +317,7 @@ async def test_our_writes_are_in_the_store_at_once(
     async with following(client, space) as store:
         await watching(proxy)
         held = proxy.hold(lambda _: True)
-        executor.feed(CONFIGMAP, ConfigMap, store.store)
+        executor.register_cache(CONFIGMAP, ConfigMap, store.store)
         await executor.execute([Apply(refer("a"), {"data": {"v": "1"}})])
         first = store.store.get(f"{space.name}/a")
         assert first is not None
@@ -345,7 +336,7 @@ async def test_a_late_answer_does_not_bring_a_deleted_object_back(
 ) -> None:
     async with following(client, space) as store:
         await watching(proxy)
-        executor.feed(CONFIGMAP, ConfigMap, store.store)
+        executor.register_cache(CONFIGMAP, ConfigMap, store.store)
         answered = proxy.gate(WRITES, "after", times=1)
         writing = asyncio.create_task(executor.execute([Apply(refer("a"), {"data": {"v": "1"}})]))
         await until(lambda: "a" in store.content, "the watch to tell of it")
@@ -361,7 +352,7 @@ async def test_a_second_apply_of_a_plan_is_bound_to_what_the_first_made(
 ) -> None:
     """Somebody deletes the object between the two: the second must not make half an object."""
     async with following(client, space) as store:
-        executor.feed(CONFIGMAP, ConfigMap, store.store)
+        executor.register_cache(CONFIGMAP, ConfigMap, store.store)
 
         async def delete(_: Any) -> None:
             await space.delete("a")
@@ -376,7 +367,7 @@ async def test_an_answer_that_cannot_be_read_does_not_undo_the_plan(
     executor: Executor, client: Client, space: Space, refer: Any
 ) -> None:
     async with following(client, space) as store:
-        executor.feed(CONFIGMAP, Counted, store.store)
+        executor.register_cache(CONFIGMAP, Counted, store.store)
         with capture_logs() as logs:
             await executor.execute([Apply(refer("a"), {"data": {"v": "one"}}), Apply(refer("b"), {"data": {"v": "2"}})])
     assert set(await space.all()) == {"a", "b"}
@@ -582,7 +573,7 @@ async def test_note_between_writes_is_queued_only_after_the_writes_before_it(
 ) -> None:
     recorder = Recorder(client, "tested", "test")
     executor = Executor(client, "tested", recorder)
-    note = Note(refer("a"), "Normal", "Done", "It is done.")
+    note = EmitEvent(refer("a"), "Normal", "Done", "It is done.")
     proxy.fail(WRITES, 500, times=1)
     plan = [Apply(refer("a"), {"data": {}}), note]
     with pytest.raises(ApiError):

@@ -19,7 +19,7 @@ from controllers.api.kube import ConfigMap
 from controllers.api.resources import CONFIGMAP
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import ApiError, Unreachable
-from controllers.runtime.plan import Apply, Note, Ref
+from controllers.runtime.plan import Apply, EmitEvent, Ref
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
 
@@ -58,7 +58,7 @@ class Worker:
         first, second = ({**source.data, "part": part} for part in ("1", "2"))
         await self.process.executor.execute([Apply(out, {"data": first})])
         await asyncio.sleep(self.args.pause)
-        note = Note(out, "Normal", "Copied", "It was copied.")
+        note = EmitEvent(out, "Normal", "Copied", "It was copied.")
         await self.process.executor.execute([Apply(out, {"data": second}), note])
 
     async def beat(self) -> None:

@@ -19,12 +19,12 @@ from controllers.api.record import adapter
 from controllers.api.tenant import Expression, NodeTerm, TenantPod, UnadmittedPod
 from controllers.bootstrap.records import Card
 from controllers.domain import waiting
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import PodConstraints, node_fits
 from controllers.domain.request import units_of
-from controllers.domain.waiting import Room, Rooms, Waiting
+from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.node.plan import plan_node
-from controllers.inventory.cards import read
+from controllers.inventory.reports.discovered_cards import read
 from tests.gpupool import world as pools
 from tests.inventory import world as inventory
 from tests.kit import conditions
@@ -102,7 +102,7 @@ def test_a_report_of_thirty_thousand_elements_is_read_in_no_time() -> None:
     assert time.process_time() - began < 2
     assert reading is not None
     assert len(reading.cards) == names.CARDS_MAX
-    assert not reading.all_named
+    assert not reading.is_complete
 
 
 FLOOD = {f"example.com/{n}": "x" * 1000 for n in range(QUARTER_MIB // 1010)}
@@ -312,7 +312,7 @@ def test_caches_hold_little_of_what_a_stored_pod_says_about_its_nodes(spec: dict
     body = json.dumps(world.pod(**spec, nodeName=node)).encode()
     cached = held_in_little(body)
     if node is None:
-        assert not any(fits(Wants.of(pod.spec), world.node("n1")) for pod in cached)
+        assert not any(node_fits(PodConstraints.of(pod.spec), world.node("n1")) for pod in cached)
 
 
 @pytest.mark.parametrize(
@@ -346,17 +346,17 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     """A hundred that all want something else, on a thousand nodes; each alone is within what is allowed."""
     compared = 0
 
-    def counted(wants: Wants, node: Node) -> bool:
+    def counted(wants: PodConstraints, node: Node) -> bool:
         nonlocal compared
         compared += sum(len(e.values) for term in wants.terms or () for e in term.match_expressions)
-        return fits(wants, node)
+        return node_fits(wants, node)
 
-    monkeypatch.setattr(waiting, "fits", counted)
+    monkeypatch.setattr(waiting, "node_fits", counted)
     values = tuple(f"v{n}" for n in range(1000))
     terms = (NodeTerm(match_expressions=(Expression(key="k", operator="In", values=values),)),)
-    rooms = Rooms((Room(world.node(f"n{at}"), 1, 1) for at in range(1000)), capacity.PENDING_WORK_MAX)
+    rooms = NodeCapacities((NodeCapacity(world.node(f"n{at}"), 1, 1) for at in range(1000)), capacity.PENDING_WORK_MAX)
     pods = [
-        Waiting(f"r{at}", "team", f"p{at}", "", 1, frozenset(), Wants(None, (("n", str(at)),), terms, ()))
+        PendingPod(f"r{at}", "team", f"p{at}", "", 1, frozenset(), PodConstraints(None, (("n", str(at)),), terms, ()))
         for at in range(100)
     ]
     looked = 0
@@ -369,9 +369,9 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
 
 
 def test_pods_that_want_the_same_are_looked_at_once() -> None:
-    rooms = Rooms([Room(world.node(f"n{at}"), 1, 1) for at in range(100)], work := 1000)
+    rooms = NodeCapacities([NodeCapacity(world.node(f"n{at}"), 1, 1) for at in range(100)], work := 1000)
     same = [
-        Waiting(f"r{at}", "team", f"p{at}", "", 1, frozenset(), Wants(None, (("n", "x"),), None, ()))
+        PendingPod(f"r{at}", "team", f"p{at}", "", 1, frozenset(), PodConstraints(None, (("n", "x"),), None, ()))
         for at in range(work)
     ]
     assert all(rooms.take(pod) is None for pod in same)

@@ -28,10 +28,10 @@ from controllers.domain import offer as offers
 from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
 from controllers.domain.offer import Offer
-from controllers.inventory import rule
-from controllers.inventory.cards import read
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Listed, Seen
+from controllers.inventory.reports.discovered_cards import read
+from controllers.inventory.rule import node_feature_rule
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
+from nodeagent.deviceplugin.devices.records import Listed, Seen
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
@@ -172,7 +172,7 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
     first, second, *_ = (card.address for card in load().shape("a100-sxm-8").cards)
     at = Pci(vendor="10de", device="20b0", class_="0302", address=first)
     mine = GPUDevice(metadata=ObjectMeta(name="a"), status=GPUDeviceStatus(hardware=Hardware(pci=at)))
-    whole, divided = Wish(last=Offer("p", "Exclusive", 1)), Wish(last=Offer("p", "MIG", 7, "1g.5gb"))
+    whole, divided = DesiredOffer(last=Offer("p", "Exclusive", 1)), DesiredOffer(last=Offer("p", "MIG", 7, "1g.5gb"))
 
     def seen(asked, faults=""):
         marks = {SHAPE: "a100-sxm-8", FAULT: faults, names.MIG: json.dumps({first: {"1g.5gb": 7}})}
@@ -182,10 +182,10 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
     assert seen(whole) == seen(whole, "no-driver") == Seen()
     assert seen(whole, f"card-lost:{first},card-lost:{second}").lost == {first}
     told = seen(divided)
-    assert (len(told.instances[first]), told.instances[second], told.silent) == (7, (), frozenset())
+    assert (len(told.instances[first]), told.instances[second], told.unresponsive) == (7, (), frozenset())
     gone = seen(divided, "no-driver")
-    assert (gone.instances, gone.remembered) == (told.instances, gone.silent)
-    assert first in gone.silent
+    assert (gone.instances, gone.remembered) == (told.instances, gone.unresponsive)
+    assert first in gone.unresponsive
 
 
 @pytest.mark.parametrize("shape", sorted(load().shapes))
@@ -457,7 +457,7 @@ def api(plane):
     eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
     for kind in (FEATURES, DEVICES, RULES):
         eventually(lambda kind=kind: api.get(kind) is not None)
-    put_rule(api, "ours", rule.manifest()["spec"]["rules"])
+    put_rule(api, "ours", node_feature_rule.manifest()["spec"]["rules"])
     api.exporters = start_agent(plane)
     return api
 
@@ -575,7 +575,7 @@ def test_labels_come_from_the_rules_in_the_cluster_and_go_with_them(api, node):
     api.delete(f"{RULES}/ours")
     eventually(lambda: not any(key.startswith("gpu.deckhouse.io/") for key in labels(api, node)))
     assert labels(api, node)["kubernetes.io/hostname"] == node
-    put_rule(api, "ours", rule.manifest()["spec"]["rules"])
+    put_rule(api, "ours", node_feature_rule.manifest()["spec"]["rules"])
     eventually(lambda: labels(api, node).get("gpu.deckhouse.io/device-count") == "4")
 
 

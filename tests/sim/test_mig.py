@@ -14,7 +14,7 @@ from controllers.api.meta import ObjectMeta, OwnerReference
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, document, text
-from controllers.inventory import cards as inventory
+from controllers.inventory.reports import discovered_cards as inventory
 from sim.hardware import load
 from sim.nodes import cluster, discover, faults, mig, names, nvml
 from sim.nodes.machine import Machine, machine

@@ -11,7 +11,7 @@ import pytest
 
 from controllers.api.kube import Node
 from controllers.api.meta import ObjectMeta
-from controllers.inventory import rule
+from controllers.inventory.rule import node_feature_rule
 from sim.hardware import Card, load
 from sim.nodes import agent, gfd, nfd
 from sim.nodes import rule as master
@@ -61,7 +61,7 @@ def test_the_programs_own_tests():
 
 
 async def test_questions_are_answered_and_only_new_ones_asked(evaluator):
-    rules = json.dumps(rule.manifest()["spec"]["rules"]).encode()
+    rules = json.dumps(node_feature_rule.manifest()["spec"]["rules"]).encode()
     (answer, new), (again, known) = [await evaluator.node("n", rules, [report()]) for _ in range(2)]
     assert (new, known, again) == (True, False, answer)
     assert (answer.labels["gpu.deckhouse.io/device-count"], answer.errors) == ("8", ())
@@ -124,7 +124,7 @@ async def test_a_rule_with_what_is_not_simulated_is_told_and_others_count(evalua
 
 
 async def test_five_hundred_nodes_are_labelled_in_seconds(evaluator):
-    rules = json.dumps(rule.manifest()["spec"]["rules"]).encode()
+    rules = json.dumps(node_feature_rule.manifest()["spec"]["rules"]).encode()
     reports = [[report(node=f"n{n}")] for n in range(500)]
     with Stretch() as machine:
         for n, each in enumerate(reports):
@@ -173,9 +173,13 @@ def test_reports_are_merged_as_nfd_orders_them():
 
 def test_rules_are_joined_by_the_names_of_their_objects():
     def made(name, *rules):
-        return rule.Rule(metadata=ObjectMeta(name=name), spec={"rules": [{"name": each} for each in rules]})
+        return node_feature_rule.NodeFeatureRule(
+            metadata=ObjectMeta(name=name), spec={"rules": [{"name": each} for each in rules]}
+        )
 
-    joined = master.rules([made("b", "1"), made("a", "2", "3"), rule.Rule(metadata=ObjectMeta(name="c"))])
+    joined = master.rules(
+        [made("b", "1"), made("a", "2", "3"), node_feature_rule.NodeFeatureRule(metadata=ObjectMeta(name="c"))]
+    )
     assert [entry["name"] for entry in json.loads(joined)] == ["2", "3", "1"]
 
 

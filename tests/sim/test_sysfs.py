@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nodeagent.host import procfs, sysfs, toolkit
-from nodeagent.host.cards import cards
+from nodeagent.host.facts.cards import cards
 from sim.hardware import load
 from sim.hardware import sysfs as trees
 from sim.hardware.shape import card_uuid

@@ -11,7 +11,7 @@ from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from controllers.api.tenant import TenantPod
-from controllers.domain import fits
+from controllers.domain import node_fit
 from controllers.domain.taints import tolerations
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
@@ -462,7 +462,7 @@ def test_which_nodes_are_possible(parts: dict[str, Any], expected: bool) -> None
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": parts["terms"]}}
         parts = {"affinity": {"nodeAffinity": required}}
     node = world.node("n1", zone="z1", gen="5")
-    assert fits.fits(fits.Wants.of(spec(**parts), ()), node) == expected
+    assert node_fit.node_fits(node_fit.PodConstraints.of(spec(**parts), ()), node) == expected
 
 
 TOLERATES: dict[str, tuple[dict[str, str], bool]] = {
@@ -481,12 +481,12 @@ TOLERATES: dict[str, tuple[dict[str, str], bool]] = {
 @pytest.mark.parametrize(("toleration", "expected"), TOLERATES.values(), ids=TOLERATES.keys())
 def test_what_a_toleration_covers(toleration: dict[str, str], expected: bool) -> None:
     node = world.node("n1", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
-    assert fits.fits(fits.Wants.of(spec(tolerations=[toleration]), ()), node) == expected
+    assert node_fit.node_fits(node_fit.PodConstraints.of(spec(tolerations=[toleration]), ()), node) == expected
 
 
 def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
     node = world.node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}])
-    assert fits.fits(fits.Wants.of(spec(), ()), node)
+    assert node_fit.node_fits(node_fit.PodConstraints.of(spec(), ()), node)
 
 
 def test_a_node_without_the_pools_label_is_not_chosen() -> None:

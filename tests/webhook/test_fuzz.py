@@ -37,14 +37,14 @@ def admission() -> PodCreationHandler:
     caches = world.stores()
     snapshot = world.snapshot(caches)
     SNAPSHOTS.append(snapshot)
-    caches.pools.saw(world.pool())
-    caches.pools.saw(world.pool("b", scheduling={"affinity": POOL_AFFINITY, "strategy": "BinPack"}))
-    caches.pools.saw(world.pool("c", access={"namespaces": ["nobody"], "dexGroups": ["ml"]}))
+    caches.pools.on_watch_event(world.pool())
+    caches.pools.on_watch_event(world.pool("b", scheduling={"affinity": POOL_AFFINITY, "strategy": "BinPack"}))
+    caches.pools.on_watch_event(world.pool("c", access={"namespaces": ["nobody"], "dexGroups": ["ml"]}))
     for at, pool in enumerate("abc"):
         node = f"n{at}"
-        caches.nodes.saw(world.node(node, pool=pool, disk="x"))
+        caches.nodes.on_watch_event(world.node(node, pool=pool, disk="x"))
         for number in range(4):
-            caches.devices.saw(world.device(node, number, pool=pool))
+            caches.devices.on_watch_event(world.device(node, number, pool=pool))
     nobody: Any = None
     return PodCreationHandler(nobody, caches, snapshot, reserver(caches, Written()), Settings)
 

@@ -162,8 +162,8 @@ async def test_who_finds_no_room_when_its_turn_comes_has_to_choose_again(change:
 async def test_a_card_that_went_to_another_pool_meanwhile_gets_no_promise_of_the_old_one() -> None:
     caches, card = world.stores(), world.device("n1", 1, slots=8)
     server = Server(caches, card)
-    caches.pools.saw(world.pool("b", allocation=SHARED))
-    caches.nodes.saw(world.node("n1", **{names.pool_node_label("b"): ""}))
+    caches.pools.on_watch_event(world.pool("b", allocation=SHARED))
+    caches.nodes.on_watch_event(world.node("n1", **{names.pool_node_label("b"): ""}))
     made, times = reserver(server), iter([None])
 
     def meanwhile() -> None:

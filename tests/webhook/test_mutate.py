@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controllers.api import names
 from controllers.api.gpupool import Toleration
 from controllers.api.record import adapter
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import PodConstraints, node_fits
 from tests.webhook import world
 from webhook.decision import pod_patch
 from webhook.decision.affinity import PREFERRED, REQUIRED
@@ -276,7 +276,9 @@ def test_a_node_matches_what_is_joined_where_it_matches_both(own: Any, theirs: A
             joined(node_terms(*own), node_terms(*theirs))["nodeAffinity"][REQUIRED]["nodeSelectorTerms"], own, theirs,
         )
     )  # fmt: skip
-    assert fits(Wants.of(joint), node) == (fits(Wants.of(first), node) and fits(Wants.of(second), node))
+    assert node_fits(PodConstraints.of(joint), node) == (
+        node_fits(PodConstraints.of(first), node) and node_fits(PodConstraints.of(second), node)
+    )
 
 
 @given(st.dictionaries(words, st.integers() | st.dictionaries(words, st.integers()), max_size=4), st.data())

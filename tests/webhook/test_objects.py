@@ -65,12 +65,12 @@ def objects(client: Any = None, *, synced: bool = True) -> ObjectReviewHandler:
     """Pools `a` and `b`, a card in `a` that a pod has, a free one; what is asked beside them is not there."""
     caches = world.stores()
     for pool in (world.pool("a"), world.pool("b"), world.pool("closed", access={"namespaces": ["others"]})):
-        caches.pools.saw(pool)
-    caches.nodes.saw(world.node("n1"))
+        caches.pools.on_watch_event(pool)
+    caches.nodes.on_watch_event(world.node("n1"))
     world.snapshot(caches)
     serving = allocation("train")
-    caches.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, allocations=[serving]))
-    caches.devices.saw(world.device("n1", 2, pool=None, hardware={"pci": PCI}))
+    caches.devices.on_watch_event(world.device("n1", 1, hardware={"pci": PCI}, allocations=[serving]))
+    caches.devices.on_watch_event(world.device("n1", 2, pool=None, hardware={"pci": PCI}))
     caches.devices.synced = synced
     return ObjectReviewHandler(client or NoApi(), caches, NoRbac(), Settings)
 
@@ -127,7 +127,7 @@ def test_a_card(old: Any, new: Any, word: str) -> None:
 def test_a_pool_that_is_being_deleted_takes_no_card() -> None:
     to = objects()
     going = {"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    to._stores.pools.saw(adapter(type(world.pool())).validate_python(going))
+    to._stores.pools.on_watch_event(adapter(type(world.pool())).validate_python(going))
     response = send(review("GPUDevice", card(mark="a"), card()), to)
     assert word_of(response) == names.UNKNOWN_POOL
     assert "is being deleted" in response["status"]["message"]
@@ -146,7 +146,7 @@ def test_a_card_that_a_closed_pool_takes_waits_and_who_assigns_it_reads_for_what
     closed: tuple[str, ...], told: str
 ) -> None:
     to = objects()
-    to._stores.pools.saw(world.pool("b", conditions=dict.fromkeys(closed, "so it is")))
+    to._stores.pools.on_watch_event(world.pool("b", conditions=dict.fromkeys(closed, "so it is")))
     response = send(review("GPUDevice", card(mark="b"), card()), to)
     assert response["allowed"]
     assert any(warning.startswith(told) for warning in response["warnings"]), response["warnings"]
@@ -154,10 +154,10 @@ def test_a_card_that_a_closed_pool_takes_waits_and_who_assigns_it_reads_for_what
 
 def test_a_lost_card_keeps_no_other_from_its_place() -> None:
     to = objects()
-    to._stores.pools.saw(world.pool("b", deviceSelector={"include": {"indexes": ["0"]}}))
+    to._stores.pools.on_watch_event(world.pool("b", deviceSelector={"include": {"indexes": ["0"]}}))
     assert word_of(send(review("GPUDevice", card(mark="b"), card()), to)) == names.DEVICE_NOT_IN_SELECTOR
     lost = condition("InventoryIncomplete", reason=names.REASON_CARD_LOST)
-    to._stores.devices.saw(world.device("n1", 1, hardware={"pci": PCI}, conditions=[lost]))
+    to._stores.devices.on_watch_event(world.device("n1", 1, hardware={"pci": PCI}, conditions=[lost]))
     assert word_of(send(review("GPUDevice", card(mark="b"), card()), to)) == ""
 
 
@@ -183,7 +183,7 @@ def test_before_the_caches_are_filled_only_what_may_be_refused_waits() -> None:
 def test_a_profile_of_a_card_that_is_here_counts_beside_the_catalogues() -> None:
     to = objects()
     mig = {"capable": True, "profilesSupported": ["9g.999gb"]}
-    to._stores.devices.saw(world.device("n1", 3, hardware={"pci": PCI, "mig": mig}))
+    to._stores.devices.on_watch_event(world.device("n1", 3, hardware={"pci": PCI, "mig": mig}))
     spec = {"allocation": {"mode": "MIG", "migProfile": "9g.999gb"}}
     assert send(review("GPUPool", {"metadata": {"name": "x"}, "spec": spec}), to)["allowed"]
     spec = {"allocation": {"mode": "MIG", "migProfile": "9g.998gb"}}
@@ -207,11 +207,11 @@ def test_a_profile_that_no_card_of_the_pool_holds_is_refused_and_one_that_some_h
     assert "kubectl annotate gpudevice <card> gpu.deckhouse.io/assignment-" in refused
 
     gone = {"hardware": {"pci": PCI}, "node_gone_since": "2026-01-01T00:00:00Z"}
-    to._stores.devices.saw(world.device("n1", 1, **gone))
+    to._stores.devices.on_watch_event(world.device("n1", 1, **gone))
     assert asked("1g.12gb")["allowed"], "a card that is only remembered is no member"
-    to._stores.devices.saw(world.device("n1", 1, hardware={"pci": PCI}))
+    to._stores.devices.on_watch_event(world.device("n1", 1, hardware={"pci": PCI}))
 
-    to._stores.devices.saw(world.device("n1", 3, hardware=h100))
+    to._stores.devices.on_watch_event(world.device("n1", 3, hardware=h100))
     assert asked("1g.10gb")["allowed"]
     again = to_json(world.pool("a", allocation=MIG | {"migProfile": "1g.12gb"}))
     assert send(review("GPUPool", again, again), to)["allowed"], "what is written already is not judged again"
@@ -237,7 +237,7 @@ DEDICATED = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
 
 def test_a_taint_on_nodes_of_other_pools_names_them() -> None:
     made = objects()
-    made._stores.devices.saw(world.device("n1", 3, pool="b", hardware={"pci": PCI}))
+    made._stores.devices.on_watch_event(world.device("n1", 3, pool="b", hardware={"pci": PCI}))
     old, new = (to_json(world.pool("a", scheduling={"taints": taints})) for taints in ([], [DEDICATED]))
     (warning,) = send(review("GPUPool", new, old), made)["warnings"]
     assert (
@@ -296,7 +296,7 @@ def test_a_gate_that_goes(pool: str, left: dict[str, Any], word: str) -> None:
 
 def test_what_a_person_brought_is_read_from_the_pod_and_nonsense_there_counts_for_nobody() -> None:
     to = objects()
-    to._stores.pools.saw(world.pool("closed", access={"dexGroups": ["ml"]}))
+    to._stores.pools.on_watch_event(world.pool("closed", access={"dexGroups": ["ml"]}))
 
     def goes(noted: str) -> str:
         meta = {"annotations": {names.REQUESTED_BY: noted}}
@@ -326,11 +326,11 @@ def test_a_pod_is_bound_where_something_is_reserved_for_it_now() -> None:
     admitted = world.pod(meta={"annotations": {names.REQUEST_ID: "r1"}})
     to = objects(OnePod(admitted))
     promised = {"reservations": [reservation("r1", until=time.time() + 60)], "hardware": {"pci": PCI}}
-    to._stores.devices.saw(world.device("n1", 3, **promised))
+    to._stores.devices.on_watch_event(world.device("n1", 3, **promised))
     assert word_of(bound(to, "n1")) == ""
     assert "its cards are reserved on node n1." in bound(to, "n2")["status"]["message"]
     promised["reservations"] = [reservation("r1", until=time.time() - 1)]
-    to._stores.devices.saw(world.device("n1", 3, **promised))
+    to._stores.devices.on_watch_event(world.device("n1", 3, **promised))
     assert "no card is reserved for it now." in bound(to, "n1")["status"]["message"]
     assert word_of(bound(objects(OnePod(world.pod(0))), "n2")) == ""
 

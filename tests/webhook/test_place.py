@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from controllers.domain.fits import Wants
+from controllers.domain.node_fit import PodConstraints
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
 from webhook.decision import capacity, placement
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from webhook.decision.capacity import NodeCapacity
     from webhook.decision.placement import Placement
 
-ANYWHERE = Wants(None, {}, None, ())
+ANYWHERE = PodConstraints(None, {}, None, ())
 ZONE = "topology.kubernetes.io/zone"
 SPREAD, PACK = PlacementPolicy("Spread", ZONE), PlacementPolicy("BinPack", ZONE)
 
 
 def choose(
-    capacities: list[NodeCapacity], units: int, rules: PlacementPolicy, seed: str = "s", wants: Wants = ANYWHERE
+    capacities: list[NodeCapacity], units: int, rules: PlacementPolicy, seed: str = "s", wants: PodConstraints = ANYWHERE
 ) -> Placement | None:
     for node, node_capacity in placement.candidate_nodes(
         capacities, PoolRequest(world.POOL, units), wants, rules, seed

@@ -66,10 +66,10 @@ async def webhook(client: Client, node: str, pool: str, *, careless: bool) -> Po
         store.saw(adapter(kind).validate_python(found))  # type: ignore[attr-defined]
     for item in orjson.loads(await client.request("GET", GPUDEVICE.path()))["items"]:
         if item["metadata"]["name"].startswith(f"{node}-"):
-            caches.devices.saw(adapter(GPUDevice).validate_python(item))
+            caches.devices.on_watch_event(adapter(GPUDevice).validate_python(item))
     writer: Any = Careless(client) if careless else client
     executor = Executor(writer, names.MANAGER_ADMISSION, Recorder(client, "test", "test"))
-    executor.feed(GPUDEVICE, GPUDevice, caches.devices)
+    executor.register_cache(GPUDEVICE, GPUDevice, caches.devices)
     reserver = Reserver(client, executor, caches.devices, is_bound=snapshot.is_bound, still_fits=snapshot.still_fits)
     return PodCreationHandler(client, caches, snapshot, reserver, Settings)
 

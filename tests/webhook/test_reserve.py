@@ -53,7 +53,7 @@ def reserver(caches: Any, written: Written) -> Reserver:
 async def test_a_reservation_is_conditional_on_what_was_seen() -> None:
     caches, written = world.stores(), Written()
     card = world.device("n1", 1)
-    caches.devices.saw(card)
+    caches.devices.on_watch_event(card)
     await reserver(caches, written).reserve(REQUEST, granted(card), 15)
     (merge,) = written.merges
     assert (merge.ref.name, merge.ref.uid, merge.resource_version, merge.subresource) == (
@@ -71,7 +71,7 @@ async def test_a_reservation_is_conditional_on_what_was_seen() -> None:
 async def test_a_newer_version_of_the_same_card_is_used() -> None:
     caches, written = world.stores(), Written()
     seen = world.device("n1", 1)
-    caches.devices.saw(replace(seen, metadata=replace(seen.metadata, resource_version="7")))
+    caches.devices.on_watch_event(replace(seen, metadata=replace(seen.metadata, resource_version="7")))
     await reserver(caches, written).reserve(REQUEST, granted(seen), 15)
     assert written.merges[0].resource_version == "7"
 
@@ -80,9 +80,9 @@ async def test_the_promise_to_a_pod_that_is_bound_is_replaced() -> None:
     caches, written = world.stores(), Written()
     kept = [reservation("r1"), reservation("r2")]
     card = world.device("n1", 1, slots=4, reservations=kept)
-    caches.devices.saw(card)
-    caches.pods.saw(world.stored_pod("elsewhere", "n2", request="r1"))
-    caches.pods.saw(world.stored_pod("waits", None, request="r2"))
+    caches.devices.on_watch_event(card)
+    caches.pods.on_watch_event(world.stored_pod("elsewhere", "n2", request="r1"))
+    caches.pods.on_watch_event(world.stored_pod("waits", None, request="r2"))
     await reserver(caches, written).reserve(REQUEST, granted(card), 15)
     entries = written.merges[0].body["status"]["reservations"]
     assert [entry["requestID"] for entry in entries] == ["r2", "r9"]
@@ -91,12 +91,12 @@ async def test_the_promise_to_a_pod_that_is_bound_is_replaced() -> None:
 async def test_what_changes_after_the_decision_is_not_written_over() -> None:
     caches, written = world.stores(), Written()
     card = world.device("n1", 1)
-    caches.devices.saw(card)
+    caches.devices.on_watch_event(card)
     task = asyncio.ensure_future(reserver(caches, written).reserve(REQUEST, granted(card), 15))
     await asyncio.sleep(0)
     # Another replica was faster, and the watch tells it just before our write leaves.
     taken = world.device("n1", 1, reservations=[reservation("r1")])
-    caches.devices.saw(replace(taken, metadata=replace(taken.metadata, resource_version="8")))
+    caches.devices.on_watch_event(replace(taken, metadata=replace(taken.metadata, resource_version="8")))
     await task
     assert written.merges[0].resource_version == "1"
 
@@ -142,10 +142,10 @@ class Failing:
 async def answered(failing: Failing, cards: int = 2) -> dict[str, Any]:
     caches = world.stores()
     snapshot = world.snapshot(caches)
-    caches.pools.saw(world.pool())
-    caches.nodes.saw(world.node("n1"))
+    caches.pools.on_watch_event(world.pool())
+    caches.nodes.on_watch_event(world.node("n1"))
     for number in range(cards):
-        caches.devices.saw(world.device("n1", number))
+        caches.devices.on_watch_event(world.device("n1", number))
     client: Any = None
     stub: Any = failing
     admission = PodCreationHandler(client, caches, snapshot, stub, Settings)

@@ -29,9 +29,9 @@ def send(admission: PodCreationHandler, body: bytes) -> dict[str, Any]:
 def admission() -> PodCreationHandler:
     """A webhook with one free card, which cannot write."""
     caches = world.stores()
-    caches.pools.saw(world.pool())
-    caches.nodes.saw(world.node("n1"))
-    caches.devices.saw(world.device("n1", 1))
+    caches.pools.on_watch_event(world.pool())
+    caches.nodes.on_watch_event(world.node("n1"))
+    caches.devices.on_watch_event(world.device("n1", 1))
     unused: Any = None
     return PodCreationHandler(unused, caches, world.snapshot(caches), unused, Settings)
 

@@ -72,7 +72,7 @@ class Port:
         self._version += 1
         meta = {"name": names.WEBHOOK_SECRET, "namespace": names.NAMESPACE, "resourceVersion": str(self._version)}
         body = {"metadata": meta, "data": secret_data(keyring)}
-        self.secrets.saw(adapter(Secret).validate_python(body))
+        self.secrets.on_watch_event(adapter(Secret).validate_python(body))
 
     async def shown(self, trusted: str = GOOD.bundle) -> str:
         """The certificate of a new handshake, which must be trusted."""

@@ -41,7 +41,9 @@ class Shared:
 
     def pool(self, name: str, *taints: dict[str, Any], **scheduling: Any) -> None:
         meta = {"resource_version": self._next(), "creation_timestamp": f"2026-01-01T00:00:{self.version:02}Z"}
-        self.stores.pools.saw(objects.pool(name, meta=meta, scheduling={"taints": list(taints), **scheduling}))
+        self.stores.pools.on_watch_event(
+            objects.pool(name, meta=meta, scheduling={"taints": list(taints), **scheduling})
+        )
 
     def node(self, name: str, *taints: dict[str, Any], pools: tuple[str, ...], by: str = "ta") -> None:
         """The node with these taints, which are a pool's; `by` nobody, where it is empty."""
@@ -52,11 +54,11 @@ class Shared:
             taints=list(taints),
             meta={"resource_version": self._next(), "annotations": {names.POOL_TAINTS: noted}},
         )
-        self.stores.nodes.saw(found)
+        self.stores.nodes.on_watch_event(found)
 
     def card(self, node: str, number: int, pool: str | None) -> None:
         meta = {"name": f"{node}-{number}", "resource_version": self._next()}
-        self.stores.devices.saw(objects.card(node, number, pool=pool, meta=meta))
+        self.stores.devices.on_watch_event(objects.card(node, number, pool=pool, meta=meta))
 
     def judged(self, pool: str, **spec: Any) -> Verdict:
         return world.decided(world.pod(pool=pool, **spec), world.Known.of(self.stores, self.snapshot, pool))

@@ -79,10 +79,10 @@ steps = st.lists(
 def test_what_is_kept_is_what_would_be_made_anew(script: list[Any]) -> None:
     stores, now = world.stores(), world.NOW
     snapshot = world.snapshot(stores)
-    stores.pools.saw(versioned(world.pool(), 2))
+    stores.pools.on_watch_event(versioned(world.pool(), 2))
     for version, name in enumerate(NODES, 3):
-        stores.nodes.saw(versioned(world.node(name), version))
-        stores.devices.saw(versioned(world.device(name, 0), version))
+        stores.nodes.on_watch_event(versioned(world.node(name), version))
+        stores.devices.on_watch_event(versioned(world.device(name, 0), version))
     for version, step in enumerate(script, 10):
         now = _play(stores, step, version, now)
         seen = snapshot.view("a", "team", now)
@@ -95,28 +95,30 @@ def _play(stores: Stores, step: Any, version: int, now: float) -> float:  # noqa
             kept = [reservation(request, until=world.NOW + seconds) for request, seconds in promises]
             offer = {"published": None} if withdrawn else {}
             made = world.device(node, number, pool=pool, reservations=kept, **offer)
-            stores.devices.saw(versioned(made, version))
+            stores.devices.on_watch_event(versioned(made, version))
         case "no device", node, number:
-            stores.devices.saw(versioned(world.device(node, number), version), deleted=True)
+            stores.devices.on_watch_event(versioned(world.device(node, number), version), deleted=True)
         case "node", node, ready:
-            stores.nodes.saw(versioned(world.node(node, ready=ready), version))
+            stores.nodes.on_watch_event(versioned(world.node(node, ready=ready), version))
         case "no node", node:
-            stores.nodes.saw(versioned(world.node(node), version), deleted=True)
+            stores.nodes.on_watch_event(versioned(world.node(node), version), deleted=True)
         case "pod", name, node, request:
-            stores.pods.saw(versioned(world.stored_pod(name, node, request=request), version))
+            stores.pods.on_watch_event(versioned(world.stored_pod(name, node, request=request), version))
         case "no pod", name:
-            stores.pods.saw(versioned(world.stored_pod(name, None), version), deleted=True)
+            stores.pods.on_watch_event(versioned(world.stored_pod(name, None), version), deleted=True)
         case "pool", mode:
-            stores.pools.saw(versioned(world.pool(allocation={"mode": mode}), version))
+            stores.pools.on_watch_event(versioned(world.pool(allocation={"mode": mode}), version))
         case "neighbour", wants:
             taints = [TAINT] if wants else []
-            stores.pools.saw(versioned(world.pool("b", scheduling={"taints": taints}), version))
+            stores.pools.on_watch_event(versioned(world.pool("b", scheduling={"taints": taints}), version))
         case "tainted", node, ours:
             noted = {names.POOL_TAINTS: orjson.dumps([{**TAINT, "pool": "b"}]).decode()} if ours else {}
             made = world.node(node, taints=[TAINT])
-            stores.nodes.saw(versioned(replace(made, metadata=replace(made.metadata, annotations=noted)), version))
+            stores.nodes.on_watch_event(
+                versioned(replace(made, metadata=replace(made.metadata, annotations=noted)), version)
+            )
         case ("no pool",):
-            stores.pools.saw(versioned(world.pool(), version), deleted=True)
+            stores.pools.on_watch_event(versioned(world.pool(), version), deleted=True)
         case "time", seconds:
             return now + seconds
     return now
@@ -125,9 +127,9 @@ def _play(stores: Stores, step: Any, version: int, now: float) -> float:  # noqa
 def ready() -> tuple[Stores, Snapshot]:
     stores = world.stores()
     snapshot = world.snapshot(stores)
-    stores.pools.saw(versioned(world.pool(), 2))
-    stores.nodes.saw(versioned(world.node("n0"), 2))
-    stores.devices.saw(versioned(world.device("n0", 0), 2))
+    stores.pools.on_watch_event(versioned(world.pool(), 2))
+    stores.nodes.on_watch_event(versioned(world.node("n0"), 2))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0), 2))
     return stores, snapshot
 
 
@@ -146,7 +148,9 @@ def test_what_is_held_is_not_free_until_released() -> None:
 
 def test_a_reservation_ends_by_the_clock_alone() -> None:
     stores, snapshot = ready()
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[reservation("r1", until=world.NOW + 5)]), 3))
+    stores.devices.on_watch_event(
+        versioned(world.device("n0", 0, reservations=[reservation("r1", until=world.NOW + 5)]), 3)
+    )
     assert free(snapshot, world.NOW + 4.9) == 0
     assert free(snapshot, world.NOW + 5.1) == 1
 
@@ -159,79 +163,79 @@ def unseen(stores: Stores, snapshot: Snapshot, at: float) -> int:
 def test_reservations_count_as_unseen_after_their_grace_until_their_pod_or_end() -> None:
     stores, snapshot = ready()
     both = [reservation("r1", until=world.NOW + 15), reservation("r2", until=world.NOW + 15, namespace="other")]
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=both), 3))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, reservations=both), 3))
     # The same request on a second card is one request.
-    stores.devices.saw(versioned(world.device("n0", 1, reservations=both[:1]), 3))
+    stores.devices.on_watch_event(versioned(world.device("n0", 1, reservations=both[:1]), 3))
     assert unseen(stores, snapshot, world.NOW + 2.9) == 0
     assert unseen(stores, snapshot, world.NOW + 3.1) == 1
     assert unseen(stores, snapshot, world.NOW + 15.1) == 0
-    stores.pods.saw(versioned(world.stored_pod("p", None, request="r1"), 4))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", None, request="r1"), 4))
     assert unseen(stores, snapshot, world.NOW + 3.1) == 0
 
 
 def test_a_reservation_that_was_seen_or_ended_is_not_unseen() -> None:
     stores, snapshot = ready()
     made = reservation("r1", until=world.NOW + 15)
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[made]), 3))
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[replace(made, seen=True)]), 4))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, reservations=[made]), 3))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, reservations=[replace(made, seen=True)]), 4))
     assert unseen(stores, snapshot, world.NOW + 4) == 0
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[made]), 5))
-    stores.devices.saw(versioned(world.device("n0", 0), 6))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, reservations=[made]), 5))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0), 6))
     assert unseen(stores, snapshot, world.NOW + 4) == 0
 
 
 def test_unreadable_times_of_a_reservation_hold_nothing() -> None:
     stores, snapshot = ready()
     odd = replace(reservation("r1"), expires_at="soon")
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[odd]), 3))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, reservations=[odd]), 3))
     assert free(snapshot) == 1
     assert unseen(stores, snapshot, world.NOW + 4) == 0
 
 
 def test_pods_of_the_pool_that_are_bound_take_slots() -> None:
     stores, snapshot = ready()
-    stores.pods.saw(versioned(world.stored_pod("p", "n0"), 3))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n0"), 3))
     assert free(snapshot) == 0
     bound_and_reserved = [reservation("r1")]
-    stores.devices.saw(versioned(world.device("n0", 1, reservations=bound_and_reserved), 4))
-    stores.pods.saw(versioned(world.stored_pod("p", "n0", request="r1", devices="n0-0000:01:00.0"), 5))
+    stores.devices.on_watch_event(versioned(world.device("n0", 1, reservations=bound_and_reserved), 4))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n0", request="r1", devices="n0-0000:01:00.0"), 5))
     assert free(snapshot) == 1
 
 
 def test_a_bound_pod_takes_a_slot_of_each_pool_that_it_asks_for() -> None:
     """Such as one that was resized before that was refused: admitted to another pool, and here all the same."""
     stores, snapshot = ready()
-    stores.pods.saw(versioned(world.stored_pod("p", "n0", label="other"), 3))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n0", label="other"), 3))
     assert free(snapshot) == 0
-    stores.pods.saw(versioned(world.stored_pod("p", "n0", label="other"), 4), deleted=True)
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n0", label="other"), 4), deleted=True)
     assert free(snapshot) == 1
 
 
 def test_what_was_reserved_for_a_pod_that_is_bound_elsewhere_is_free() -> None:
     stores, snapshot = ready()
-    stores.devices.saw(versioned(world.device("n0", 0, reservations=[reservation("r1")]), 3))
-    stores.pods.saw(versioned(world.stored_pod("p", None, request="r1"), 4))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, reservations=[reservation("r1")]), 3))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", None, request="r1"), 4))
     assert free(snapshot) == 0
-    stores.pods.saw(versioned(world.stored_pod("p", "n1", request="r1"), 5))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n1", request="r1"), 5))
     assert free(snapshot) == 1
 
 
 def test_a_pool_that_is_divided_otherwise_is_counted_anew() -> None:
     stores, snapshot = ready()
-    stores.devices.saw(versioned(world.device("n0", 0, published=None), 3))
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, published=None), 3))
     assert summary(snapshot.view("a", "team", world.NOW).capacities)["n0"][2] == 1
-    stores.pools.saw(versioned(world.pool(allocation={"mode": "TimeSlice"}), 4))
+    stores.pools.on_watch_event(versioned(world.pool(allocation={"mode": "TimeSlice"}), 4))
     assert summary(snapshot.view("a", "team", world.NOW).capacities)["n0"][2] == 8
 
 
 def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
     """Cards and pods that still bear its name go after it; pools come and go for as long as the process lives."""
     stores, snapshot = ready()
-    stores.pods.saw(versioned(world.stored_pod("p", "n0"), 3))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n0"), 3))
     metrics.RESERVATIONS.labels("a").inc()
     assert free(snapshot) == 0
-    stores.pools.saw(versioned(world.pool(), 4), deleted=True)
-    stores.devices.saw(versioned(world.device("n0", 0, published=None), 5))
-    stores.pods.saw(versioned(world.stored_pod("p", "n0"), 6), deleted=True)
+    stores.pools.on_watch_event(versioned(world.pool(), 4), deleted=True)
+    stores.devices.on_watch_event(versioned(world.device("n0", 0, published=None), 5))
+    stores.pods.on_watch_event(versioned(world.stored_pod("p", "n0"), 6), deleted=True)
     assert not any("a" in kept for kept in (snapshot._capacities, snapshot._until, snapshot._dirty))
     assert {"pool": "a"} not in [one.labels for family in metrics.RESERVATIONS.collect() for one in family.samples]

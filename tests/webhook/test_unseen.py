@@ -28,7 +28,7 @@ class Seen:
     def card(self, *requests: str, slots: int = 1, seen: bool = False, until: float = NOW + TTL) -> None:
         """The card is written, with these promises and no others."""
         held = [reservation(r, slots=slots, since=NOW, until=until, seen=seen) for r in requests]
-        self.stores.devices.saw(world.device("n1", 1, reservations=held))
+        self.stores.devices.on_watch_event(world.device("n1", 1, reservations=held))
 
     def ended_unseen(self) -> None:
         """One more reservation whose pod never came."""
@@ -69,10 +69,10 @@ def test_a_large_request_is_remembered_as_a_whole_and_for_a_shorter_while() -> N
     seen = Seen()
     for number in (1, 2, 3):
         held = [reservation("r1", slots=2, since=NOW, until=NOW + TTL)]
-        seen.stores.devices.saw(world.device("n1", number, reservations=held))
+        seen.stores.devices.on_watch_event(world.device("n1", number, reservations=held))
     seen.now += TTL + 1
     for number in (1, 2, 3):
-        seen.stores.devices.saw(world.device("n1", number))
+        seen.stores.devices.on_watch_event(world.device("n1", number))
     assert seen.history() == UnseenHistory(0, 0.0, 6)
     assert seen.history("b") == UnseenHistory(0, 0.0, 0)
     seen.now += shortage.PAUSE
@@ -86,7 +86,7 @@ def test_what_ended_otherwise_is_no_record(how: str) -> None:
     if how == "seen before":
         seen.card("r1", seen=True)
     if how == "its pod is there":
-        seen.stores.pods.saw(world.stored_pod("p", None, request="r1"))
+        seen.stores.pods.on_watch_event(world.stored_pod("p", None, request="r1"))
     if how != "taken back":
         seen.now += TTL + 1
     seen.card()
@@ -104,7 +104,7 @@ def test_slots_count_at_once_where_there_is_a_record_and_those_on_their_way_too(
     assert seen.history() == UnseenHistory(5, 0.0, 1)
     seen.record.write_finished("team", "r2")
     seen.record.write_finished("team", "r1")
-    seen.stores.pods.saw(world.stored_pod("p", None, request="r1"))
+    seen.stores.pods.on_watch_event(world.stored_pod("p", None, request="r1"))
     assert seen.history() == UnseenHistory(0, 0.0, 1)
     seen.card("r3", slots=2, until=seen.now + 1)
     seen.now += 1
@@ -115,7 +115,7 @@ def test_records_do_not_grow_with_every_namespace_there_ever_was() -> None:
     seen = Seen()
     for number in range(20):
         held = [reservation(f"r{number}", namespace=f"n{number}", since=seen.now, until=seen.now + TTL)]
-        seen.stores.devices.saw(world.device("n1", 1, reservations=held))
+        seen.stores.devices.on_watch_event(world.device("n1", 1, reservations=held))
         seen.now += unseen.FORGET
         seen.card()
     assert len(seen.record._ended) <= 1

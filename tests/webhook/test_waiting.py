@@ -14,7 +14,7 @@ from controllers.api.gpupool import PassedOver
 from controllers.api.record import adapter, to_json
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp
-from controllers.domain.waiting import Waiting, waiting
+from controllers.domain.waiting import PendingPod, pending_pod
 from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook.caches.snapshot import Snapshot
@@ -31,18 +31,18 @@ def pod(name: str, units: int = 1, age: float = 200.0, **spec: Any) -> TenantPod
     return adapter(TenantPod).validate_python(body)
 
 
-def wants(*pods: TenantPod) -> tuple[Waiting, ...]:
-    found = [waiting(one, world.POOL) for one in pods]
+def wants(*pods: TenantPod) -> tuple[PendingPod, ...]:
+    found = [pending_pod(one, world.POOL) for one in pods]
     return tuple(one for one in found if one is not None)
 
 
 def caches(cards: int) -> tuple[Stores, Snapshot]:
     stores = world.stores()
     made = world.snapshot(stores)
-    stores.pools.saw(world.pool())
-    stores.nodes.saw(world.node("n1"))
+    stores.pools.on_watch_event(world.pool())
+    stores.nodes.on_watch_event(world.node("n1"))
     for number in range(cards):
-        stores.devices.saw(world.device("n1", number))
+        stores.devices.on_watch_event(world.device("n1", number))
     return stores, made
 
 
@@ -52,7 +52,7 @@ def newcomer(made: Snapshot, now: float = world.NOW, units: int = 1) -> Verdict:
 
 def test_a_newcomer_does_not_get_the_card_that_an_older_pod_waits_for() -> None:
     stores, made = caches(1)
-    stores.pods.saw(pod("old"))
+    stores.pods.on_watch_event(pod("old"))
     verdict = newcomer(made)
     assert isinstance(verdict, Denied)
     assert verdict.error_code == "InsufficientCapacity"
@@ -61,16 +61,16 @@ def test_a_newcomer_does_not_get_the_card_that_an_older_pod_waits_for() -> None:
 
 def test_what_is_left_beside_it_a_newcomer_gets() -> None:
     stores, made = caches(2)
-    stores.pods.saw(pod("old"))
+    stores.pods.on_watch_event(pod("old"))
     assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, units=2), Denied)
 
 
 def test_others_come_first_while_a_pod_that_had_its_turns_is_passed_over() -> None:
     stores, made = caches(1)
-    stores.pods.saw(pod("old"))
+    stores.pods.on_watch_event(pod("old"))
     entry = PassedOver(request_id="r-old", turns=2, until=stamp(world.NOW + 60))
-    stores.pools.saw(world.pool(status={"passed_over": (entry,)}, meta={"resource_version": "2"}))
+    stores.pools.on_watch_event(world.pool(status={"passed_over": (entry,)}, meta={"resource_version": "2"}))
     assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, now=world.NOW + 61), Denied), "it has its place again"
 
@@ -85,20 +85,20 @@ HELD_BACK: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("spec", HELD_BACK.values(), ids=HELD_BACK.keys())
 def test_a_pod_that_could_not_use_the_card_holds_nobody_up(spec: dict[str, Any]) -> None:
     stores, made = caches(1)
-    stores.pods.saw(pod("old", **spec))
+    stores.pods.on_watch_event(pod("old", **spec))
     assert isinstance(newcomer(made), Placed)
 
 
 def test_a_pod_waits_from_the_moment_its_reservation_ends_until_it_has_another() -> None:
     stores, made = caches(2)
-    stores.pods.saw(pod("old"))
+    stores.pods.on_watch_event(pod("old"))
     for version, until in ((20, 5.0), (21, 30.0)):
         promise = reservation("r-old", until=world.NOW + until, seen=True)
         card = world.device("n1", 0, reservations=[promise])
-        stores.devices.saw(adapter(type(card)).validate_python(newer(to_json(card), version)))
+        stores.devices.on_watch_event(adapter(type(card)).validate_python(newer(to_json(card), version)))
         assert made.view("a", "team", world.NOW + until - 0.1).pending == ()
         assert [w.request_id for w in made.view("a", "team", world.NOW + until + 0.1).pending] == ["r-old"]
-    stores.pods.saw(pod("old"), deleted=True)
+    stores.pods.on_watch_event(pod("old"), deleted=True)
     assert made.view("a", "team", world.NOW + 60).pending == ()
 
 
@@ -110,7 +110,7 @@ def newer(body: dict[str, Any], version: int) -> dict[str, Any]:
 
 def test_a_pod_that_has_just_been_made_has_a_reservation_that_may_be_on_its_way() -> None:
     stores, made = caches(1)
-    stores.pods.saw(pod("fresh", age=14))
+    stores.pods.on_watch_event(pod("fresh", age=14))
     assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, world.NOW + 2), Denied)
 

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import ownership, reasons
-from controllers.domain import lifecycle, poolcycle
 from tools.docs import catalogue, tables
+from controllers.domain import lifecycle, pool_lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ def blocks(root: Path) -> dict[str, str]:
     return tables.blocks(root) | {
         "components": tables.components(),
         "lifecycle": f"```mermaid\n{lifecycle.diagram()}```",
-        "poolcycle": f"```mermaid\n{poolcycle.diagram()}```\n\n{poolcycle.table()}".rstrip(),
+        "poolcycle": f"```mermaid\n{pool_lifecycle.diagram()}```\n\n{pool_lifecycle.table()}".rstrip(),
         "status-owners": ownership.table(),
         **{f"reasons-{name}": catalogue.table(rows) for name, rows in reasons.SECTIONS.items()},
     }

@@ -17,16 +17,16 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import json_name
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
-from controllers.domain import eligibility, lifecycle, poolcycle
 from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from webhook.decision import review
 from webhook.reservations import concurrency
+from controllers.domain import eligibility, lifecycle, pool_lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from controllers.domain.lifecycle import Happening
+    from controllers.domain.lifecycle import Transition
 
 KINDS: Final = (
     (GPUDEVICE, crd(GPUDEVICE, GPUDevice)),
@@ -40,8 +40,8 @@ def blocks(root: Path) -> dict[str, str]:
     """What each table is to contain, by the name of its block."""
     return {
         "owners": owners(yaml.safe_load(ownership.table())),
-        "card-happenings": happenings(lifecycle.HAPPENINGS),
-        "pool-happenings": happenings(poolcycle.HAPPENINGS),
+        "card-happenings": happenings(lifecycle.TRANSITIONS),
+        "pool-happenings": happenings(pool_lifecycle.TRANSITIONS),
         "phases": phases(),
         "checks": checks(),
         "sizes": sizes(),
@@ -66,9 +66,9 @@ def owners(by_resource: Mapping[str, Mapping[str, Mapping[str, list[str]]]]) -> 
     return _table(("field or condition", "owner", "what it says"), rows)
 
 
-def happenings(table: Mapping[str, Happening]) -> str:
+def happenings(table: Mapping[str, Transition]) -> str:
     """What can happen, which facts it needs and which it changes."""
-    rows = [(name, _facts(each.needs), _facts(each.sets), each.who) for name, each in table.items()]
+    rows = [(name, _facts(each.needs), _facts(each.sets), each.actor) for name, each in table.items()]
     return _table(("what happens", "needs", "then", "who"), rows)
 
 

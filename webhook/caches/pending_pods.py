@@ -11,8 +11,8 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.waiting import Waiting, waiting, waits_from
 from webhook.caches.stores import BY_REQUEST
+from controllers.domain.waiting import PendingPod, pending_pod, waits_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -31,13 +31,13 @@ class PendingPods:
     def __init__(self, pods: Store[TenantPod], devices: Store[GPUDevice], unseen_ttl: Callable[[], float]) -> None:
         """Follow the stores."""
         self._pods, self._devices, self._unseen_ttl = pods, devices, unseen_ttl
-        self._known: dict[str, dict[str, Waiting]] = defaultdict(dict)
+        self._known: dict[str, dict[str, PendingPod]] = defaultdict(dict)
         self._since: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
         pods.subscribe(self._pod_changed)
         devices.subscribe(self._device_changed)
 
-    def of(self, pool: str, now: float, passed: Container[str] = ()) -> tuple[Waiting, ...]:
+    def of(self, pool: str, now: float, passed: Container[str] = ()) -> tuple[PendingPod, ...]:
         """Who waits now, the oldest first, without these requests; no more than `PODS_MAX`."""
         known = self._known.get(pool)
         if not known:
@@ -54,7 +54,7 @@ class PendingPods:
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
         if old is not None:
             self._forget(_pool_of(old), old.key)
-        if new is not None and (found := waiting(new, _pool_of(new))) is not None:
+        if new is not None and (found := pending_pod(new, _pool_of(new))) is not None:
             self._known[_pool_of(new)][new.key] = found
             self._dirty[_pool_of(new)].add(new.key)
 
@@ -77,5 +77,5 @@ def _pool_of(pod: TenantPod) -> str:
     return pod.metadata.labels.get(names.LABEL_POOL, "")
 
 
-def _age(pod: Waiting) -> tuple[str, str, str]:
-    return pod.age
+def _age(pod: PendingPod) -> tuple[str, str, str]:
+    return pod.queue_key

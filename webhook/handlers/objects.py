@@ -198,7 +198,7 @@ class ObjectReviewHandler:
         """Bring the cache up to date about a pool."""
         try:
             body = await self._client.request("GET", GPUPOOL.path(name=name), timeout=READ_TIMEOUT)
-            self._stores.pools.offer(adapter(GPUPool).validate_json(body))
+            self._stores.pools.on_own_write(adapter(GPUPool).validate_json(body))
         except (RuntimeFault, ValueError) as error:
             log.info("cannot read a pool", pool=name, error=str(error))
 

@@ -182,7 +182,7 @@ class PodCreationHandler:
         if access.depends_on_namespace_labels(pool, namespace) and self._stores.namespaces.get(namespace) is None:
             try:
                 body = await self._client.get(NAMESPACE, namespace)
-                self._stores.namespaces.offer(adapter(Namespace).validate_json(body))
+                self._stores.namespaces.on_own_write(adapter(Namespace).validate_json(body))
             except (RuntimeFault, ValueError) as error:
                 log.info("cannot read a namespace", namespace=namespace, error=str(error))
 

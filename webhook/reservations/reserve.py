@@ -127,7 +127,7 @@ class Reserver:
 
     async def _read(self, name: str) -> GPUDevice:
         device: GPUDevice = _device.validate_json(await self._client.get(GPUDEVICE, name))
-        self._devices.offer(device)
+        self._devices.on_own_write(device)
         return device
 
     def take_back_later(self, placed: Placed, cards: list[str]) -> asyncio.Task[None]:

@@ -33,8 +33,8 @@ from controllers.domain.eligibility import (
     pool_exists,
     pool_stays,
 )
+from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.slots import BLOCKING
-from controllers.domain.unmatched import why_not
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision.verdict import Denied
 from webhook.validating.result import ALLOWED, ReviewResult, warned
@@ -120,7 +120,7 @@ def _context(device: GPUDevice, named: str, view: CardView) -> CardContext:
         device=device,
         name=named,
         pool=pool,
-        mismatch=why_not(pool, device, view.labels, view.position) if pool is not None else None,
+        mismatch=explain_mismatch(pool, device, view.labels, view.position) if pool is not None else None,
         ready=view.ready,
         part=part_of(view.layout, device),
         siblings=view.neighbours.get(named, 0),
@@ -156,7 +156,8 @@ def _pools_that_match(device: GPUDevice, pool: GPUPool | None, view: CardView) -
     others = sorted(
         other.name
         for other in some
-        if other.metadata.deletion_timestamp is None and why_not(other, device, view.labels, view.position) is None
+        if other.metadata.deletion_timestamp is None
+        and explain_mismatch(other, device, view.labels, view.position) is None
     )
     found = f"Pools that match it: {listed(others)}." if others else "No pool matches it."
     return f"{found} Name one that does, or change the selectors of {pool.name if pool is not None else 'the pool'}."

@@ -16,9 +16,9 @@ from controllers.domain import taints
 from controllers.domain.allocation import layout, spelled, undividable, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
-from controllers.domain.fits import REPELLING
+from controllers.domain.node_fit import REPELLING
 from controllers.domain.position import positions
-from controllers.domain.unmatched import Mismatch, of_node, why_not
+from controllers.domain.selectors.explain import Mismatch, explain_mismatch, explain_node_mismatch
 from controllers.domain.wording import counted_pods, listed
 from webhook.decision import affinity
 from webhook.decision.verdict import Denied
@@ -57,7 +57,7 @@ class SelectorSearch:
 
     def look(self, labels: Mapping[str, str], devices: Sequence[GPUDevice]) -> None:
         """Look at all cards of a node, which come by address."""
-        outside = of_node(self.pool, labels)
+        outside = explain_node_mismatch(self.pool, labels)
         homes = {device.home for device in devices if device.home is not None}
         if self.pool.name in homes:
             for other in homes - {self.pool.name}:
@@ -68,7 +68,7 @@ class SelectorSearch:
             hardware = device.status.hardware
             if hardware is not None and hardware.mig is not None:
                 self.profiles.update(canonical_profile(name) or name for name in hardware.mig.profiles_supported)
-            mismatch = outside or why_not(self.pool, device, labels, position)
+            mismatch = outside or explain_mismatch(self.pool, device, labels, position)
             is_member = device.home == self.pool.name
             self.cards += 1
             self.members += is_member

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from controllers.api.meta import Condition
     from controllers.api.reasons.typed import Reason
     from controllers.domain.mig import PlannedCard
-    from controllers.domain.unmatched import Mismatch
+    from controllers.domain.selectors.explain import Mismatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Membership of GPUDevices in a GPUPool: `poolRef` is written, and cleared behind the fence (docs/dev/design.md, Fence).
+"""Membership of GPUDevices in a GPUPool: `poolRef` is set, and cleared behind the fence (docs/dev/design.md, Fence).
 
 In: the annotation names the pool, the selectors match the card, the card is fit and its node
 ready. `poolRef` is written on the version that was read, so two pools never both take it.

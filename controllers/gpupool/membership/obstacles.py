@@ -12,15 +12,15 @@ from controllers.api import names
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, first_failed, mode_obstacle, part_of
 from controllers.domain.position import positions
-from controllers.domain.unmatched import why_not
+from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.domain.eligibility import Ineligible
-    from controllers.domain.unmatched import Mismatch
     from controllers.gpupool.views import ObservedNode, ObservedPool
+    from controllers.domain.selectors.explain import Mismatch
 
 
 def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
@@ -52,7 +52,7 @@ def assignment_obstacle(view: ObservedPool, device: GPUDevice, siblings: int) ->
             device=device,
             name=view.pool.name,
             pool=view.pool,
-            mismatch=why_not(view.pool, device, labels, position),
+            mismatch=explain_mismatch(view.pool, device, labels, position),
             ready=facts.ready,
             part=part_of(facts.layout, device),
             siblings=siblings,
@@ -82,4 +82,4 @@ def _mismatch(view: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch 
         return None  # found once for each kind of card, for thousands of them
     labels = view.facts.node.metadata.labels if view.facts.node else {}
     place = next((at for at, other in zip(positions(view.devices), view.devices, strict=True) if other is device), 0)
-    return why_not(pool, device, labels, place)
+    return explain_mismatch(pool, device, labels, place)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import CONFIGMAP, DAEMONSET, GPUDEVICE, POD
-from controllers.domain.lifecycle import after, facts_of, project
+from controllers.domain.lifecycle import apply_transition, facts_of, project
 from controllers.domain.usage import Unreported, is_clear, is_withdrawn
 from controllers.gpupool.quorum import still_unbound
-from controllers.runtime.plan import Action, Expect, Merge, Note, ref
+from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -40,7 +40,7 @@ def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
     if not leaving:
         return []
     actions: list[Action] = [
-        Expect(kind, frozenset(), names.NAMESPACE, labels=f"{names.LABEL_POOL}={view.pool.name}")
+        Precondition(kind, frozenset(), names.NAMESPACE, labels=f"{names.LABEL_POOL}={view.pool.name}")
         for kind in (CONFIGMAP, DAEMONSET)
     ]
     # One that its DaemonSet, as it went, started late finds no list to go by, and offers nothing.
@@ -48,7 +48,7 @@ def release_orphaned_cards(view: ObservedPool, now: float) -> list[Action]:
         ours = f"{names.LABEL_POOL}={view.pool.name}"
         here = f"spec.nodeName={node},{RUNS}"
         actions += [
-            Expect(POD, frozenset(), labels=ours, fields=here),
+            Precondition(POD, frozenset(), labels=ours, fields=here),
             *still_unbound(view.unlabelled, here),
             *_expect_no_allocated_pods(node, leaving),
         ]
@@ -66,17 +66,17 @@ def _expect_no_allocated_pods(node: str, devices: list[GPUDevice]) -> list[Actio
     """The pods that kubelet gave the cards to must be gone, those that went round the webhook too: no label tells."""
     pods = {(a.namespace, a.pod) for d in devices if d.status.node_name == node for a in d.status.allocations}
     return [
-        Expect(POD, frozenset(), namespace, fields=f"metadata.name={name},spec.nodeName={node},{RUNS}")
+        Precondition(POD, frozenset(), namespace, fields=f"metadata.name={name},spec.nodeName={node},{RUNS}")
         for namespace, name in sorted(pods)
     ]
 
 
 def _release_card(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
-    state = project(after(facts_of(device, now), "release"))
+    state = project(apply_transition(facts_of(device, now), "release"))
     body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
     message = f"The card left pool {view.pool.name}, which is gone with its plugins; no pod uses the card."
     about = ref(GPUDEVICE, device)
     return [
-        Merge(about, device.metadata.resource_version, body, "status", together=True),
-        Note(about, "Normal", names.EVENT_RELEASED, message, together=True),
+        Merge(about, device.metadata.resource_version, body, "status", parallel_safe=True),
+        EmitEvent(about, "Normal", names.EVENT_RELEASED, message, parallel_safe=True),
     ]

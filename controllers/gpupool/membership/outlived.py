@@ -15,7 +15,7 @@ from controllers.api import names
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import seconds
 from controllers.gpupool.membership.approval import REMOVE_ASSIGNMENT
-from controllers.runtime.plan import Action, Merge, Note, ref
+from controllers.runtime.plan import Action, EmitEvent, Merge, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -34,8 +34,8 @@ def remove_outlived_annotations(view: ObservedPool) -> list[Action]:
                 f" annotation {names.ASSIGNMENT}={view.pool.name} was removed. Confirm the card anew once it is back."
             )
             actions += [
-                Merge(about, device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True),
-                Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, together=True),
+                Merge(about, device.metadata.resource_version, REMOVE_ASSIGNMENT, parallel_safe=True),
+                EmitEvent(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, parallel_safe=True),
             ]
     return actions
 

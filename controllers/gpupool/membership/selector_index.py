@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import undividable
-from controllers.domain.kinds import Chooser, kind_of
 from controllers.domain.position import positions
-from controllers.domain.selectors import matches
 from controllers.gpupool.views import MIGFit
+from controllers.domain.selectors.compiled import CompiledSelector, hardware_kind
+from controllers.domain.selectors.match import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +33,11 @@ class SelectorIndex:
         """Sort the pools by age. `before`: the selection of the same pools before one of them changed."""
         self.pools = tuple(sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name)))
         known = {pool.name: (pool, chooser) for pool, chooser in before.choosers} if before else {}
-        self.choosers: list[tuple[GPUPool, Chooser]] = []
+        self.choosers: list[tuple[GPUPool, CompiledSelector]] = []
         for pool in self.pools:
             old, chooser = known.get(pool.name, (None, None))
             if old is None or chooser is None or not _same_selector(old, pool):
-                chooser = Chooser(pool.spec.device_selector)
+                chooser = CompiledSelector(pool.spec.device_selector)
             self.choosers.append((pool, chooser))
         # Positions in `choosers` of the pools that match nodes with such labels. A pool's status changes often, and who
         # matches which node then stays as it is.
@@ -45,7 +45,7 @@ class SelectorIndex:
         if before is not None and _same_nodes(before.pools, self.pools):
             self._on = before._on  # noqa: SLF001 - its predecessor's
 
-    def _here(self, labels: Mapping[str, str]) -> list[tuple[GPUPool, Chooser]]:
+    def _here(self, labels: Mapping[str, str]) -> list[tuple[GPUPool, CompiledSelector]]:
         """The pools that match a node with these labels."""
         key = frozenset(labels.items())
         if (places := self._on.get(key)) is None:
@@ -63,11 +63,11 @@ class SelectorIndex:
         found = {}
         for position, device in zip(positions(devices), devices, strict=True):
             if device.status.pool_ref is None:
-                kind = kind_of(device)
+                kind = hardware_kind(device)
                 found[device.name] = tuple(
                     pool
                     for pool, chooser in here
-                    if chooser.takes(device, position, kind) and undividable(pool, device) is None
+                    if chooser.matches(device, position, kind) and undividable(pool, device) is None
                 )
         return found
 
@@ -76,9 +76,9 @@ class SelectorIndex:
         mig_pools = [(pool, chooser) for pool, chooser in self._here(labels) if pool.spec.allocation.mode == "MIG"]
         found: dict[str, MIGFit] = {}
         for position, device in zip(positions(devices), devices, strict=True) if mig_pools else ():
-            kind = kind_of(device)
+            kind = hardware_kind(device)
             for pool, chooser in mig_pools:
-                if chooser.takes(device, position, kind):
+                if chooser.matches(device, position, kind):
                     why = undividable(pool, device)
                     fit = MIGFit(able=1) if why is None else MIGFit(unable=1, why=why)
                     found[pool.name] = found.get(pool.name, MIGFit()).plus(fit)

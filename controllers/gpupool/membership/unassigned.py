@@ -23,7 +23,7 @@ from controllers.gpupool.membership.approval import (
     loses_annotation_with_pool,
 )
 from controllers.gpupool.membership.obstacles import annotation_obstacle, not_followed_message
-from controllers.runtime.plan import Action, Apply, Expect, Merge, Note, ref
+from controllers.runtime.plan import Action, Apply, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice, Offer
@@ -60,7 +60,7 @@ def plan_unassigned_status(view: ObservedNode, device: GPUDevice, now: float) ->
     body = applied_status(wanted, auto_attach=automatic or None, offer=offer)
     actions: list[Action] = [Apply(about, body, "status")]
     if wanted is not None and (known is None or carried(known) != carried(wanted)):
-        actions.append(Note(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
+        actions.append(EmitEvent(about, "Warning", names.EVENT_ANNOTATION_MISMATCH, wanted.message))
     return actions
 
 
@@ -87,9 +87,9 @@ def remove_dangling_annotation(device: GPUDevice) -> list[Action]:
         " Annotate the card again once there is a pool for it."
     )
     return [
-        Expect(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
+        Precondition(GPUPOOL, frozenset(), fields=f"metadata.name={named}"),
         Merge(about, device.metadata.resource_version, REMOVE_ASSIGNMENT),
-        Note(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
+        EmitEvent(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message),
     ]
 
 

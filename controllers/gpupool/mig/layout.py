@@ -21,14 +21,14 @@ from controllers.domain.clock import stamp_exact
 from controllers.domain.eligibility import part_of
 from controllers.domain.mig import DISABLED, NodeLayout, PlannedCard, card_of, configmap, plan, was_ours
 from controllers.domain.mig.configmap import COMPONENT
-from controllers.domain.poolcycle import last_phase
+from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.request import pools_of
 from controllers.domain.usage import is_clear, is_unused, unreported
 from controllers.gpupool.mig import retry
 from controllers.gpupool.mig.cards import is_done, replace_layout
 from controllers.gpupool.quorum import bound_to, nobody_else_on, still_unbound
 from controllers.runtime.drift import is_as_written
-from controllers.runtime.plan import Action, Apply, Delete, Expect, Ref, ref
+from controllers.runtime.plan import Action, Apply, Delete, Precondition, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -68,7 +68,7 @@ def plan_layout(view: ObservedNode, now: float) -> list[Action]:
     # None of ours may be there: it remembers what a cache that lags does not. One without our label is in no cache,
     # and gets the label back.
     name, ours = names.mig_layout(node.name), f"{names.LABEL_COMPONENT}={COMPONENT}"
-    actions.append(Expect(CONFIGMAP, frozenset(), names.NAMESPACE, labels=ours, fields=f"metadata.name={name}"))
+    actions.append(Precondition(CONFIGMAP, frozenset(), names.NAMESPACE, labels=ours, fields=f"metadata.name={name}"))
     return [*actions, Apply(Ref(CONFIGMAP, name, names.NAMESPACE), body)]
 
 

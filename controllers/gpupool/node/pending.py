@@ -15,7 +15,7 @@ from controllers.domain.clock import stamp
 from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, has_room, serves, unfit
 from controllers.gpupool.membership.approval import count_cards_by_pool
 from controllers.gpupool.membership.obstacles import annotation_obstacle, conflicts_with_mig_mode
-from controllers.runtime.plan import Note, ref
+from controllers.runtime.plan import EmitEvent, ref
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -98,7 +98,7 @@ def unassigned_device(view: ObservedNode, pools: InventoryPools, now: float) -> 
     )
 
 
-def unassigned_events(view: ObservedNode, unassigned: Condition) -> list[Note]:
+def unassigned_events(view: ObservedNode, unassigned: Condition) -> list[EmitEvent]:
     """The event of a ready node whose cards wait for a person, once: where its condition becomes true."""
     inventory = view.facts.inventory
     if inventory is None or unassigned.status != "True":
@@ -108,9 +108,9 @@ def unassigned_events(view: ObservedNode, unassigned: Condition) -> list[Note]:
         return []
     if unassigned.reason != "NoPoolMatched":
         message = f"Node {view.name} ({unassigned.reason}): {unassigned.message}"
-        return [Note(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
+        return [EmitEvent(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
     message = (
         f"Node {view.name} is ready and no GPUPool matches its free cards. Create a pool, widen the selectors of one,"
         f" or decline the cards: kubectl label gpudevice <card> {names.LABEL_IGNORE}=true"
     )
-    return [Note(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]
+    return [EmitEvent(about, "Warning", names.EVENT_NODE_WITHOUT_POOL, message)]

@@ -27,7 +27,7 @@ from controllers.gpupool.membership.approval import (
 from controllers.gpupool.mig import layout
 from controllers.gpupool.node.pending import pending_cards, unassigned_device, unassigned_events
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Action, Apply, Draft, Merge, Plan, ref
+from controllers.runtime.plan import Action, Apply, Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -38,7 +38,7 @@ POOL_LABEL = names.pool_node_label("")
 
 def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan:
     """The plan for one node. `status_in`: seconds until statuses, for which nobody waits, may be written."""
-    draft = Draft()
+    draft = PlanBuilder()
     node = view.facts.node
     # Not by poolRef: a Node that came back in the name of one that was deleted is no pool's before its cards are known.
     members = [device for device in view.devices if device.home is not None]
@@ -58,11 +58,11 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
         *(action for device in view.unassigned for action in unassigned.plan_unassigned_status(view, device, now)),
     ]
     if status_writes and status_in > 0:
-        draft.look_again(status_in)
+        draft.requeue_within(status_in)
     elif status_writes:
         draft.add(*status_writes)
     if not view.enabled:
-        return draft.done()
+        return draft.build()
     for device in (one for one in view.devices if not one.is_remembered):
         is_free = device.home is None
         left = (
@@ -73,11 +73,11 @@ def plan_node(view: ObservedNode, now: float, *, status_in: float = 0.0) -> Plan
         if left is None:
             continue
         if left > 0:
-            draft.look_again(left)
+            draft.requeue_within(left)
         else:
             draft.add(*(unassigned.remove_dangling_annotation(device) if is_free else [write_off_lost_card(device)]))
     draft.add(*layout.plan_layout(view, now))
-    return draft.done()
+    return draft.build()
 
 
 def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) -> list[Merge]:
@@ -92,7 +92,7 @@ def _remove_foreign_allocations(view: ObservedNode, members: list[GPUDevice]) ->
             device.metadata.resource_version,
             {"status": {"foreignAllocations": None}},
             "status",
-            together=True,
+            parallel_safe=True,
         )
         for device in view.devices
         # Of a remembered card only inventory writes anything, until it is recognised.

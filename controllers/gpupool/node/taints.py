@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import NODE
-from controllers.domain.fits import tolerates
 from controllers.domain.node_marks import is_ours, record_taints, taint_json, taint_marks
 from controllers.domain.taints import wanted
-from controllers.runtime.plan import Draft, Merge, Note, Plan, ref
+from controllers.domain.node_fit import tolerates
+from controllers.runtime.plan import EmitEvent, Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class ObservedTaints:
 
 def plan_taints(view: ObservedTaints) -> Plan:
     """The plan for the taints of one node."""
-    draft, node = Draft(), view.node
+    draft, node = PlanBuilder(), view.node
     desired, known = _desired_taints(view.pools), taint_marks(node)
     outdated = {(taint.key, taint.effect) for taint in node.spec.taints if _is_obsolete(taint, desired, known)}
     settled = {(taint.key, taint.effect) for taint in node.spec.taints} - outdated
@@ -72,12 +72,12 @@ def plan_taints(view: ObservedTaints) -> Plan:
     ]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
-    taints, withheld = [taint_json(taint) for taint in left], list[Note]()
+    taints, withheld = [taint_json(taint) for taint in left], list[EmitEvent]()
     for place, (taint, pool) in desired.items():
         if place in late:
-            draft.look_again(LOOK_AGAIN)
+            draft.requeue_within(LOOK_AGAIN)
             message = _withheld_message(taint, pool, late[place], there.get(place))
-            withheld.append(Note(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, message))
+            withheld.append(EmitEvent(ref(NODE, node), "Normal", names.EVENT_TAINT_WITHHELD, message))
         elif place in there:
             if place in ours:
                 ours[place] = pool  # another pool may want the same
@@ -90,7 +90,7 @@ def plan_taints(view: ObservedTaints) -> Plan:
         body = {"metadata": {"annotations": {names.POOL_TAINTS: record}}, "spec": {"taints": taints or None}}
         draft.add(Merge(ref(NODE, node), node.metadata.resource_version, body))
     draft.add(*withheld)
-    return draft.done()
+    return draft.build()
 
 
 def _desired_taints(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:

@@ -22,7 +22,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import live, state_with
-from controllers.runtime.plan import Draft, Expect, Merge, Note, Plan, ref
+from controllers.runtime.plan import EmitEvent, Merge, Plan, PlanBuilder, Precondition, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import Reservation
@@ -38,9 +38,9 @@ FAR = 900.0
 
 def plan_card(view: ObservedCard, now: float) -> Plan:
     """The plan for one card."""
-    device, draft = view.device, Draft()
+    device, draft = view.device, PlanBuilder()
     if device.status.inventory_id is None:
-        return draft.done()  # inventory has yet to fill it in
+        return draft.build()  # inventory has yet to fill it in
     kept: list[Reservation] = []
     expired: list[Reservation] = []
     for reservation in device.status.reservations:
@@ -53,7 +53,7 @@ def plan_card(view: ObservedCard, now: float) -> Plan:
         current = _bounded(current, view.settings, now)
         if live(current, now):
             kept.append(current)
-            draft.look_again(max(GRACE, seconds(current.expires_at) - now + GRACE))
+            draft.requeue_within(max(GRACE, seconds(current.expires_at) - now + GRACE))
         else:
             expired.append(current)
     changed = tuple(kept) != device.status.reservations
@@ -64,8 +64,8 @@ def plan_card(view: ObservedCard, now: float) -> Plan:
             status["reservations"] = [to_json(reservation) for reservation in kept]
         about = ref(GPUDEVICE, device)
         draft.add(Merge(about, device.metadata.resource_version, {"status": status}, "status"))
-        draft.add(*(Note(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _expiry_message(r)) for r in expired))
-    return draft.done()
+        draft.add(*(EmitEvent(about, "Warning", names.EVENT_RESERVATION_EXPIRED, _expiry_message(r)) for r in expired))
+    return draft.build()
 
 
 def _has_ended(reservation: Reservation, pod: TenantPod | None) -> bool:
@@ -78,10 +78,10 @@ def _has_ended(reservation: Reservation, pod: TenantPod | None) -> bool:
     return pod.node is not None or pod.finished or bool(pod.spec.scheduling_gates)
 
 
-def _expect_no_pod(view: ObservedCard, reservation: Reservation) -> Expect:
+def _expect_no_pod(view: ObservedCard, reservation: Reservation) -> Precondition:
     """A pod that was there and is not in the cache: the quorum must not have it either."""
     namespace = reservation.namespace
-    return Expect(POD, view.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
+    return Precondition(POD, view.known.get(namespace, frozenset()), namespace=namespace, labels=names.LABEL_POOL)
 
 
 def _mark_seen(reservation: Reservation, settings: Settings, now: float) -> Reservation:

@@ -15,16 +15,16 @@ import orjson
 import yaml
 
 from controllers.api.record import to_json
-from controllers.inventory.coverage.compare import compare
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.text import render
 from controllers.inventory.coverage.read import Progress, Reader
-from controllers.inventory.coverage.text import render
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Busy, Forbidden, NotFound, RuntimeFault, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controllers.inventory.coverage.result import Result
+    from controllers.inventory.coverage.comparison.result import Result
 
 PROG = "gpu-nfd-coverage"
 EXIT_OK, EXIT_FINDINGS, EXIT_UNUSABLE, EXIT_INTERRUPTED = 0, 1, 2, 130

@@ -19,8 +19,8 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
 from controllers.api.meta import KubeObject
 from controllers.api.record import adapter
-from controllers.inventory.coverage.records import Report, Seen
-from controllers.inventory.rule import Rule
+from controllers.inventory.coverage.comparison.records import ClusterState, Report
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule
 from controllers.runtime.errors import Gone, NotFound, Unreachable
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Reader:
         self._client, self._progress = client, progress
         self._unreadable: list[tuple[str, str]] = []
 
-    async def read(self, only: Collection[str] = ()) -> Seen:
+    async def read(self, only: Collection[str] = ()) -> ClusterState:
         """All nodes, or only those and what speaks of them; raises RuntimeFault."""
         # A longer name cannot be a label's value; `compare` leaves out what was not asked for in any case.
         selects = bool(only) and max(map(len, only)) <= names.LABEL_VALUE_MAX
@@ -77,7 +77,7 @@ class Reader:
         nodes = await self._named(resources.NODE, Node, only)
         reports, nfd = await self._optional(resources.NODEFEATURE, Report, of_nodes)
         rule, rules = await self._rule()
-        return Seen(
+        return ClusterState(
             nodes=tuple(nodes),
             reports=tuple(reports),
             devices=tuple(await self._list(resources.GPUDEVICE, GPUDevice)),
@@ -89,14 +89,14 @@ class Reader:
             only=frozenset(only),
         )
 
-    async def _rule(self) -> tuple[Rule | None, bool]:
+    async def _rule(self) -> tuple[NodeFeatureRule | None, bool]:
         """Our rule, and whether its kind is served."""
         try:
             body = await self._client.get(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
         except NotFound as error:
             return None, bool(error.about)
         try:
-            return adapter(Rule).validate_json(body), True
+            return adapter(NodeFeatureRule).validate_json(body), True
         except ValidationError as error:
             self._skip(resources.NODEFEATURERULE, {"metadata": {"name": names.NODE_FEATURE_RULE}}, error)
             return None, True

@@ -10,8 +10,8 @@ import pytest
 from controllers.api import names
 from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED, OK
-from controllers.runtime.plan import Apply, Merge, Note
 from tests.bootstrap.world import DEVICE, LIMITS, NODE, SAMPLES, WELL, Cluster, address, device_name, recall_from
+from controllers.runtime.plan import Apply, EmitEvent, Merge
 from tests.kit import conditions
 from tests.kit.objects import condition
 
@@ -37,7 +37,7 @@ def ready() -> Cluster:
 
 
 def notes(made: Plan) -> list[tuple[str, str]]:
-    return [(action.about.name, action.reason) for action in made.actions if isinstance(action, Note)]
+    return [(action.about.name, action.reason) for action in made.actions if isinstance(action, EmitEvent)]
 
 
 def health(cluster: Cluster, number: int = 0) -> dict[str, Any]:
@@ -227,9 +227,9 @@ def test_a_command_that_changes_nothing_is_told_and_removed(ready: Cluster) -> N
     ask_back(ready)
     ready.hear("silent")
     made = ready.step()
-    assert [type(action) for action in made.actions] == [Merge, Note]
+    assert [type(action) for action in made.actions] == [Merge, EmitEvent]
     assert notes(made) == [(DEVICE, names.EVENT_RETURN_IGNORED)]
-    assert "it is not faulted" in next(action.message for action in made.actions if isinstance(action, Note))
+    assert "it is not faulted" in next(action.message for action in made.actions if isinstance(action, EmitEvent))
     assert names.RETURN not in ready.annotations()
 
 
@@ -250,7 +250,9 @@ def test_a_card_that_is_gone_or_fails_its_check_is_not_returned_by_hand(
     made = ready.step()
 
     assert ready.faulted() == ("True", reason)
-    assert f"{names.RETURN} changes nothing: {reason}: " in next(a.message for a in made.actions if isinstance(a, Note))
+    assert f"{names.RETURN} changes nothing: {reason}: " in next(
+        a.message for a in made.actions if isinstance(a, EmitEvent)
+    )
     assert names.RETURN not in ready.annotations()
 
 

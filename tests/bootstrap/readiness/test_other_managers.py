@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import names
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import NODE, Cluster
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_both_are_told(ready: Cluster) -> None:
 
 def test_an_event_says_so_once(ready: Cluster) -> None:
     said = [shows(ready, allocatable={"nvidia.com/gpu": count}) for count in "87"]
-    notes = [[action.reason for action in made.actions if isinstance(action, Note)] for made in said]
+    notes = [[action.reason for action in made.actions if isinstance(action, EmitEvent)] for made in said]
     assert notes == [[names.EVENT_INVENTORY_CONDITION], []]
 
 

@@ -9,7 +9,7 @@ import pytest
 from controllers.api import names, resources
 from controllers.api.settings import parse_settings
 from controllers.bootstrap.phases import PHASES
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import COMPONENTS, DEVICE, NODE, Cluster, device_name
 from tests.kit import conditions
 from tests.kit.objects import condition
@@ -35,7 +35,7 @@ def ready() -> Cluster:
 
 
 def notes(actions: tuple[Any, ...]) -> list[tuple[str, str]]:
-    return [(action.type, action.reason) for action in actions if isinstance(action, Note)]
+    return [(action.type, action.reason) for action in actions if isinstance(action, EmitEvent)]
 
 
 def test_a_node_is_prepared_step_by_step(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.settings import parse_settings
-from controllers.runtime.plan import Note
+from controllers.runtime.plan import EmitEvent
 from tests.bootstrap.world import Cluster
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def ready() -> Cluster:
 
 
 def notes(made: Plan) -> list[str]:
-    return [action.reason for action in made.actions if isinstance(action, Note)]
+    return [action.reason for action in made.actions if isinstance(action, EmitEvent)]
 
 
 @pytest.mark.parametrize("component", AWAY)

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from controllers.api import names, resources
-from controllers.inventory import rule
 from controllers.inventory.coverage import read
 from controllers.inventory.coverage.read import Progress, Reader
+from controllers.inventory.rule import node_feature_rule
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Gone
 from reliability.kit.apiserver import Server
@@ -37,7 +37,7 @@ from tests.templates import harness
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from controllers.inventory.coverage.records import Seen
+    from controllers.inventory.coverage.comparison.records import ClusterState
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,7 +60,7 @@ async def reports(plane: Plane) -> None:
 
 
 def manifest() -> dict[str, Any]:
-    made = rule.manifest()
+    made = node_feature_rule.manifest()
     return {"spec": made["spec"]}
 
 
@@ -390,8 +390,8 @@ def test_an_administrator_schedules_it() -> None:
     }  # fmt: skip
 
 
-def _read(cluster: Path) -> Seen:
-    async def work(plane: Plane) -> Seen:
+def _read(cluster: Path) -> ClusterState:
+    async def work(plane: Plane) -> ClusterState:
         return await Reader(plane.client, Progress()).read()
 
     return on(cluster, work)
@@ -413,7 +413,7 @@ def test_a_list_whose_version_is_forgotten_between_pages_is_begun_anew(
     monkeypatch.setattr(read, "PAGE_OF_REPORTS", 3)
     server = Server(controlplane.load(cluster.parent), token)
 
-    async def through_faults(times: int | None) -> Seen:
+    async def through_faults(times: int | None) -> ClusterState:
         proxy = await FaultProxy(server).start()
         fault = proxy.fail(lambda exchange: "continue" in exchange.query, 410, times=times)
         client = await Client.connect(server.kubeconfig(tmp_path / "proxy", url=proxy.url), user_agent="tested")

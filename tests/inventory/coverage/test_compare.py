@@ -9,9 +9,10 @@ import pytest
 
 from controllers.api import names
 from controllers.api.record import adapter
-from controllers.inventory import cards, rule
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.records import Report, Seen
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.records import ClusterState, Report
+from controllers.inventory.reports import discovered_cards
+from controllers.inventory.rule import node_feature_rule
 from tests.inventory.coverage import world
 from tests.inventory.coverage.world import (
     H100,
@@ -36,7 +37,7 @@ from tests.inventory.coverage.world import (
 from tests.kit.reports import reported
 
 
-def with_node(seen: Seen, **labelled: str | None) -> Seen:
+def with_node(seen: ClusterState, **labelled: str | None) -> ClusterState:
     """The node with labels (under our prefix, `__` for a dot) changed; None removes one."""
     given = {**labels(), **{names.PREFIX + key.replace("__", ".").replace("_", "-"): v for key, v in labelled.items()}}
     return replace(seen, nodes=(node(given={key: value for key, value in given.items() if value is not None}),))
@@ -51,7 +52,9 @@ def test_a_node_as_expected_has_no_findings() -> None:
 
 
 def test_a_node_without_cards_needs_its_system_labels_alone() -> None:
-    cpu = Seen(nodes=(node("cpu", given=labels(0)),), reports=(nfd_report("cpu", 0, driver=False),), rule=our_rule())
+    cpu = ClusterState(
+        nodes=(node("cpu", given=labels(0)),), reports=(nfd_report("cpu", 0, driver=False),), rule=our_rule()
+    )
 
     result = compare(cpu, strict=True)
 
@@ -157,7 +160,7 @@ def test_a_gpudevice_that_nobody_of_us_made() -> None:
 def test_an_incomplete_card_says_what_is_missing() -> None:
     said = agent_report(found=[reported(0, uuid="", memory_mib="x"), reported(1)])
     seen = good(agent=said)
-    reading = cards.read(said)
+    reading = discovered_cards.read(said)
     assert reading is not None
     told = "card 0000:17:00.0 lacks uuid; see the agent's log"
     first = device(NODE, reading.cards[0], told=told)
@@ -262,7 +265,7 @@ def test_a_reported_card_without_an_address() -> None:
 def test_a_node_that_nfd_does_not_see() -> None:
     seen = good()
     blind = replace(seen, reports=seen.reports[1:])
-    bare = Seen(nodes=(node("cpu", given={}),), rule=our_rule())
+    bare = ClusterState(nodes=(node("cpu", given={}),), rule=our_rule())
 
     assert the_only(of_node(compare(blind))).reason == "NotSeenByNFD"
     assert not compare(blind).ok
@@ -313,10 +316,13 @@ def test_the_rule_absent() -> None:
         ([], "without: "),
         ("nonsense", "without: "),
         ([None, 7], "without: "),
-        (rule.manifest()["spec"]["rules"][1:], "without: deckhouse.gpu.cards"),
-        ([*rule.manifest()["spec"]["rules"], {"name": "mine"}], "added: mine"),
-        ([{"name": "deckhouse.gpu.cards"}, *rule.manifest()["spec"]["rules"][1:]], "changed: deckhouse.gpu.cards"),
-        (rule.manifest()["spec"]["rules"][::-1], "the same rules, in another order"),
+        (node_feature_rule.manifest()["spec"]["rules"][1:], "without: deckhouse.gpu.cards"),
+        ([*node_feature_rule.manifest()["spec"]["rules"], {"name": "mine"}], "added: mine"),
+        (
+            [{"name": "deckhouse.gpu.cards"}, *node_feature_rule.manifest()["spec"]["rules"][1:]],
+            "changed: deckhouse.gpu.cards",
+        ),
+        (node_feature_rule.manifest()["spec"]["rules"][::-1], "the same rules, in another order"),
     ],
 )
 def test_the_rule_changed(rules: Any, found: str) -> None:

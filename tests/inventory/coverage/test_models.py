@@ -12,9 +12,9 @@ import pytest
 from controllers.domain.catalogue import VENDORS, reading
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.catalogue.model import Model
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.records import Seen
-from controllers.inventory.coverage.result import ModelResult
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.records import ClusterState
+from controllers.inventory.coverage.comparison.result import ModelResult
 from tests.inventory.coverage.world import (
     NODE,
     agent_report,
@@ -33,7 +33,7 @@ NEW = {"device": "2fff", "product": 'NVIDIA "X" \\ 900', "memory_mib": "183359",
        "compute_minor": "1", "mig_profiles": "1g.23gb,1g.23gb+me,2g.45gb,7g.180gb"}  # fmt: skip
 
 
-def with_cards(*found: dict[str, str], name: str = NODE) -> Seen:
+def with_cards(*found: dict[str, str], name: str = NODE) -> ClusterState:
     """A good node with these cards."""
     elements = [{key: one[key] for key in ("vendor", "device", "class")} for one in found]
     said = agent_report(name, list(found))
@@ -43,7 +43,7 @@ def with_cards(*found: dict[str, str], name: str = NODE) -> Seen:
     return replace(seen, nodes=(node(name, given=given),), reports=(as_report(nfd_object(name, elements)), said))
 
 
-def the_model(seen: Seen) -> ModelResult:
+def the_model(seen: ClusterState) -> ModelResult:
     (found,) = compare(seen).models
     return found
 
@@ -94,7 +94,7 @@ def test_without_a_driver_the_entry_says_what_is_to_be_filled_in() -> None:
 def test_without_an_agent_the_models_that_nfd_sees_are_judged() -> None:
     elements = [{"vendor": "1002", "device": "74ff", "class": "1200"}] * 2
     given = labels_of(elements, driver=False)
-    seen = Seen(nodes=(node(given=given),), reports=(as_report(nfd_object(NODE, elements)),), rule=our_rule())
+    seen = ClusterState(nodes=(node(given=given),), reports=(as_report(nfd_object(NODE, elements)),), rule=our_rule())
     found = the_model(seen)
 
     assert (found.problem, found.vendor, found.device, found.count) == ("Unknown", "1002", "74ff", 2)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.api.record import adapter, to_json
-from controllers.inventory.coverage import entry
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.records import Report, Seen
-from controllers.inventory.coverage.text import render
+from controllers.inventory.coverage.comparison import entry
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.records import ClusterState, Report
+from controllers.inventory.coverage.comparison.text import render
 from tests.data import facts
 from tests.inventory.coverage.world import NFD, NODE, as_report, good, node, our_rule
 from tests.kit.reports import feature
@@ -60,7 +60,7 @@ features = st.fixed_dictionaries(
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Seen:
+def clusters(draw: st.DrawFn) -> ClusterState:
     """A good node's records, with labels and reports of all kinds."""
     reports = []
     for name, namespace in ((NODE, NFD), (names.agent_feature(NODE), names.NAMESPACE), ("other", "default")):
@@ -82,7 +82,7 @@ def clusters(draw: st.DrawFn) -> Seen:
 
 @given(clusters(), st.booleans())
 @settings(max_examples=300)
-def test_no_input_ends_in_an_exception(seen: Seen, strict: bool) -> None:
+def test_no_input_ends_in_an_exception(seen: ClusterState, strict: bool) -> None:
     result = compare(seen, strict=strict)
 
     assert result == compare(replace(seen, reports=seen.reports[::-1]), strict=strict)
@@ -105,5 +105,5 @@ def test_real_reports_end_in_findings(dump: str) -> None:
     for one in found:
         one["metadata"].setdefault("labels", {}).setdefault(names.NFD_NODE_NAME, NODE)
         report = adapter(Report).validate_python(one)
-        result = compare(Seen(nodes=(node(report.node, given={}),), reports=(report,), rule=our_rule()))
+        result = compare(ClusterState(nodes=(node(report.node, given={}),), reports=(report,), rule=our_rule()))
         assert render(result)

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from controllers.api.record import to_json
 from controllers.inventory.coverage import __main__ as command
-from controllers.inventory.coverage.compare import compare
-from controllers.inventory.coverage.result import Finding, NodeResult, Result
-from controllers.inventory.coverage.text import WIDTH, render
+from controllers.inventory.coverage.comparison.compare import compare
+from controllers.inventory.coverage.comparison.result import Issue, NodeResult, Result
+from controllers.inventory.coverage.comparison.text import WIDTH, render
 from tests.inventory.coverage.world import NODE, also, good, labels, node
 
 
-def finding(reason: str = "LabelDifferent", about: str = "gpu.deckhouse.io/present", *, note: bool = False) -> Finding:
-    return Finding(reason=reason, about=about, found="one", expected="two", todo="do this", note=note)
+def finding(reason: str = "LabelDifferent", about: str = "gpu.deckhouse.io/present", *, note: bool = False) -> Issue:
+    return Issue(reason=reason, about=about, found="one", expected="two", todo="do this", note=note)
 
 
 def test_a_node_that_is_fine_takes_a_line() -> None:
@@ -74,7 +74,7 @@ def test_what_is_not_printable_does_not_reach_the_terminal() -> None:
 
 @given(st.lists(st.text("abc -./:", max_size=300), min_size=4, max_size=4))
 def test_no_line_is_wider_than_a_terminal_but_for_a_single_word(words: list[str]) -> None:
-    one = Finding(reason="Some", about=words[0], found=words[1], expected=words[2], todo=words[3])
+    one = Issue(reason="Some", about=words[0], found=words[1], expected=words[2], todo=words[3])
 
     for line in render(Result(ok=False, nodes=(NodeResult(name="a", findings=(one,)),))).splitlines():
         assert len(line) <= WIDTH or len(line.split()) <= 2, line

@@ -11,10 +11,11 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.kube import Node
 from controllers.api.meta import Condition
 from controllers.api.record import adapter, to_json
-from controllers.inventory import cards, rule
-from controllers.inventory.coverage.records import Report, Seen
-from controllers.inventory.coverage.result import Finding, NodeResult, Result
-from controllers.inventory.rule import Rule
+from controllers.inventory.coverage.comparison.records import ClusterState, Report
+from controllers.inventory.coverage.comparison.result import Issue, NodeResult, Result
+from controllers.inventory.reports import discovered_cards
+from controllers.inventory.rule import node_feature_rule
+from controllers.inventory.rule.node_feature_rule import NodeFeatureRule
 from tests.kit import objects
 from tests.kit.objects import BOOT
 from tests.kit.reports import feature, features, report, reported
@@ -84,13 +85,13 @@ def incomplete(message: str) -> Condition:
     return objects.condition("InventoryIncomplete", bool(message), message=message)
 
 
-def device(name: str, one: cards.Card, *, told: str = "") -> GPUDevice:
+def device(name: str, one: discovered_cards.DiscoveredCard, *, told: str = "") -> GPUDevice:
     hardware = to_json(one.hardware) if one.hardware else None
     return objects.card(name, one.address, hardware=hardware, conditions=[incomplete(told)])
 
 
 def devices(name: str, agent: Report) -> tuple[GPUDevice, ...]:
-    reading = cards.read(agent)
+    reading = discovered_cards.read(agent)
     assert reading is not None
     return tuple(device(name, one) for one in reading.cards)
 
@@ -99,16 +100,16 @@ def inventory(name: str, found: tuple[GPUDevice, ...]) -> GPUNodeInventory:
     return objects.inventory(name, found)
 
 
-def our_rule(**spec: Any) -> Rule:
-    made = rule.manifest()
-    return Rule(metadata=Rule().metadata, spec={**made["spec"], **spec})
+def our_rule(**spec: Any) -> NodeFeatureRule:
+    made = node_feature_rule.manifest()
+    return NodeFeatureRule(metadata=NodeFeatureRule().metadata, spec={**made["spec"], **spec})
 
 
-def good(name: str = NODE, agent: Report | None = None) -> Seen:
+def good(name: str = NODE, agent: Report | None = None) -> ClusterState:
     """One node with two H100, all as it should be."""
     said = agent or agent_report(name)
     found = devices(name, said)
-    return Seen(
+    return ClusterState(
         nodes=(node(name),),
         reports=(nfd_report(name), said),
         devices=found,
@@ -117,7 +118,7 @@ def good(name: str = NODE, agent: Report | None = None) -> Seen:
     )
 
 
-def also(seen: Seen, other: Seen) -> Seen:
+def also(seen: ClusterState, other: ClusterState) -> ClusterState:
     """Both clusters in one."""
     both = {key: getattr(seen, key) + getattr(other, key) for key in ("nodes", "reports", "devices", "inventories")}
     return replace(seen, **both)
@@ -132,6 +133,6 @@ def reasons(found: NodeResult | Result) -> list[str]:
     return [finding.reason for finding in found.findings]
 
 
-def the_only(found: NodeResult | Result) -> Finding:
+def the_only(found: NodeResult | Result) -> Issue:
     (finding,) = found.findings
     return finding

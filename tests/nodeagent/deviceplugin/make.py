@@ -17,8 +17,8 @@ from controllers.api.gpudevice import (
 from controllers.api.kube import ConfigMap, Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.meta import ObjectMeta
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.host.facts import MigDevice
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
+from nodeagent.host.facts.records import MigDevice
 from tests.kit import objects
 
 POOL = "p"
@@ -65,8 +65,8 @@ def name(number: int) -> str:
     return f"n-{address(number)}"
 
 
-def asked(offer: Offer | None, *cards: int) -> Wish:
-    return Wish(offer, frozenset(map(name, cards)), offer)
+def asked(offer: Offer | None, *cards: int) -> DesiredOffer:
+    return DesiredOffer(offer, frozenset(map(name, cards)), offer)
 
 
 def settings(offer: Offer | str, *cards: int, object_: str = "gpu-device-plugin-p") -> ConfigMap:

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.gpupool.operands import device_plugin
 from nodeagent.deviceplugin import __main__ as program
-from nodeagent.deviceplugin import offers
+from nodeagent.deviceplugin.devices import offers
 from tests.nodeagent.command import run
 
 if TYPE_CHECKING:

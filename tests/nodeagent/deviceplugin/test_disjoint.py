@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from controllers.api.gpudevice import Published
 from controllers.api.record import adapter
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin import offers, publish
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Listed, Seen
+from nodeagent.deviceplugin.devices import card_status, offers
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
+from nodeagent.deviceplugin.devices.records import Listed, Seen
 from tests.nodeagent.deviceplugin import make
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SLOTS = (0, 1, 2)  # 0: settings that cannot be read
 class Plugin:
     pool: str
     cache: dict[str, GPUDevice]
-    wish: Wish
+    wish: DesiredOffer
     shown: tuple[Listed, ...] = ()
     seen: Seen = field(default_factory=Seen)
 
@@ -41,12 +41,12 @@ class Plugin:
 class Node:
     def __init__(self) -> None:
         self.truth = {card.name: card for card in map(make.card, range(CARDS))}
-        self.plugins = [Plugin(pool, dict(self.truth), Wish()) for pool in POOLS]
+        self.plugins = [Plugin(pool, dict(self.truth), DesiredOffer()) for pool in POOLS]
 
     def configure(self, which: int, slots: int, cards: frozenset[int]) -> None:
         pool = POOLS[which]
         offer, before = Offer(pool, "TimeSlice", slots) if slots else None, self.plugins[which].wish.last
-        self.plugins[which].wish = Wish(offer, frozenset(map(make.name, cards)), offer or before)
+        self.plugins[which].wish = DesiredOffer(offer, frozenset(map(make.name, cards)), offer or before)
 
     def lose(self, which: int, cards: frozenset[int]) -> None:
         self.plugins[which].seen = Seen(lost=frozenset(map(make.address, cards)))
@@ -69,7 +69,7 @@ class Node:
         self.check()
         cards = list(plugin.cache.values())
         wanted = offers.wanted(plugin.pool, cards, plugin.wish, plugin.seen)
-        for write in publish.writes(plugin.pool, cards, wanted, None)[:steps]:
+        for write in card_status.writes(plugin.pool, cards, wanted, None)[:steps]:
             self.write(plugin, write)
             self.check()
         if steps > CARDS:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.deviceplugin import offers, publish, report
+from nodeagent.deviceplugin.devices import allocations, card_status, offers
+from nodeagent.deviceplugin.devices.records import ContainerHolding, ForeignUsage, Seen
 from nodeagent.deviceplugin.kubelet import holdings
-from nodeagent.deviceplugin.records import Foreign, Held, Seen
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, SPLIT, address, asked, card, elsewhere
 
@@ -22,12 +22,12 @@ UUID = "GPU-5f6ce22f-f1a4-4e8b-9d35-6e2c1a6b1d10"
 
 def users(cards, held, *, pods=(), seen=None):
     seen = seen or Seen()
-    owners, blind = offers.owners(cards, seen), offers.blind(cards, seen)
-    return report.foreign(cards, held, {p.key: p for p in pods}, owners, minors=seen.minors, blind=blind)
+    owners, blind = offers.owners(cards, seen), offers.unobservable(cards, seen)
+    return allocations.foreign(cards, held, {p.key: p for p in pods}, owners, minors=seen.minors, unobservable=blind)
 
 
 def holds(pod, *ids, resource="nvidia.com/gpu"):
-    return Held("legacy", pod, "main", ids, resource)
+    return ContainerHolding("legacy", pod, "main", ids, resource)
 
 
 def listed(cards, wish, foreign, seen=None):
@@ -38,13 +38,13 @@ async def test_what_kubelet_tells_of_another_plugins_resource_keeps_a_card_from_
     """The defect as it was found: a card that a pod of nvidia.com/gpu has was handed out a second time."""
     kubelet.holdings["legacy", "train", "main"] = ("nvidia.com/gpu", ("GPU-0",))
     cards, wish = [card(0), card(1)], asked(EXCLUSIVE, 0, 1)
-    foreign = Foreign(users(cards, (await holdings(kubelet.pod_resources)).foreign))
+    foreign = ForeignUsage(users(cards, (await holdings(kubelet.pod_resources)).foreign))
     assert foreign.users == {"card-0": (elsewhere("train"),), "card-1": ()}
     then = offers.wanted(POOL, cards, wish, Seen(), foreign)
     assert then == {"card-0": None, "card-1": EXCLUSIVE.of("")}
     assert listed(cards, wish, foreign) == {"GPU-0": False}, "capacity, and nothing that a pod could get"
     kubelet.release("legacy", "train")
-    free = Foreign(users(cards, (await holdings(kubelet.pod_resources)).foreign))
+    free = ForeignUsage(users(cards, (await holdings(kubelet.pod_resources)).foreign))
     assert offers.wanted(POOL, cards, wish, Seen(), free)["card-0"] == EXCLUSIVE.of("")
 
 
@@ -85,7 +85,7 @@ def test_a_divided_card_whose_instances_nobody_told_keeps_what_was_said():
 
 def test_what_has_ended_has_nothing_and_a_pod_that_nobody_else_knows_has():
     ended = make.pod("x", phase="Succeeded")
-    held = [Held("d", "x", "main", ("GPU-0",), "r"), holds("unknown", "GPU-1")]
+    held = [ContainerHolding("d", "x", "main", ("GPU-0",), "r"), holds("unknown", "GPU-1")]
     assert users([card(0), card(1)], held, pods=[ended]) == {"card-0": (), "card-1": (elsewhere("unknown"),)}
 
 
@@ -101,17 +101,17 @@ def test_a_card_is_offered_anew_only_once_kubelet_has_said_who_has_it():
 def test_a_card_of_ours_that_others_get_too_is_withdrawn_and_those_on_it_stay():
     """By one write: `published` goes as it is said who else has the card, and who has it of ours is still told."""
     known = card(0, published=SHARED.of(""), taken=(make.held("x", slots=2),))
-    wish, foreign = asked(SHARED, 0), Foreign({"card-0": (elsewhere("train"),)})
+    wish, foreign = asked(SHARED, 0), ForeignUsage({"card-0": (elsewhere("train"),)})
     then = offers.wanted(POOL, [known], wish, Seen(), foreign)
     assert listed([known], wish, foreign) == {f"GPU-0::{n}": False for n in range(4)}
-    (write,) = publish.writes(POOL, [known], then, {"card-0": known.status.allocations}, foreign.users)
+    (write,) = card_status.writes(POOL, [known], then, {"card-0": known.status.allocations}, foreign.users)
     entry = {"namespace": "legacy", "pod": "train", "container": "main", "resource": "nvidia.com/gpu"}
     assert write.body == {"status": {"published": None, "foreignAllocations": [entry]}}
 
 
 def test_settings_that_cannot_be_read_do_not_keep_such_a_card_offered():
     known = card(0, published=EXCLUSIVE.of(""))
-    foreign = Foreign({"card-0": (elsewhere("train"),)})
+    foreign = ForeignUsage({"card-0": (elsewhere("train"),)})
     assert offers.wanted(POOL, [known], asked(None, 0), Seen(), foreign) == {"card-0": None}
 
 
@@ -128,7 +128,7 @@ NUMBERS = st.sets(st.integers(0, 3))
 @given(ours=NUMBERS, allowed=NUMBERS, taken=NUMBERS, told=st.booleans(), offer=st.sampled_from([EXCLUSIVE, SHARED]))
 def test_nothing_of_a_card_that_others_have_can_be_given_and_it_settles(ours, allowed, taken, told, offer):
     cards = [card(n, published=offer.of("") if n in ours else None) for n in range(4)]
-    foreign = Foreign({f"card-{n}": (elsewhere("x"),) for n in taken}, told)
+    foreign = ForeignUsage({f"card-{n}": (elsewhere("x"),) for n in taken}, told)
     wish = asked(offer, *allowed)
     then = offers.wanted(POOL, cards, wish, Seen(), foreign)
     given_out = {each.card for each in offers.listing(POOL, cards, wish, Seen(), foreign) if each.healthy}
@@ -142,6 +142,6 @@ def test_nothing_of_a_card_that_others_have_can_be_given_and_it_settles(ours, al
 def test_a_divided_card_with_one_instance_elsewhere_is_withheld_whole():
     seen = Seen(instances={address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))})
     known = card(0, published=SPLIT.of(""), mig=True)
-    foreign = Foreign(users([known], [holds("train", "MIG-b", resource="nvidia.com/mig-1g.10gb")], seen=seen))
+    foreign = ForeignUsage(users([known], [holds("train", "MIG-b", resource="nvidia.com/mig-1g.10gb")], seen=seen))
     assert offers.wanted(POOL, [known], asked(SPLIT, 0), seen, foreign) == {"card-0": None}
     assert listed([known], asked(SPLIT, 0), foreign, seen) == {"MIG-a": False, "MIG-b": False}

@@ -10,13 +10,13 @@ import pytest
 
 from controllers.api import names
 from controllers.runtime.errors import RuntimeFault
-from nodeagent.deviceplugin import cdi, give
-from nodeagent.deviceplugin.cdi import MAINS
-from nodeagent.deviceplugin.give import Ground, Refused
-from nodeagent.deviceplugin.look import Looker
-from nodeagent.deviceplugin.records import Listed, Seen
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
+from nodeagent.deviceplugin.devices import allocate, cdi
+from nodeagent.deviceplugin.devices.allocate import AllocationContext, Refused
+from nodeagent.deviceplugin.devices.cdi import MAINS
+from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.scanner import NodeScanner
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
 from sim.hardware import load, sysfs
 from sim.nvml import Config, build, environment
 from tests.kit.waiting import PATIENCE
@@ -36,8 +36,10 @@ class Machine:
         self.dev, self.specs = folder / "dev", folder / "cdi"
         self.dev.mkdir()
         self.specs.mkdir()
-        places = Places(self.tree.sys, self.tree.proc, self.tree.root)
-        self.looker = Looker(places, self.dev, (self.specs,), Asker(tuple, Timing(deadline=PATIENCE)), slow_period=0)
+        places = HostPaths(self.tree.sys, self.tree.proc, self.tree.root)
+        self.looker = NodeScanner(
+            places, self.dev, (self.specs,), DriverProbe(tuple, Timing(deadline=PATIENCE)), slow_period=0
+        )
 
 
 @pytest.fixture
@@ -101,18 +103,18 @@ async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> 
     assert small.uuid != large.uuid
     assert (seen.access[small.uuid], seen.access[large.uuid]) == ((12, 13), ())
     assert seen.instances[SECOND] == ()
-    assert seen.silent == frozenset()
+    assert seen.unresponsive == frozenset()
 
 
 async def test_a_card_that_its_driver_does_not_answer_for_is_silent(machine: Machine, config: Path) -> None:
     Config.of(SHAPE, "n").without(FIRST).write(config)
-    assert (await machine.looker.look(CARDS)).silent == {FIRST}
+    assert (await machine.looker.look(CARDS)).unresponsive == {FIRST}
 
 
 async def test_a_driver_that_says_nothing_makes_no_card_silent(machine: Machine, config: Path) -> None:
     Config.of(SHAPE, "n").also("driver_not_loaded").write(config)
     seen = await machine.looker.look(CARDS)
-    assert (seen.silent, dict(seen.instances)) == (frozenset(), {})
+    assert (seen.unresponsive, dict(seen.instances)) == (frozenset(), {})
 
 
 async def divided(machine: Machine, config: Path) -> tuple[Config, Seen]:
@@ -136,7 +138,7 @@ def same(before: Seen, now: Seen) -> bool:
 
 def anew(machine: Machine) -> None:
     """The driver is asked again, which takes its time otherwise."""
-    machine.looker.asker.forget()
+    machine.looker.probe.forget()
 
 
 async def test_instances_of_a_card_that_falls_silent_are_remembered(machine: Machine, config: Path) -> None:
@@ -144,7 +146,7 @@ async def test_instances_of_a_card_that_falls_silent_are_remembered(machine: Mac
     made.without(FIRST).write(config)
     anew(machine)
     now = await machine.looker.look(CARDS)
-    assert (now.silent, same(before, now)) == ({FIRST}, True)
+    assert (now.unresponsive, same(before, now)) == ({FIRST}, True)
     made.write(config)
     anew(machine)
     assert await machine.looker.look(CARDS) == before, "and told again"
@@ -155,7 +157,7 @@ async def test_instances_are_remembered_while_the_driver_says_nothing_at_all(mac
     made.also("driver_not_loaded").write(config)
     anew(machine)
     now = await machine.looker.look(CARDS)
-    assert (now.silent, same(before, now)) == (frozenset(), True)
+    assert (now.unresponsive, same(before, now)) == (frozenset(), True)
 
 
 async def test_a_silent_card_stays_silent_until_it_is_named(machine: Machine, config: Path) -> None:
@@ -166,7 +168,7 @@ async def test_a_silent_card_stays_silent_until_it_is_named(machine: Machine, co
     made.also("driver_not_loaded").write(config)
     anew(machine)
     now = await machine.looker.look(CARDS)
-    assert (now.silent, same(before, now)) == ({FIRST}, True), "an answer that is not whole does not make it well"
+    assert (now.unresponsive, same(before, now)) == ({FIRST}, True), "an answer that is not whole does not make it well"
     made.write(config)
     anew(machine)
     assert await machine.looker.look(CARDS) == before
@@ -177,7 +179,7 @@ async def test_instances_of_an_unloaded_driver_are_remembered_and_ill(machine: M
     shutil.rmtree(machine.tree.proc / "driver" / "nvidia")
     shutil.rmtree(machine.tree.sys / "module" / "nvidia", ignore_errors=True)
     now = await machine.looker.look(CARDS)
-    assert now.silent == frozenset(CARDS)
+    assert now.unresponsive == frozenset(CARDS)
     assert dict(now.instances) == {card: before.instances[card] for card in CARDS}
 
 
@@ -201,7 +203,7 @@ async def test_another_cards_instances_are_not_remembered(machine: Machine, conf
 async def test_a_driver_that_is_not_asked_tells_nothing(machine: Machine, config: Path) -> None:
     await divided(machine, config)
     seen = await machine.looker.look(CARDS, ask=False)
-    assert (seen.silent, dict(seen.instances), dict(seen.access)) == (frozenset(), {}, {})
+    assert (seen.unresponsive, dict(seen.instances), dict(seen.access)) == (frozenset(), {}, {})
 
 
 MAIN, K3S = MAINS[0], MAINS[1]
@@ -282,27 +284,29 @@ def test_what_is_no_specification_names_nothing(text: str) -> None:
     assert cdi.names(text) == frozenset()
 
 
-def listed(*uuids: str, healthy: bool = True) -> Ground:
-    return Ground("p", {uuid: Listed(uuid, uuid, "card", FIRST, healthy) for uuid in uuids})
+def listed(*uuids: str, healthy: bool = True) -> AllocationContext:
+    return AllocationContext("p", {uuid: Listed(uuid, uuid, "card", FIRST, healthy) for uuid in uuids})
 
 
 def test_names_only_where_every_device_has_one() -> None:
     some = Seen(runtime_cdi=True, cdi=frozenset({"nvidia.com/gpu=a"}))
-    assert give.given(["a"], listed("a", "b"), some, give.AUTO).cdi == ("nvidia.com/gpu=a",)
-    assert give.given(["a", "b"], listed("a", "b"), some, give.AUTO).environment == {names.VISIBLE_DEVICES: "a,b"}
-    assert give.given(["a"], listed("a"), Seen(), give.CDI).cdi == ("nvidia.com/gpu=a",)
-    assert give.given(["a"], listed("a"), some, give.DEVICE_SPECS).cdi == ()
+    assert allocate.container_devices(["a"], listed("a", "b"), some, allocate.AUTO).cdi == ("nvidia.com/gpu=a",)
+    assert allocate.container_devices(["a", "b"], listed("a", "b"), some, allocate.AUTO).environment == {
+        names.VISIBLE_DEVICES: "a,b"
+    }
+    assert allocate.container_devices(["a"], listed("a"), Seen(), allocate.CDI).cdi == ("nvidia.com/gpu=a",)
+    assert allocate.container_devices(["a"], listed("a"), some, allocate.DEVICE_SPECS).cdi == ()
 
 
 def test_instances_come_with_their_capabilities() -> None:
-    from nodeagent.host.facts import MigDevice
+    from nodeagent.host.facts.records import MigDevice
 
-    ground = Ground(
+    ground = AllocationContext(
         "p", {"MIG-a": Listed("MIG-a", "MIG-a", "card", FIRST, instance=MigDevice("MIG-a", "1g.10gb", 1, 0))}
     )
     nodes = frozenset({"nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap12", "nvidia-caps/nvidia-cap13"})
     seen = Seen(minors={FIRST: 0}, nodes=nodes, access={"MIG-a": (12, 13)})
-    found = give.given(["MIG-a"], ground, seen, give.AUTO)
+    found = allocate.container_devices(["MIG-a"], ground, seen, allocate.AUTO)
     assert found.nodes == (
         "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidiactl",
     )  # fmt: skip
@@ -312,6 +316,6 @@ def test_instances_come_with_their_capabilities() -> None:
 @pytest.mark.parametrize(
     ("ground", "why"), [(listed("b"), "does not offer device a"), (listed("a", healthy=False), "not healthy")]
 )
-def test_what_cannot_be_given_is_refused_with_a_sentence(ground: Ground, why: str) -> None:
+def test_what_cannot_be_given_is_refused_with_a_sentence(ground: AllocationContext, why: str) -> None:
     with pytest.raises(Refused, match=why):
-        give.given(["a"], ground, Seen(), give.AUTO)
+        allocate.container_devices(["a"], ground, Seen(), allocate.AUTO)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.domain.offer import Offer
-from nodeagent.deviceplugin import offers, publish
 from nodeagent.deviceplugin.config import of_node
-from nodeagent.deviceplugin.records import Seen
+from nodeagent.deviceplugin.devices import card_status, offers
+from nodeagent.deviceplugin.devices.records import Seen
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, SPLIT, address, asked, card
 
@@ -43,7 +43,7 @@ def test_another_pools_card_is_left_alone():
     theirs = card(0, published=FOREIGN)
     assert wanted([theirs], asked(EXCLUSIVE, 0)) == {"card-0": FOREIGN}
     assert ids([theirs], asked(EXCLUSIVE, 0)) == []
-    assert publish.writes(POOL, [theirs], {"card-0": None}, {"card-0": (make.held("x"),)}) == ()
+    assert card_status.writes(POOL, [theirs], {"card-0": None}, {"card-0": (make.held("x"),)}) == ()
 
 
 def test_slots_rise_after_and_fall_before_they_are_published():
@@ -65,9 +65,9 @@ def test_a_lost_card_is_withdrawn_and_stays_in_the_list_as_unhealthy():
     assert [(device.id, device.healthy) for device in gone] == [(f"GPU-0::{n}", False) for n in range(4)]
 
 
-@pytest.mark.parametrize("seen", [Seen(silent=frozenset({address(0)})), Seen()])
+@pytest.mark.parametrize("seen", [Seen(unresponsive=frozenset({address(0)})), Seen()])
 def test_an_ill_card_is_unhealthy_and_stays_published(seen):
-    known = card(0, published=EXCLUSIVE.of(""), faulted=not seen.silent)
+    known = card(0, published=EXCLUSIVE.of(""), faulted=not seen.unresponsive)
     (device,) = offers.listing(POOL, [known], asked(EXCLUSIVE, 0), seen)
     assert not device.healthy
     assert wanted([known], asked(EXCLUSIVE, 0), seen) == {"card-0": EXCLUSIVE.of("")}
@@ -82,7 +82,7 @@ def test_instances_of_the_pools_profile_are_offered_by_their_uuids():
 
 
 @pytest.mark.parametrize(
-    ("how", "healthy", "stays"), [({"silent"}, False, True), ({"lost"}, False, False), (set(), True, True)]
+    ("how", "healthy", "stays"), [({"unresponsive"}, False, True), ({"lost"}, False, False), (set(), True, True)]
 )
 def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, stays):
     made = {address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))}
@@ -92,7 +92,7 @@ def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, s
     assert told == [("MIG-a", healthy), ("MIG-b", healthy)]
     assert wanted([known], asked(SPLIT, 0), seen) == {"card-0": SPLIT.of("") if stays else None}
     assert wanted([card(0, mig=True)], asked(SPLIT, 0), seen) == {"card-0": None}, "nothing is offered anew"
-    assert offers.blind([known], seen) == frozenset(), "what it serves can be told"
+    assert offers.unobservable([known], seen) == frozenset(), "what it serves can be told"
 
 
 def test_a_card_is_published_when_it_holds_all_its_instances():
@@ -101,7 +101,7 @@ def test_a_card_is_published_when_it_holds_all_its_instances():
     published = SPLIT.of("")
     assert wanted([card(0, mig=True, published=published)], asked(SPLIT, 0), few) == {"card-0": published}
     assert wanted([card(0, mig=True)], asked(SPLIT, 0), Seen()) == {"card-0": None}
-    assert offers.blind([card(0, mig=True), card(1)], Seen()) == {"card-0"}
+    assert offers.unobservable([card(0, mig=True), card(1)], Seen()) == {"card-0"}
 
 
 @pytest.mark.parametrize("offer", [EXCLUSIVE, SHARED, SPLIT])
@@ -117,13 +117,13 @@ def test_settings_that_were_acknowledged_are_known_after_a_restart(offer):
 def test_the_wish_is_settings_and_cards_of_all_the_pools_configmaps():
     first, shard = make.settings(EXCLUSIVE, 0), make.settings("", 1, object_="gpu-device-plugin-p.0")
     others = make.settings(SHARED, 2, object_="gpu-device-plugin-p-0"), make.settings(SHARED, 3, object_="x")
-    assert offers.wish(POOL, [first, shard, *others], None) == asked(EXCLUSIVE, 0, 1)
-    assert offers.wish(POOL, [shard], SHARED).allowed == frozenset(), "without the first nothing is offered"
+    assert offers.desired_offer(POOL, [first, shard, *others], None) == asked(EXCLUSIVE, 0, 1)
+    assert offers.desired_offer(POOL, [shard], SHARED).allowed == frozenset(), "without the first nothing is offered"
 
 
 def test_while_settings_cannot_be_read_the_list_stays_and_nothing_new_is_published():
     broken = make.settings("{", 0, 1)
-    wish = offers.wish(POOL, [broken], SHARED)
+    wish = offers.desired_offer(POOL, [broken], SHARED)
     known, new = card(0, published=SHARED.of("")), card(1)
     assert (wish.offer, wish.last) == (None, SHARED)
     assert len(ids([known, new], wish)) == 4
@@ -135,8 +135,8 @@ def test_while_settings_cannot_be_read_the_list_stays_and_nothing_new_is_publish
 def test_the_driver_is_asked_where_instances_are_offered_or_nobody_knows():
     broken = [make.settings("{", 0)]
     assert [offers.asks_driver(asked(offer, 0)) for offer in (EXCLUSIVE, SHARED, SPLIT)] == [False, False, True]
-    assert offers.asks_driver(offers.wish(POOL, broken, None))
-    assert not offers.asks_driver(offers.wish(POOL, broken, SHARED)), "the settings that were read last count"
+    assert offers.asks_driver(offers.desired_offer(POOL, broken, None))
+    assert not offers.asks_driver(offers.desired_offer(POOL, broken, SHARED)), "the settings that were read last count"
 
 
 def test_other_nodes_lines_are_cut_away():
@@ -170,8 +170,8 @@ def test_what_is_written_is_not_written_again(ours, theirs, allowed):
     then = wanted(cards, wish)
     written = [card(n, published=then[f"card-{n}"]) for n in range(4)]
     served = {each.name: () for each in cards}
-    assert publish.writes(POOL, written, wanted(written, wish), served) == ()
-    for write in publish.writes(POOL, cards, then, served):
+    assert card_status.writes(POOL, written, wanted(written, wish), served) == ()
+    for write in card_status.writes(POOL, cards, then, served):
         assert (write.resource_version, write.subresource, write.body["status"].keys()) == (
             "7",
             "status",

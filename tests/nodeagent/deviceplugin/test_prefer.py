@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.deviceplugin import prefer
-from nodeagent.deviceplugin.prefer import Claim, Place
-from nodeagent.deviceplugin.records import Held, Listed
+from nodeagent.deviceplugin.devices import preferred_allocation
+from nodeagent.deviceplugin.devices.preferred_allocation import Claim, Place
+from nodeagent.deviceplugin.devices.records import ContainerHolding, Listed
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, card
 
@@ -20,13 +20,13 @@ def listed(*cards: int, slots: int = 0) -> dict[str, Listed]:
 
 
 def choose(known, size, cards=(), pods=(), held=(), must=(), available=None):
-    return prefer.preferred(
+    return preferred_allocation.preferred(
         known if available is None else available,
         must,
         size,
         known,
-        claims=prefer.claims(POOL, cards, pods, held),
-        places=prefer.places(cards),
+        claims=preferred_allocation.claims(POOL, cards, pods, held),
+        places=preferred_allocation.places(cards),
     )
 
 
@@ -38,7 +38,7 @@ def test_the_card_that_the_oldest_waiting_pod_was_promised():
     pods = [make.pod("young", 1, devices=(1,), born="2"), make.pod("old", 1, devices=(2,), born="1")]
     known = listed(0, 1, 2, 3)
     assert choose(known, 1, offered(0, 1, 2, 3), pods) == ("GPU-2",)
-    served = [Held("d", "old", "c0", ("GPU-2",))]
+    served = [ContainerHolding("d", "old", "c0", ("GPU-2",))]
     assert choose(known, 1, offered(0, 1, 2, 3), pods, served, available=["GPU-0", "GPU-1", "GPU-3"]) == ("GPU-1",)
 
 
@@ -51,7 +51,7 @@ def test_a_pod_of_another_size_is_not_the_one():
 def test_each_container_of_a_pod_gets_one_of_its_cards():
     pods = [make.pod("x", 1, 1, devices=(1, 3))]
     first = choose(listed(0, 1, 2, 3), 1, offered(0, 1, 2, 3), pods)
-    served = [Held("d", "x", "c0", first)]
+    served = [ContainerHolding("d", "x", "c0", first)]
     rest = [id_ for id_ in listed(0, 1, 2, 3) if id_ not in first]
     assert {*first, *choose(listed(0, 1, 2, 3), 1, offered(0, 1, 2, 3), pods, served, available=rest)} == {
         "GPU-1",
@@ -63,14 +63,14 @@ def test_what_only_an_init_container_was_given_is_waited_for_no_longer_once_its_
     """Kubelet never tells what ordinary init containers hold."""
     cards, known = [card(n, published=SHARED.of("")) for n in range(2)], listed(0, 1, slots=4)
     pods = [make.pod("p", 1, init=(1,), devices=(0,), born="1"), make.pod("q", 1, devices=(1,), born="2")]
-    served = [Held("d", "p", "c0", ("GPU-0::0",))]
+    served = [ContainerHolding("d", "p", "c0", ("GPU-0::0",))]
     rest = [id_ for id_ in known if id_ != "GPU-0::0"]
     assert choose(known, 1, cards, pods, served, available=rest) == ("GPU-1::0",)
 
 
 def test_a_served_pods_init_container_takes_no_cards_of_others():
     pods = [make.pod("p", 2, init=(1,), devices=(0, 1), born="1"), make.pod("q", 1, devices=(2,), born="2")]
-    served = [Held("d", "p", "c0", ("GPU-0", "GPU-1"))]
+    served = [ContainerHolding("d", "p", "c0", ("GPU-0", "GPU-1"))]
     known = listed(0, 1, 2, 3)
     assert choose(known, 1, offered(0, 1, 2, 3), pods, served, available=["GPU-2", "GPU-3"]) == ("GPU-2",)
 
@@ -86,7 +86,7 @@ def test_init_containers_of_a_pod_that_holds_nothing_and_sidecars_are_waited_for
     pods = [make.pod("p", 2, init=(1,), devices=(1, 3), born="1"), make.pod("q", 1, devices=(2,), born="2")]
     assert choose(listed(0, 1, 2, 3), 1, offered(0, 1, 2, 3), pods)[0] in {"GPU-1", "GPU-3"}
     pods = [make.pod("p", 2, sidecars=(1,), devices=(0, 1, 3), born="1"), make.pod("q", 1, devices=(2,), born="2")]
-    served = [Held("d", "p", "c0", ("GPU-0", "GPU-1"))]
+    served = [ContainerHolding("d", "p", "c0", ("GPU-0", "GPU-1"))]
     rest = ["GPU-2", "GPU-3"]
     assert choose(listed(0, 1, 2, 3), 1, offered(0, 1, 2, 3), pods, served, available=rest) == ("GPU-3",)
 
@@ -147,8 +147,12 @@ CARDS = st.sampled_from([f"card-{n}" for n in range(4)])
 )
 def test_laws(available, more, size, claims, places):
     must = sorted(more)[:size]
-    chosen = prefer.preferred(available, must, size, listed(*range(4), slots=2), claims=claims, places=places)
+    chosen = preferred_allocation.preferred(
+        available, must, size, listed(*range(4), slots=2), claims=claims, places=places
+    )
     assert len(set(chosen)) == len(chosen) == min(size, len(available | set(must)))
     assert set(must) <= set(chosen) <= available | set(must)
-    again = prefer.preferred(sorted(available), must, size, listed(*range(4), slots=2), claims=claims, places=places)
+    again = preferred_allocation.preferred(
+        sorted(available), must, size, listed(*range(4), slots=2), claims=claims, places=places
+    )
     assert again == chosen

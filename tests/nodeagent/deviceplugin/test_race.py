@@ -13,9 +13,9 @@ from controllers.runtime.client import Client
 from controllers.runtime.errors import Conflict
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
-from nodeagent.deviceplugin import offers, publish
-from nodeagent.deviceplugin.offers import Wish
-from nodeagent.deviceplugin.records import Seen
+from nodeagent.deviceplugin.devices import card_status, offers
+from nodeagent.deviceplugin.devices.offers import DesiredOffer
+from nodeagent.deviceplugin.devices.records import Seen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,8 @@ async def test_only_one_of_two_publishes_a_card(world: World, tmp_path: Path) ->
 
     async def one(number: int) -> None:
         pool = POOLS[number]
-        wanted = offers.wanted(pool, [card], Wish(Offer(pool, "Exclusive", 1), allowed), Seen())
-        await executors[number].execute(publish.writes(pool, [card], wanted, {card.name: ()}))
+        wanted = offers.wanted(pool, [card], DesiredOffer(Offer(pool, "Exclusive", 1), allowed), Seen())
+        await executors[number].execute(card_status.writes(pool, [card], wanted, {card.name: ()}))
 
     winners = []
     for number in range(ROUNDS):
@@ -51,7 +51,7 @@ async def test_only_one_of_two_publishes_a_card(world: World, tmp_path: Path) ->
         assert told.pool == POOLS[winner]
         winners.append(winner)
         card = await world.get(0)
-        await executors[winner].execute(publish.writes(POOLS[winner], [card], {card.name: None}, None))
+        await executors[winner].execute(card_status.writes(POOLS[winner], [card], {card.name: None}, None))
     assert len(winners) == ROUNDS
     for client in clients:
         await client.close()

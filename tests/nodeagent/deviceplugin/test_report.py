@@ -5,19 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.deviceplugin import report
-from nodeagent.deviceplugin.records import Held
+from nodeagent.deviceplugin.devices import allocations
+from nodeagent.deviceplugin.devices.records import ContainerHolding
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import card
 
 
-def told(cards, held, pods, blind=frozenset()):
+def told(cards, held, pods, unobservable=frozenset()):
     owners = {each.status.hardware.uuid: each for each in cards}
-    return report.allocations(cards, held, {p.key: p for p in pods}, owners, blind)
+    return allocations.allocations(cards, held, {p.key: p for p in pods}, owners, unobservable)
 
 
 def holds(uid, *ids, container="c0"):
-    return Held("d", uid, container, ids)
+    return ContainerHolding("d", uid, container, ids)
 
 
 def test_slots_are_counted_by_card_and_container():
@@ -52,7 +52,7 @@ def test_what_cannot_be_seen_stays():
 
 def test_devices_of_no_card_are_told():
     held = [holds("x", "GPU-9::1", "GPU-0")]
-    assert report.unknown(held, {"GPU-0": card(0)}) == {"GPU-9"}
+    assert allocations.unknown(held, {"GPU-0": card(0)}) == {"GPU-9"}
 
 
 HOLDINGS = st.dictionaries(

@@ -10,9 +10,9 @@ import pytest
 
 from controllers.runtime.errors import ConfigurationError
 from nodeagent.deviceplugin import session
-from nodeagent.deviceplugin.give import Given
-from nodeagent.deviceplugin.kubelet import Silent, Sockets, SocketTaken, holdings, inode
-from nodeagent.deviceplugin.records import Held, Listed
+from nodeagent.deviceplugin.devices.allocate import ContainerDevices
+from nodeagent.deviceplugin.devices.records import ContainerHolding, Listed
+from nodeagent.deviceplugin.kubelet import KubeletUnavailable, Sockets, SocketTaken, holdings, inode
 from nodeagent.deviceplugin.service import Service
 from nodeagent.deviceplugin.session import Sessions
 from tests.kit.waiting import PATIENCE
@@ -26,7 +26,9 @@ RESOURCE = "gpu.deckhouse.io/p"
 
 
 def service() -> Service:
-    return Service(lambda available, must, size: [*must, *available][:size], lambda _: Given({}), lambda: None)
+    return Service(
+        lambda available, must, size: [*must, *available][:size], lambda _: ContainerDevices({}), lambda: None
+    )
 
 
 def sessions(kubelet: Kubelet, made: Service) -> Sessions:
@@ -142,8 +144,8 @@ async def test_holdings_are_told_apart_by_whose_resource_they_are(kubelet: Kubel
     kubelet.holdings["d", "p", "other"] = ("nvidia.com/gpu", ("GPU-2::3", "nvidia0"))
     kubelet.holdings["d", "p", "net"] = ("example.com/nic", ("0000:17:00.1",))
     told = await holdings(kubelet.pod_resources)
-    assert told.ours == (Held("d", "p", "c", ("GPU-1",), RESOURCE),)
-    assert told.foreign == (Held("d", "p", "other", ("GPU-2::3",), "nvidia.com/gpu"),)
+    assert told.ours == (ContainerHolding("d", "p", "c", ("GPU-1",), RESOURCE),)
+    assert told.foreign == (ContainerHolding("d", "p", "other", ("GPU-2::3",), "nvidia.com/gpu"),)
     await kubelet.stop()
-    with pytest.raises(Silent, match="UNAVAILABLE"):
+    with pytest.raises(KubeletUnavailable, match="UNAVAILABLE"):
         await holdings(kubelet.pod_resources)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
-from nodeagent.discover import report
-from nodeagent.discover.confirm import SCANS, State, awaited, missed, start, step
-from nodeagent.discover.report import Seen
-from nodeagent.host.bridge import Told
+from nodeagent.discover.feature import report
+from nodeagent.discover.feature.confirm import SCANS, State, awaited, missed, start, step
+from nodeagent.discover.feature.report import Seen
+from nodeagent.host.facts.bridge import Observation
 
 A, B = "0000:17:00.0", "0000:65:00.0"
 BOOT = "11111111-2222"
@@ -21,26 +21,26 @@ IDS = {"vendor": "10de", "device": "2330"}
 DRIVER = frozenset({"uuid", "memory_mib"})
 
 
-def card(address: str, **values: str) -> Told:
+def card(address: str, **values: str) -> Observation:
     untold = frozenset(key for key, value in values.items() if value == "?")
-    return Told({"address": address, **IDS, **{k: v for k, v in values.items() if v != "?"}}, untold)
+    return Observation({"address": address, **IDS, **{k: v for k, v in values.items() if v != "?"}}, untold)
 
 
-def whole(address: str) -> Told:
+def whole(address: str) -> Observation:
     return card(address, uuid=f"GPU-{address}", memory_mib="81559")
 
 
-def silent(address: str) -> Told:
+def silent(address: str) -> Observation:
     return card(address, uuid="?", memory_mib="?")
 
 
 def scan(
-    *cards: Told, driver: Told | None = None, unclear: frozenset[str] = frozenset(), pending: bool = False
+    *cards: Observation, driver: Observation | None = None, unclear: frozenset[str] = frozenset(), pending: bool = False
 ) -> Seen:
     return Seen(
         {told.values["address"]: told for told in cards},
-        driver=driver or Told({"version": "580.1", "cuda_version": "13.0"}),
-        toolkit=Told({"installed": "true", "version": "1.17.8"}),
+        driver=driver or Observation({"version": "580.1", "cuda_version": "13.0"}),
+        toolkit=Observation({"installed": "true", "version": "1.17.8"}),
         unclear=unclear,
         pending=pending,
     )
@@ -105,7 +105,7 @@ def test_a_value_that_is_gone_for_sure_goes_at_once() -> None:
 
 
 def test_a_part_of_a_value_counts_once_the_last_whole_one_is_too_old() -> None:
-    part = Told({"address": A, **IDS, "nvlink_peers": "x"}, frozenset({"nvlink_peers"}))
+    part = Observation({"address": A, **IDS, "nvlink_peers": "x"}, frozenset({"nvlink_peers"}))
     assert values(step(State(), scan(part)))[A]["nvlink_peers"] == "x"
     state = run(State(), scan(card(A, nvlink_peers="x,y")), scan(part), scan(part))
     assert values(state)[A]["nvlink_peers"] == "x,y"
@@ -121,12 +121,12 @@ def test_while_an_answer_is_awaited_silence_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Told({"address": A, "vendor": "10de", "device": "20b2"}, DRIVER),
-        Told({"address": A, **IDS, "uuid": "GPU-other"}, frozenset({"memory_mib"})),
-        Told({"address": A, **IDS, "subsystem_device": "1"}, DRIVER),
+        Observation({"address": A, "vendor": "10de", "device": "20b2"}, DRIVER),
+        Observation({"address": A, **IDS, "uuid": "GPU-other"}, frozenset({"memory_mib"})),
+        Observation({"address": A, **IDS, "subsystem_device": "1"}, DRIVER),
     ],
 )
-def test_nothing_of_a_card_is_kept_for_another_in_its_slot(other: Told) -> None:
+def test_nothing_of_a_card_is_kept_for_another_in_its_slot(other: Observation) -> None:
     before = card(A, uuid="GPU-1", memory_mib="81559", subsystem_device="2")
     assert values(run(State(), scan(before), scan(other)))[A] == other.values
 
@@ -136,14 +136,14 @@ def test_nothing_is_kept_for_a_card_that_was_away() -> None:
 
 
 def test_a_driver_that_is_not_loaded_is_told_at_once_and_takes_its_values_along() -> None:
-    bare = Seen({A: card(A)}, driver=None, toolkit=Told({"installed": "true"}))
+    bare = Seen({A: card(A)}, driver=None, toolkit=Observation({"installed": "true"}))
     state = run(State(), scan(whole(A)), bare)
     assert state.driver is None
     assert values(state)[A] == card(A).values
 
 
 def test_what_belongs_to_one_version_of_the_driver_is_not_kept_for_another() -> None:
-    quiet = Told({"version": "580.1"}, frozenset({"cuda_version"}))
+    quiet = Observation({"version": "580.1"}, frozenset({"cuda_version"}))
     state = run(State(), scan(whole(A)), scan(whole(A), driver=quiet))
     assert state.driver is not None
     assert state.driver.values == {"version": "580.1", "cuda_version": "13.0"}
@@ -153,7 +153,7 @@ def test_what_belongs_to_one_version_of_the_driver_is_not_kept_for_another() -> 
 
 
 def test_a_toolkit_that_cannot_be_seen_is_kept_for_two_scans() -> None:
-    blind = replace(scan(whole(A)), toolkit=Told(untold=report.TOOLKIT_ATTRIBUTES))
+    blind = replace(scan(whole(A)), toolkit=Observation(unknown_fields=report.TOOLKIT_ATTRIBUTES))
     state = run(State(), scan(whole(A)), blind, blind)
     assert state.toolkit is not None
     assert state.toolkit.values == {"installed": "true", "version": "1.17.8"}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodeagent.discover import report
+from nodeagent.discover.feature import report
 from nodeagent.host import library, procfs, toolkit
-from nodeagent.host.bridge import Told
-from nodeagent.host.facts import Bus, Driver, DriverCard, Toolkit
+from nodeagent.host.facts.bridge import Observation
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, Toolkit
 from nodeagent.host.hostfiles import inside
 from tests.nodeagent.discover.machine import BOOT, OPEN, PROPRIETARY, Machine
 
@@ -254,7 +254,7 @@ def ordinary() -> Iterator[None]:
             os.seteuid(me)
 
 
-def toolkit_told(machine: Machine) -> Told:
+def toolkit_told(machine: Machine) -> Observation:
     with ordinary():
         return report.seen(Bus(), None, toolkit.read(machine.root)).toolkit
 
@@ -265,29 +265,29 @@ def test_a_configuration_that_is_closed_to_us_is_not_one_without_a_handler(visib
     file = visible.write("etc/containerd/config.toml", V2.format(name="nvidia", program=PROGRAM))
     file.chmod(0)
     installed = {"installed": "true", "version": "1.17.8"}
-    assert toolkit_told(visible) == Told(installed, frozenset({"runtime_handler"}))
+    assert toolkit_told(visible) == Observation(installed, frozenset({"runtime_handler"}))
     visible.write("etc/containerd/conf.d/99.toml", V3.format(name="nvidia", program=PROGRAM))
-    assert toolkit_told(visible) == Told({**installed, "runtime_handler": "nvidia"})
+    assert toolkit_told(visible) == Observation({**installed, "runtime_handler": "nvidia"})
     (visible.root / "etc/containerd/conf.d").chmod(0)
     file.chmod(0o644)
-    assert toolkit_told(visible) == Told({**installed, "runtime_handler": "nvidia"})
+    assert toolkit_told(visible) == Observation({**installed, "runtime_handler": "nvidia"})
     file.unlink()
-    assert toolkit_told(visible) == Told(installed, frozenset({"runtime_handler"}))
+    assert toolkit_told(visible) == Observation(installed, frozenset({"runtime_handler"}))
 
 
 def test_a_folder_of_libraries_that_is_closed_to_us_leaves_the_version_untold(visible: Machine) -> None:
     visible.write("usr/bin/nvidia-ctk")
     visible.write("usr/lib64/libnvidia-container.so.1.17.8")
     (visible.root / "usr/lib64").chmod(0)
-    assert toolkit_told(visible) == Told({"installed": "true"}, frozenset({"version"}))
+    assert toolkit_told(visible) == Observation({"installed": "true"}, frozenset({"version"}))
     visible.write("var/lib/dpkg/status", STATUS)
-    assert toolkit_told(visible) == Told({"installed": "true", "version": "1.17.4"})
+    assert toolkit_told(visible) == Observation({"installed": "true", "version": "1.17.4"})
 
 
 def test_programs_that_are_closed_to_us_are_no_claim_that_there_is_no_toolkit(visible: Machine) -> None:
     visible.write("usr/bin/nvidia-ctk")
     (visible.root / "usr/bin").chmod(0)
-    assert toolkit_told(visible) == Told(untold=report.TOOLKIT_ATTRIBUTES)
+    assert toolkit_told(visible) == Observation(unknown_fields=report.TOOLKIT_ATTRIBUTES)
     (visible.root / "usr/bin").chmod(0o755)
     (visible.root / "usr/bin/nvidia-ctk").unlink()
-    assert toolkit_told(visible) == Told({"installed": "false"})
+    assert toolkit_told(visible) == Observation({"installed": "false"})

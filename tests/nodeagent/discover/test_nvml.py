@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from controllers.domain.catalogue import canonical_profile
-from nodeagent.discover import confirm, report
-from nodeagent.host import ask, sysfs
+from nodeagent.discover.feature import confirm, report
 from nodeagent.host import child as child_module
-from nodeagent.host.ask import Answer, Asker, Timing, decode
-from nodeagent.host.child import Silence
-from nodeagent.host.facts import Driver, DriverCard
-from nodeagent.host.nvlink import Links, peers
-from nodeagent.host.profiles import by_size, profile_in
+from nodeagent.host import driver_probe, sysfs
+from nodeagent.host.child import DriverUnavailable
+from nodeagent.host.driver_probe import DriverAnswer, DriverProbe, Timing, decode
+from nodeagent.host.facts.nvlink import Links, peers
+from nodeagent.host.facts.profiles import by_size, profile_in
+from nodeagent.host.facts.records import Driver, DriverCard
 from sim.hardware import load
 from sim.nvml import Config, build, environment
 from tests.kit.waiting import PATIENCE
@@ -109,7 +109,7 @@ def test_what_is_told_to_the_privileged_only_is_kept_in_the_report(tmp_path: Pat
     card = driver.cards[FIRST]
     assert (card.memory_mib, card.failed, driver.cards[SECOND].failed) == (None, ("memory_mib",), ())
     told = report.seen(bus, driver, None)
-    assert told.cards[FIRST].untold == {"memory_mib"}
+    assert told.cards[FIRST].unknown_fields == {"memory_mib"}
     assert told.cards[FIRST].values == {key: value for key, value in before.items() if key != "memory_mib"}
     assert confirm.step(state, told).cards[FIRST].values == before
 
@@ -145,7 +145,7 @@ def test_a_card_that_the_driver_no_longer_lists_is_no_ones_neighbour(file: Path)
 )
 def test_a_driver_that_does_not_answer_is_told_as_silence(file: Path, line: str, says: str) -> None:
     shape().also(line).write(file)
-    with pytest.raises(Silence, match=says):
+    with pytest.raises(DriverUnavailable, match=says):
         reading()
 
 
@@ -154,7 +154,7 @@ def test_the_hosts_library_is_loaded_where_the_container_has_none(
 ) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH")
     shape().write(file)
-    with pytest.raises(Silence, match="no library: libnvidia-ml"):
+    with pytest.raises(DriverUnavailable, match="no library: libnvidia-ml"):
         reading(f"--root={tmp_path}/root")
     folder = tmp_path / "root/usr/lib/x86_64-linux-gnu"
     folder.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_the_hosts_library_is_loaded_where_the_container_has_none(
 
 async def test_the_driver_is_asked_when_something_changed_and_rarely_else(file: Path) -> None:
     shape().write(file)
-    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
+    asker = DriverProbe(tuple, Timing(period=1000, deadline=PATIENCE))
     first = (await asker.answer(VERSION, "a")).driver
     assert first is not None
     assert len(first.cards) == 8
@@ -177,10 +177,10 @@ async def test_the_driver_is_asked_when_something_changed_and_rarely_else(file: 
 
 
 async def test_an_answer_that_is_not_whole_is_asked_for_again_three_times(file: Path) -> None:
-    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
+    asker = DriverProbe(tuple, Timing(period=1000, deadline=PATIENCE))
     shape().card(FIRST, "lost").write(file)
     await asker.answer(VERSION, "a")
-    for _ in range(ask.QUICK_TRIES - 1):
+    for _ in range(driver_probe.QUICK_TRIES - 1):
         assert asker._due((VERSION, "", "a"))
         await settled(asker, "a")
     assert not asker._due((VERSION, "", "a"))
@@ -191,7 +191,7 @@ async def test_an_answer_that_is_not_whole_is_asked_for_again_three_times(file: 
     assert answer.why == ""
 
 
-async def settled(asker: Asker, about: str, version: str = VERSION) -> Answer:
+async def settled(asker: DriverProbe, about: str, version: str = VERSION) -> DriverAnswer:
     async with asyncio.timeout(PATIENCE):
         while (answer := await asker.answer(version, about)).pending:
             pass
@@ -201,17 +201,17 @@ async def settled(asker: Asker, about: str, version: str = VERSION) -> Answer:
 async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask, "PATIENCE", 0.05)
+    monkeypatch.setattr(driver_probe, "PATIENCE", 0.05)
     shape().write(file)
-    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
+    asker = DriverProbe(tuple, Timing(period=1000, deadline=PATIENCE))
     good = await asker.answer(VERSION, "a")
     shape().card(FIRST, "hang nvmlDeviceGetName 600").write(file)
     asker._timing = Timing(period=1000, deadline=10)
     waiting = await asker.answer(VERSION, "b")
-    assert waiting == Answer(good.driver, pending=True), "told before the deadline, at which nothing is pending"
+    assert waiting == DriverAnswer(good.driver, pending=True), "told before the deadline, at which nothing is pending"
     child = await child_of(os.getpid())
     answer = await settled(asker, "b")
-    assert answer == Answer(None, why="no answer in 10 s")
+    assert answer == DriverAnswer(None, why="no answer in 10 s")
     assert command_of(child) == b""
     shape().write(file)
     assert (await settled(asker, "c")).driver == good.driver
@@ -220,17 +220,19 @@ async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
 async def test_what_was_asked_under_an_earlier_loading_is_no_answer_about_this_one(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask, "PATIENCE", 0.05)
+    monkeypatch.setattr(driver_probe, "PATIENCE", 0.05)
     shape().write(file)
-    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
+    asker = DriverProbe(tuple, Timing(period=1000, deadline=PATIENCE))
     first = await asker.answer(VERSION, "a", "7")
     assert first.driver is not None
     shape().card(FIRST, "hang nvmlDeviceGetName 2").write(file)
     assert (await asker.answer(VERSION, "b", "7")).driver == first.driver, "the same loading: the last answer stands"
-    assert await asker.answer(VERSION, "b", "8") == Answer(None, pending=True)
+    assert await asker.answer(VERSION, "b", "8") == DriverAnswer(None, pending=True)
     assert asker._task is not None
     await asyncio.wait({asker._task}, timeout=PATIENCE)
-    assert await asker.answer(VERSION, "b", "8") == Answer(None, pending=True), "it came, and is about the other one"
+    assert await asker.answer(VERSION, "b", "8") == DriverAnswer(None, pending=True), (
+        "it came, and is about the other one"
+    )
     shape().without(FIRST).write(file)
     async with asyncio.timeout(PATIENCE):
         while (answer := await asker.answer(VERSION, "b", "8")).pending:
@@ -241,7 +243,7 @@ async def test_what_was_asked_under_an_earlier_loading_is_no_answer_about_this_o
 
 async def test_a_question_ends_with_the_agent(file: Path) -> None:
     shape().also("hang nvmlInit 600").write(file)
-    asker = Asker(tuple, Timing())
+    asker = DriverProbe(tuple, Timing())
     waiting = asyncio.create_task(asker.answer(VERSION, "a"))
     child = await child_of(os.getpid())
     await asker.close()
@@ -295,7 +297,7 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
 
     monkeypatch.setattr(child_module, "KILL_SECONDS", 0.05)
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
-    asker = Asker(tuple, Timing(period=1000, deadline=0.1))
+    asker = DriverProbe(tuple, Timing(period=1000, deadline=0.1))
     assert (await asker.answer(VERSION, "a")).driver is None
     answer = await asker.answer(VERSION, "b")
     assert answer.why == "a call into it has not returned since it was last asked"
@@ -309,7 +311,7 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
     [b"", b"{}", b"[]", b"null", b'{"driver": 7}', b'{"driver": {"cards": {"a": {}}}}', b"\xff", b'{"driver":'],
 )  # fmt: skip
 def test_what_the_reader_prints_is_not_trusted(output: bytes) -> None:
-    with pytest.raises(Silence, match="cannot be read"):
+    with pytest.raises(DriverUnavailable, match="cannot be read"):
         decode(output)
 
 
@@ -320,8 +322,8 @@ def test_a_library_that_prints_does_not_spoil_the_answer() -> None:
 
 async def test_a_reader_that_crashes_is_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    answer = await Asker(tuple, Timing()).answer(VERSION, "a")
-    assert answer == Answer(None, why="its reader ended with status 1")
+    answer = await DriverProbe(tuple, Timing()).answer(VERSION, "a")
+    assert answer == DriverAnswer(None, why="its reader ended with status 1")
 
 
 def reader(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -346,7 +348,7 @@ async def test_how_a_reader_ends_is_told_and_what_it_prints_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     reader(tmp_path, monkeypatch, script)
-    assert await Asker(tuple, Timing(deadline=PATIENCE)).answer(VERSION, "a") == Answer(None, why=why)
+    assert await DriverProbe(tuple, Timing(deadline=PATIENCE)).answer(VERSION, "a") == DriverAnswer(None, why=why)
 
 
 async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
@@ -356,11 +358,11 @@ async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     shape().write(file)
-    asker = Asker(tuple, Timing(period=1000, deadline=PATIENCE))
+    asker = DriverProbe(tuple, Timing(period=1000, deadline=PATIENCE))
     with monkeypatch.context() as patch:
         patch.setattr(asyncio, "create_subprocess_exec", refuse)
         answer = await asker.answer(VERSION, "a")
-    assert answer == Answer(None, why="its reader cannot be started: Resource temporarily unavailable")
+    assert answer == DriverAnswer(None, why="its reader cannot be started: Resource temporarily unavailable")
     assert (await settled(asker, "a")).driver is not None
 
 

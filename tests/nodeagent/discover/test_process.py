@@ -9,7 +9,7 @@ import pytest
 
 from controllers.api import names
 from nodeagent.discover import VERSION
-from nodeagent.discover.confirm import SCANS
+from nodeagent.discover.feature.confirm import SCANS
 from nodeagent.host import procfs
 from sim.hardware import load
 from sim.nvml import Config, build, environment

@@ -11,13 +11,14 @@ import pytest
 from controllers.api import names
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
-from controllers.inventory.cards import read
-from nodeagent.discover import VERSION, report
+from controllers.inventory.reports.discovered_cards import read
+from nodeagent.discover import VERSION
+from nodeagent.discover.feature import report
 from nodeagent.discover.once import features as report_of
 from nodeagent.discover.scan import Facts
 from nodeagent.host import sysfs
-from nodeagent.host.driver import combine
-from nodeagent.host.facts import Driver, DriverCard, Toolkit
+from nodeagent.host.facts.driver import combine
+from nodeagent.host.facts.records import Driver, DriverCard, Toolkit
 from tests.nodeagent.discover.machine import BOOT, Machine
 
 H100 = DriverCard(
@@ -79,14 +80,14 @@ def test_cards_stand_by_address_a_longer_domain_last(tmp_path: Path) -> None:
 def test_a_card_that_is_given_to_virtual_machines_is_reported_and_nothing_awaited_of_it(tmp_path: Path) -> None:
     bus = sysfs.scan(Machine(tmp_path, "a10-vfio").sys)
     told = report.seen(bus, Driver("580.65.06"), None).cards["0000:65:00.0"]
-    assert (told.values["driver"], told.values["sriov"], told.untold) == ("vfio-pci", "pf", frozenset())
+    assert (told.values["driver"], told.values["sriov"], told.unknown_fields) == ("vfio-pci", "pf", frozenset())
 
 
 def test_what_the_driver_fails_to_tell_is_untold_and_what_a_card_has_not_is_not(tmp_path: Path) -> None:
     bus = sysfs.scan(Machine(tmp_path, "t4").sys)
     poor = replace(T4, uuid="", compute=None, failed=("uuid", "compute", "mig_enabled"))
     told = report.seen(bus, Driver("595.91.07", cards={T4.address: poor}), None).cards[T4.address]
-    assert told.untold == {"uuid", "compute_major", "compute_minor", "mig_mode"}
+    assert told.unknown_fields == {"uuid", "compute_major", "compute_minor", "mig_mode"}
 
 
 def test_a_card_that_nvml_does_not_list_keeps_what_procfs_says(tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_a_card_that_nvml_does_not_list_keeps_what_procfs_says(tmp_path: Path) -
     for by_nvml in (None, Driver("5", "13.0")):
         told = report.seen(bus, combine(by_procfs, by_nvml), None).cards[T4.address]
         assert told.values["uuid"] == "GPU-1"
-        assert {"product", "memory_mib", "compute_major", "mig_mode", "nvlink_peers"} <= told.untold
-        assert "uuid" not in told.untold
+        assert {"product", "memory_mib", "compute_major", "mig_mode", "nvlink_peers"} <= told.unknown_fields
+        assert "uuid" not in told.unknown_fields
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_inventory_reads_a_whole_card_without_a_complaint(tmp_path: Path) -> Non
     report = adapter(NodeFeature).validate_python({"spec": {"features": made}})
     reading = read(report)
     assert reading is not None
-    assert reading.all_named
+    assert reading.is_complete
     (card,) = reading.cards
     assert card.problem == ""
     assert card.hardware is not None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from controllers.domain.pci import canonical, place
 from nodeagent.host import sysfs
-from nodeagent.host.cards import cards, others
-from nodeagent.host.facts import PciFunction
+from nodeagent.host.facts.cards import cards, others
+from nodeagent.host.facts.records import PciFunction
 from tests.data import facts
 from tests.nodeagent.discover.machine import TREES, Machine
 

@@ -13,9 +13,9 @@ from controllers.api.meta import ObjectMeta
 from controllers.domain import mig as domain
 from controllers.domain.mig import NodeLayout, PlannedCard
 from controllers.runtime.errors import Conflict
+from nodeagent.mig.cards.records import Attempt, DriverReport, Loading, NodeScan, Signs
 from nodeagent.mig.files import Taken
-from nodeagent.mig.manager import Manager, Rhythm
-from nodeagent.mig.records import Attempt, Loading, Look, Signs, Told
+from nodeagent.mig.manager import Intervals, Manager
 from nodeagent.mig.tools import Hung, Outcome, is_busy
 from nodeagent.mig.work import Work
 from sim.hardware import load
@@ -64,7 +64,7 @@ class Plane:
 
     def born(self, **rhythm: float) -> Manager:
         """A manager that knows nothing of the one before it."""
-        rhythm_ = Rhythm(**{"check": 1.0, **rhythm})
+        rhythm_ = Intervals(**{"check": 1.0, **rhythm})
         self.manager = Manager(self, self, Work(self, self, self, pause=0.0), self, self, rhythm_, lambda: self.now)
         return self.manager
 
@@ -108,18 +108,18 @@ class Plane:
     async def signs(self, _addresses: Any) -> Signs:
         return Signs(self.loads, self.lost)
 
-    async def look(self, _addresses: Any) -> Look:
+    async def look(self, _addresses: Any) -> NodeScan:
         self.looks += 1
         if self.silence:
-            return Look(lost=self.lost, silence=self.silence, loading=self.loads)
+            return NodeScan(lost=self.lost, silence=self.silence, loading=self.loads)
         told = {
-            address: Told(
+            address: DriverReport(
                 None if address in self.untold else self.machine.layout(address), "", True, tuple(self.offered), index
             )
             for index, address in enumerate(sorted(self.machine.state["cards"]))
             if address not in self.lost
         }
-        return Look(told, self.lost, loading=self.loads)
+        return NodeScan(told, self.lost, loading=self.loads)
 
     # --- programs ------------------------------------------------------------------------------------
     async def apply(self, document: str, *, mode_only: bool) -> Outcome:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.domain.mig import DISABLED, CardLayout
-from nodeagent.mig import plan
+from nodeagent.mig.cards import plan
 from tests.nodeagent.mig.plane import Plane
 
 LAYOUTS = (
@@ -44,7 +44,7 @@ def prepared(case: Case) -> Plane:
 def end(plane: Plane) -> list[Any]:
     """What the cluster and the cards say in the end; why a step failed may be told in other words."""
     words = [(plane.phase(n), plane.reason(n).partition(":")[0]) for n in (0, 1)]
-    layout = plan.wanted(plane.layout())
+    layout = plan.desired_layout(plane.layout())
     assert layout is not None
     matters = plan.remembered(plane.journal, layout, plan.by_address(plane.cards()))
     return [words, deepcopy(plane.machine.state["cards"]), matters]

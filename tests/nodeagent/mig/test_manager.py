@@ -9,8 +9,8 @@ import pytest
 
 from controllers.api.gpudevice import Allocation, DeviceHealth, ForeignAllocation, MigApply, Published
 from controllers.domain.mig import DISABLED, CardLayout
-from nodeagent.mig import plan
-from nodeagent.mig.records import Attempt, Loading
+from nodeagent.mig.cards import plan
+from nodeagent.mig.cards.records import Attempt, Loading
 from tests.nodeagent.mig.plane import Died, Plane
 
 if TYPE_CHECKING:
@@ -531,7 +531,7 @@ def test_a_driver_that_is_silent_after_a_reboot_is_asked_until_it_tells(plane: P
     plane.rest()
     plane.reload(Loading("boot-2", "1"))
     plane.silence = "it hangs"
-    assert plane.turn() == plane.manager.rhythm.check
+    assert plane.turn() == plane.manager.intervals.check
     assert plane.phase() == "Done"
     plane.silence = ""
     plane.rest()

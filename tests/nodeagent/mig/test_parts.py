@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from controllers.domain.mig import DISABLED, CardLayout
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.facts import Driver, DriverCard
-from nodeagent.host.places import Places
-from nodeagent.mig import look, tools
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.facts.records import Driver, DriverCard
+from nodeagent.host.paths import HostPaths
+from nodeagent.mig import scanner, tools
+from nodeagent.mig.cards.records import Attempt
 from nodeagent.mig.files import JOURNAL, Journal, Lock, Taken
-from nodeagent.mig.records import Attempt
 from nodeagent.mig.tools import Outcome, Programs
 from tests.kit.waiting import PATIENCE
 
@@ -36,12 +36,12 @@ def card(address: str, **facts: object) -> DriverCard:
 
 
 def test_cards_are_numbered_by_address() -> None:
-    told = look.told(*driver(c0=card(FIRST), c1=card(SECOND), c2=card(THIRD)))
+    told = scanner.driver_reports(*driver(c0=card(FIRST), c1=card(SECOND), c2=card(THIRD)))
     assert {address: one.index for address, one in told.items()} == {FIRST: 0, SECOND: 1, THIRD: 2}
 
 
 def test_after_a_card_that_does_not_answer_no_number_is_sure() -> None:
-    told = look.told(*driver(c0=card(FIRST), c1=None, c2=card(THIRD)))
+    told = scanner.driver_reports(*driver(c0=card(FIRST), c1=None, c2=card(THIRD)))
     assert {address: one.index for address, one in told.items()} == {FIRST: 0, THIRD: None}
 
 
@@ -57,7 +57,7 @@ def test_after_a_card_that_does_not_answer_no_number_is_sure() -> None:
     ],
 )
 def test_how_a_card_is_divided(facts: dict[str, object], layout: CardLayout | None) -> None:
-    told = look.told(*driver(c0=card(FIRST, **facts), c1=card(SECOND), c2=card(THIRD)))
+    told = scanner.driver_reports(*driver(c0=card(FIRST, **facts), c1=card(SECOND), c2=card(THIRD)))
     assert told[FIRST].layout == layout
 
 
@@ -67,14 +67,14 @@ def test_the_hosts_library_comes_alone(tmp_path: Path) -> None:
     libraries.mkdir(parents=True)
     for name in ("libnvidia-ml.so.1", "libc.so.6"):
         (libraries / name).touch()
-    where, state = Places(root=tmp_path / "root", proc=tmp_path, sys=tmp_path), tmp_path / "state"
+    where, state = HostPaths(root=tmp_path / "root", proc=tmp_path, sys=tmp_path), tmp_path / "state"
     state.mkdir()
     for _ in range(2):
-        found = look.library_folder(where, state)
+        found = scanner.library_folder(where, state)
         assert found is not None
         assert [path.name for path in found.iterdir()] == ["libnvidia-ml.so.1"]
         assert (found / "libnvidia-ml.so.1").resolve() == libraries / "libnvidia-ml.so.1"
-    assert look.library_folder(Places(proc=tmp_path, sys=tmp_path), state) is None
+    assert scanner.library_folder(HostPaths(proc=tmp_path, sys=tmp_path), state) is None
 
 
 def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_p
     for folder in (module, module.with_name("again"), boot.parent):
         folder.mkdir(parents=True)
     boot.write_text("0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11\n")
-    host = look.Host(Places(proc=tmp_path / "proc", sys=tmp_path / "sys"), Asker([], Timing()))
+    host = scanner.HostScanner(HostPaths(proc=tmp_path / "proc", sys=tmp_path / "sys"), DriverProbe([], Timing()))
 
     first = asyncio.run(host.signs(())).loading
     assert first is not None

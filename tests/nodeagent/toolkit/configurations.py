@@ -9,8 +9,8 @@ import tomllib
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from nodeagent.toolkit import plan, sources
-from nodeagent.toolkit.effective import plugin, version
+from nodeagent.toolkit.config import plan, sources
+from nodeagent.toolkit.config.effective import plugin, version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit import disk
+from nodeagent.toolkit.config.plan import Change, Plan
+from nodeagent.toolkit.config.sources import FORMER, MAIN, Node
 from nodeagent.toolkit.disk import STATE, Overtaken, WayBack, digest
 from nodeagent.toolkit.host import Host
-from nodeagent.toolkit.plan import Change, Plan
-from nodeagent.toolkit.sources import FORMER, MAIN, Node
 
 if TYPE_CHECKING:
     from pathlib import Path

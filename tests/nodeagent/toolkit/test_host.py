@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodeagent.toolkit import host
-from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
+from nodeagent.toolkit.config.sources import ByHand, Refused
+from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import BY_HAND, DONE, REFUSED, Keeper
-from nodeagent.toolkit.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.sources import ByHand, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +118,7 @@ def test_a_program_that_does_not_end_has_refused_nothing(tmp_path: Path, monkeyp
     slow.chmod(0o755)
     monkeypatch.setattr(host, "DUMP_SECONDS", 0.3)
 
-    with pytest.raises(Silent, match=r"config default` did not end within 0\.3 s"):
+    with pytest.raises(RuntimeUnavailable, match=r"config default` did not end within 0\.3 s"):
         Host(Path("/")).dump(Server(1, str(slow), str(tmp_path / "config.toml"), ""))
 
 

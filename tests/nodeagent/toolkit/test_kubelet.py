@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
+from nodeagent.toolkit.config.sources import MAIN
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import BY_HAND, DONE, READY, REFUSED, Keeper, State
-from nodeagent.toolkit.plan import FOLDER, PROGRAM
-from nodeagent.toolkit.sources import MAIN
 from tests.nodeagent.toolkit.test_host import served
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.toolkit import marks
-from nodeagent.toolkit.effective import Handler
+from nodeagent.toolkit.config import marks
+from nodeagent.toolkit.config.effective import Handler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

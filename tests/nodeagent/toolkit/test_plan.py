@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.toolkit import effective, marks, plan, sources
+from nodeagent.toolkit.config import effective, marks, plan, sources
 from tests.nodeagent.toolkit.configurations import (
     AUTH,
     BY_HAND,

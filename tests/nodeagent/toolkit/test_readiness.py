@@ -9,8 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from nodeagent.toolkit.config.plan import FOLDER, PROGRAM
 from nodeagent.toolkit.keeper import BY_HAND, DONE, PHASES, READY
-from nodeagent.toolkit.plan import FOLDER, PROGRAM
 from sim.module.install import ROOT
 from tests.kit.waiting import PATIENCE
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodeagent.toolkit.cri import Silent
+from nodeagent.toolkit.config.plan import Change, Plan
+from nodeagent.toolkit.config.sources import MAIN, Node, Refused
+from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import DONE, REVERTED, WAITING, Keeper
-from nodeagent.toolkit.plan import Change, Plan
 from nodeagent.toolkit.restart import Patience
-from nodeagent.toolkit.sources import MAIN, Node, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Quiet:
         return 0
 
     def release(self) -> tuple[int, int]:
-        raise Silent("nobody answers")
+        raise RuntimeUnavailable("nobody answers")
 
 
 class Bare(Host):

@@ -9,12 +9,12 @@ import pytest
 
 from controllers.api import names, validation
 from controllers.api.nodefeature import Element, Instances
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
-from nodeagent.host.places import Places
-from nodeagent.validate import cardfacts
-from nodeagent.validate.facts import Facts
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import cardfacts
+from nodeagent.validate.checks.facts import Facts
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import machine
@@ -140,8 +140,8 @@ async def test_a_division_is_told_at_once_though_nvml_is_asked_seldom(
     at = machine(tmp_path)
     for name, value in environment(build(), at.nvml).items():
         monkeypatch.setenv(name, value)
-    asker = Asker(lambda: (at.own,), Timing(period=3600, deadline=PATIENCE))
-    looker = Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, {})
+    asker = DriverProbe(lambda: (at.own,), Timing(period=3600, deadline=PATIENCE))
+    looker = NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, {})
     address = at.addresses[0]
 
     async def told() -> tuple[str, str]:

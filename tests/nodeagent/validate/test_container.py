@@ -10,11 +10,11 @@ import pytest
 
 from controllers.api import validation
 from nodeagent.host import procfs
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import devices, report
-from nodeagent.validate.facts import Node
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import devices, report
+from nodeagent.validate.checks.facts import Node
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -22,20 +22,20 @@ from tests.nodeagent.validate.machine import Machine, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodeagent.validate.facts import Facts
+    from nodeagent.validate.checks.facts import Facts
 
 
 async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> Facts:
-    asker = Asker(lambda: (at.own,), Timing(deadline=deadline))
+    asker = DriverProbe(lambda: (at.own,), Timing(deadline=deadline))
     told = {"NVIDIA_VISIBLE_DEVICES": "void" if void else "all"}
-    facts = await Looker(validation.CONTAINER, Places(at.sys, at.proc, at.root), asker, at.own, told).look()
+    facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, told).look()
     await asker.close()
     return facts
 
 
 async def told(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> dict[str, str]:
     facts = await look(at, void=void, deadline=deadline)
-    return report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+    return report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
 
 
 @pytest.fixture

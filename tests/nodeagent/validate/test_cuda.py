@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.facts import CudaAnswer
-from nodeagent.host.places import Places
-from nodeagent.validate import cuda, fabric, marks, report
-from nodeagent.validate.look import Looker
-from nodeagent.validate.trials import Trials
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.facts.records import CudaAnswer
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import cuda, fabric, marks, report
+from nodeagent.validate.cuda_trials import Trials
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.discover.test_nvml import children, command_of
@@ -25,7 +25,7 @@ from tests.nodeagent.validate.machine import Machine, machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodeagent.validate.facts import Facts
+    from nodeagent.validate.checks.facts import Facts
 
 A100, T4 = "0000:d8:00.0", "0000:3b:00.0"
 HOUR = 3600.0
@@ -55,9 +55,9 @@ class Validator:
 
     def __init__(self, at: Machine, *, grace: float = HOUR, deadline: float = PATIENCE, pause: float = HOUR) -> None:
         timing, own = Timing(pause, deadline), (at.own,)
-        places = Places(at.sys, at.proc, at.root)
-        self.looker = Looker(
-            validation.CONTAINER, places, Asker(lambda: own, timing), at.own, {}, Trials(own, timing, None), grace
+        places = HostPaths(at.sys, at.proc, at.root)
+        self.looker = NodeScanner(
+            validation.CONTAINER, places, DriverProbe(lambda: own, timing), at.own, {}, Trials(own, timing, None), grace
         )
 
     async def facts(self) -> Facts:
@@ -68,7 +68,7 @@ class Validator:
 
     async def told(self) -> dict[str, str]:
         facts = await self.facts()
-        found = report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+        found = report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
         return {name.removeprefix("container."): value for name, value in found.items()}
 
 
@@ -243,7 +243,7 @@ async def test_a_look_does_not_wait_for_cuda_and_says_what_is_awaited(at: Machin
     validator.looker.trials._patience = 0.05
     facts = await validator.looker.look()
     assert cuda.works(facts).reason == "AwaitingCuda"
-    assert report.judge(validation.CONTAINER, facts).result == "unknown"
+    assert report.evaluate(validation.CONTAINER, facts).result == "unknown"
     assert (facts.cuda, facts.cuda_marks) == ({}, "")
     await validator.looker.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -269,7 +269,7 @@ async def test_a_card_of_which_nothing_is_known_hides_no_failure_of_another(
     at: Machine, unknown: CudaAnswer, reason: str, says: str
 ) -> None:
     facts = replace(await Validator(at).facts(), cuda={T4: unknown, A100: REFUSED})
-    judged = report.judge(validation.CONTAINER, facts)
+    judged = report.evaluate(validation.CONTAINER, facts)
     found = report.attributes(validation.CONTAINER, facts, judged)
     assert (found["container"], found["container.cards_failed"]) == ("unknown", A100)
     assert found["container.reason"] == reason
@@ -283,7 +283,7 @@ async def test_a_card_of_which_nothing_is_known_hides_no_failure_of_another(
     assert (bridged["container.cards"], bridged["container.message"]) == ("1", found["container.message"])
     again, silent = report.settled(validation.CONTAINER, bridged, found, silent)
     assert (again, silent) == (bridged, 2)
-    assert report.settled(validation.CONTAINER, again, found, silent)[0] == found, "the third look that cannot tell"
+    assert report.debounce(validation.CONTAINER, again, found, silent)[0] == found, "the third look that cannot tell"
     alone = passed(facts, "1")
     assert report.settled(validation.CONTAINER, alone, found, 0)[0] == found, "no other card is left"
 
@@ -386,7 +386,7 @@ async def test_a_fabric_has_time_to_come_up(switched: Machine) -> None:
     everywhere(switched, "fabric 2")
     facts = await seen(switched, grace=HOUR)
     assert (fabric.ready(facts).result, fabric.ready(facts).reason) == ("unknown", "AwaitingFabric")
-    assert report.judge(validation.CONTAINER, facts).result == "unknown"
+    assert report.evaluate(validation.CONTAINER, facts).result == "unknown"
 
 
 async def test_one_card_outside_the_fabric_is_that_cards_trouble(switched: Machine) -> None:

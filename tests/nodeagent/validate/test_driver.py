@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
-from nodeagent.host.ask import Asker, Timing
-from nodeagent.host.places import Places
-from nodeagent.validate import report
-from nodeagent.validate.look import Looker
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import report
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import LIBRARIES, Machine, machine
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 async def told(at: Machine) -> dict[str, str]:
     """What is published of one look, and beside it what a reader makes of it."""
-    where = Places(at.sys, at.proc, at.root)
-    asker = Asker(where.library_roots, Timing(deadline=PATIENCE))
-    looker = Looker(validation.DRIVER, where, asker, at.own, {})
+    where = HostPaths(at.sys, at.proc, at.root)
+    asker = DriverProbe(where.library_roots, Timing(deadline=PATIENCE))
+    looker = NodeScanner(validation.DRIVER, where, asker, at.own, {})
     facts = await looker.look()
     await asker.close()
-    return report.attributes(validation.DRIVER, facts, report.judge(validation.DRIVER, facts))
+    return report.attributes(validation.DRIVER, facts, report.evaluate(validation.DRIVER, facts))
 
 
 @pytest.fixture

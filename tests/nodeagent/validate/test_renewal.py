@@ -15,14 +15,14 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.runtime.errors import Unreachable
 from controllers.runtime.store import Store
 from nodeagent.host import procfs
-from nodeagent.host.ask import Asker, Timing
 from nodeagent.host.facts import Driver
-from nodeagent.host.places import Places
-from nodeagent.validate import renewal, report
 from nodeagent.validate.devices import CONTROL
 from nodeagent.validate.facts import Facts, Node
-from nodeagent.validate.look import Looker
 from nodeagent.validate.publish import Publisher
+from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import renewal, report
+from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
 from tests.nodeagent.validate.machine import Machine, machine
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controllers.runtime.plan import Apply
+    from nodeagent.validate.checks.facts import Facts
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 async def look(at: Machine, *, cdi: bool, role: str = validation.CONTAINER, proc: Path | None = None) -> Facts:
-    asker = Asker(lambda: (at.own,), Timing(deadline=PATIENCE))
+    asker = DriverProbe(lambda: (at.own,), Timing(deadline=PATIENCE))
     variables = {"NVIDIA_VISIBLE_DEVICES": "void" if cdi else "all"}
-    facts = await Looker(role, Places(at.sys, proc or at.proc, at.root), asker, at.own, variables).look()
+    facts = await NodeScanner(role, HostPaths(at.sys, proc or at.proc, at.root), asker, at.own, variables).look()
     await asker.close()
     return facts
 
@@ -101,11 +102,11 @@ async def test_who_sees_a_copy_goes_by_what_the_check_of_the_driver_tells(at: Ma
     facts = await look(at, cdi=False, proc=copy)
     assert renewal.lacking(facts) == frozenset()
     seen = await look(at, cdi=False, role=validation.DRIVER)
-    told = report.attributes(validation.DRIVER, seen, report.judge(validation.DRIVER, seen))
+    told = report.attributes(validation.DRIVER, seen, report.evaluate(validation.DRIVER, seen))
     assert told["driver.access"] == "12,13,21,22"
-    assert renewal.lacking(renewal.told(facts, told)) == {21, 22}
+    assert renewal.lacking(renewal.with_reported_access(facts, told)) == {21, 22}
     for stale in ({"driver.boot_id": "another"}, {"driver.version": "1.2"}, {"driver.access": f"x,²,-3,{'9' * 9999}"}):
-        assert renewal.lacking(renewal.told(facts, told | stale)) == frozenset()
+        assert renewal.lacking(renewal.with_reported_access(facts, told | stale)) == frozenset()
 
 
 NOTED = validation.key(validation.CONTAINER, validation.ENDED_FOR)

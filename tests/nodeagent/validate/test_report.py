@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from controllers.api import validation
 from nodeagent.host import procfs
-from nodeagent.host.facts import Bus, Driver, DriverCard, PciFunction
-from nodeagent.host.places import Places
-from nodeagent.validate import cdi, report
-from nodeagent.validate.facts import Facts, Library, Node, Specification, Taken
-from nodeagent.validate.look import Looker
+from nodeagent.host.facts.records import Bus, Driver, DriverCard, PciFunction
+from nodeagent.host.paths import HostPaths
+from nodeagent.validate.checks import cdi, report
+from nodeagent.validate.checks.facts import Facts, Library, Node, Specification, Taken
+from nodeagent.validate.scanner import NodeScanner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ found = st.builds(
 @pytest.mark.parametrize("role", validation.ROLES)
 @given(facts=found)
 def test_whatever_is_found_has_a_verdict_and_a_sentence(role: str, facts: Facts) -> None:
-    verdict = report.judge(role, facts)
+    verdict = report.evaluate(role, facts)
     told = report.attributes(role, facts, verdict)
     assert told[role] in {"ok", "failed", "unknown"}
     assert all(isinstance(value, str) and value for value in told.values())
@@ -69,7 +69,7 @@ def test_whatever_is_found_has_a_verdict_and_a_sentence(role: str, facts: Facts)
         assert told[f"{role}.reason"]
         assert told[f"{role}.message"]
         assert told[f"{role}.cards"] == "0"
-    assert report.attributes(role, facts, report.judge(role, facts)) == told
+    assert report.attributes(role, facts, report.evaluate(role, facts)) == told
 
 
 @given(st.dictionaries(st.text(max_size=8), st.none() | st.text() | st.binary().map(lambda b: b.decode("latin-1"))))
@@ -104,8 +104,8 @@ def test_garbage_in_procfs_is_no_fact(tmp_path: Path, text: bytes, line: str) ->
     assert set(procfs.information(tmp_path)) == {"0000:01:00.0"}
     assert procfs.form(tmp_path) in {"", "open", "proprietary"}
     assert all(0 <= number <= 9999 for number in (procfs.majors(tmp_path) or {}).values())
-    facts = Looker("container", Places(tmp_path / "sys", tmp_path, tmp_path), None, tmp_path, {})._files()  # type: ignore[arg-type]
-    assert report.judge("container", facts).result in {"failed", "unknown"}
+    facts = NodeScanner("container", HostPaths(tmp_path / "sys", tmp_path, tmp_path), None, tmp_path, {})._files()  # type: ignore[arg-type]
+    assert report.evaluate("container", facts).result in {"failed", "unknown"}
 
 
 def test_the_two_modules_are_told_apart(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_look_that_cannot_tell_leaves_ok_standing_until_the_third() -> None:
     good, blind, silent, seen = said("ok", cards="8"), said("unknown"), 0, []
     last = good
     for _ in range(4):
-        last, silent = report.settled("driver", last, blind, silent)
+        last, silent = report.debounce("driver", last, blind, silent)
         seen.append(last["driver"])
     assert seen == ["ok", "ok", "unknown", "unknown"]
 
@@ -135,13 +135,13 @@ def test_a_look_that_cannot_tell_leaves_ok_standing_until_the_third() -> None:
 def test_a_good_look_in_between_begins_the_count_anew() -> None:
     good, silent = said("ok"), 0
     for new in (said("unknown"), said("unknown"), said("ok"), said("unknown"), said("unknown")):
-        last, silent = report.settled("driver", good, new, silent)
+        last, silent = report.debounce("driver", good, new, silent)
         assert last["driver"] == "ok"
 
 
 @pytest.mark.parametrize("new", [said("failed"), said("unknown", boot_id="c"), said("unknown", version="2")])
 def test_a_failure_counts_at_once_and_nothing_is_bridged_over_a_reboot(new: dict[str, str]) -> None:
-    assert report.settled("driver", said("ok"), new, 0) == (new, 0)
+    assert report.debounce("driver", said("ok"), new, 0) == (new, 0)
 
 
 def test_a_card_of_another_vendor_is_not_ours() -> None:

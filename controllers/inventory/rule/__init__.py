@@ -1,0 +1,1 @@
+"""Our NodeFeatureRule, and the node labels that it is expected to make. Pure."""

@@ -1,0 +1,1 @@
+"""A pool's devices on one node: offered to kubelet, preferred, allocated, written to GPUDevice statuses. Pure."""

@@ -1,0 +1,82 @@
+"""Allocate: the device nodes, CDI names and environment of a container for the ids that kubelet chose. Pure.
+
+By CDI the runtime is told names and does the rest. Without it the container gets the driver's device
+nodes, and the environment that NVIDIA's runtime and its prestart hook read; where neither serves the
+pod, the card can be used as far as the image brings the driver's libraries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from controllers.api import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nodeagent.deviceplugin.devices.records import Listed, Seen
+
+AUTO, CDI, DEVICE_SPECS = "auto", "cdi", "device-specs"
+STRATEGIES: Final = (AUTO, CDI, DEVICE_SPECS)
+KIND = "nvidia.com/gpu"
+SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+CAPABILITIES: Final = "nvidia-caps"
+
+
+class Refused(Exception):
+    """Kubelet asks for what cannot be given; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDevices:
+    """What one container gets."""
+
+    environment: Mapping[str, str]
+    nodes: tuple[str, ...] = ()
+    """Paths of device nodes, on the host and in the container alike."""
+    cdi: tuple[str, ...] = ()
+    """CDI names."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationContext:
+    """On what the answer stands."""
+
+    pool: str
+    listed: Mapping[str, Listed] = field(default_factory=dict)
+    """By id: all that may be given now."""
+
+
+def container_devices(ids: Iterable[str], context: AllocationContext, seen: Seen, strategy: str) -> ContainerDevices:
+    """What a container with those ids gets; raises Refused."""
+    devices = [_known(id_, context) for id_ in ids]
+    uuids = list(dict.fromkeys(device.uuid for device in devices))
+    by_cdi = tuple(f"{KIND}={uuid}" for uuid in uuids)
+    if strategy == CDI or (strategy == AUTO and seen.runtime_cdi and set(by_cdi) <= seen.cdi):
+        return ContainerDevices({names.VISIBLE_DEVICES: names.NO_DEVICES}, cdi=by_cdi)
+    return ContainerDevices({names.VISIBLE_DEVICES: ",".join(uuids)}, nodes=_nodes(devices, seen))
+
+
+def _known(id_: str, context: AllocationContext) -> Listed:
+    device = context.listed.get(id_)
+    if device is None:
+        raise Refused(
+            f"pool {context.pool} does not offer device {id_} on this node (any more): it was withdrawn or is unknown."
+            " The pod can be created again, and gets another card"
+        )
+    if not device.healthy:
+        raise Refused(f"card {device.card} of pool {context.pool} is not healthy; see its conditions: kubectl describe")
+    return device
+
+
+def _nodes(devices: list[Listed], seen: Seen) -> tuple[str, ...]:
+    """The device nodes that are there: those of the cards, of their instances, and those that every user needs."""
+    wanted: list[str] = []
+    for device in devices:
+        minor = seen.minors.get(device.address)
+        if minor is not None:
+            wanted.append(f"nvidia{minor}")
+        if device.instance is not None:
+            wanted += [f"{CAPABILITIES}/nvidia-cap{number}" for number in seen.access.get(device.uuid, ())]
+    return tuple(f"/dev/{name}" for name in dict.fromkeys((*wanted, *SHARED_NODES)) if name in seen.nodes)

@@ -1,0 +1,203 @@
+"""The devices that a pool offers on its node: `published` in GPUDevice statuses, and kubelet's list. Pure.
+
+The order that keeps two plugins apart needs no steps of its own: the list is made of what stands in
+`published` *and* is wanted, each time anew. A card that is to come is published first, and the list
+follows; one that is to go falls off the list at once, and `published` is withdrawn after that. So
+kubelet never has more than the cluster was told, and what is not published is in nobody's list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controllers.api import conditions
+from controllers.api import names as api
+from controllers.domain import offer as settings
+from controllers.domain.catalogue import canonical_profile
+from controllers.domain.offer import Offer
+from nodeagent.deviceplugin.devices.records import SEPARATOR, ForeignUsage, Listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpudevice import GPUDevice, Published
+    from controllers.api.kube import ConfigMap
+    from nodeagent.deviceplugin.devices.records import Seen
+    from nodeagent.host.facts.records import MigDevice
+
+MIG, TIME_SLICE, EXCLUSIVE = "MIG", "TimeSlice", "Exclusive"
+NOBODY = ForeignUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredOffer:
+    """What the pool's ConfigMaps ask of this node."""
+
+    offer: Offer | None = None
+    """None where the settings cannot be read: what is published stays as it is, and nothing else is."""
+    allowed: frozenset[str] = frozenset()
+    """The cards (inventoryIDs) that are to be offered."""
+    last: Offer | None = None
+    """The settings that were read last: by them the list stays as it is while there are none."""
+
+
+def desired_offer(pool: str, configmaps: Iterable[ConfigMap], before: Offer | None) -> DesiredOffer:
+    """What the pool's ConfigMaps ask; without its first one, nothing is to be offered.
+
+    `before`: the settings that were read last.
+    """
+    base = api.plugin_object(pool)
+    mine = {c.name: c for c in configmaps if c.name == base or _is_shard(c.name, base)}
+    if base not in mine:
+        return DesiredOffer(last=before)
+    lines = (line.strip() for c in mine.values() for line in c.data.get(api.ALLOWED_DEVICES, "").splitlines())
+    read = settings.read(pool, mine[base].data.get(api.PLUGIN_SETTINGS, ""))
+    return DesiredOffer(read, frozenset(line for line in lines if line), read or before)
+
+
+def _is_shard(name: str, base: str) -> bool:
+    return name.startswith(base + ".") and name.removeprefix(base + ".").isdigit()
+
+
+def wanted(
+    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: Seen, foreign: ForeignUsage = NOBODY
+) -> dict[str, Published | None]:
+    """What each card's `published` is to be, by the object's name; of another pool's card, what it is."""
+    return {card.name: _wanted(pool, card, asked, seen, foreign) for card in cards}
+
+
+def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign: ForeignUsage) -> Published | None:
+    now, name = card.status.published, card.status.inventory_id or ""
+    if now is not None and now.pool != pool:
+        return now  # it is offered by another plugin, which withdraws it first
+    if name not in asked.allowed or address(card) in seen.lost or foreign.holds(card.name):
+        return None
+    # Nobody but kubelet knows who has the card by another plugin's resource: it is asked before a card is offered.
+    if asked.offer is None or (now is None and not foreign.is_current):
+        return now
+    told = asked.offer.of(name)
+    # What a silent driver told earlier keeps what is offered; it is no ground to offer a card anew.
+    whole = len(_ids(card, asked.offer, seen)) >= told.slots and address(card) not in seen.remembered
+    return told if whole else now
+
+
+def address(card: GPUDevice) -> str:
+    """The card's PCI address; empty where it is not known."""
+    return card.status.hardware.pci.address if card.status.hardware is not None else ""
+
+
+def uuid(card: GPUDevice) -> str:
+    """What the driver calls the card; empty where that is not known, and then it cannot be handed out."""
+    return (card.status.hardware.uuid or "") if card.status.hardware is not None else ""
+
+
+def listing(
+    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: Seen, foreign: ForeignUsage = NOBODY
+) -> tuple[Listed, ...]:
+    """What kubelet is to be told, sorted by id."""
+    found = [device for card in cards for device in _listed(pool, card, asked, seen, foreign)]
+    return tuple(sorted(found, key=lambda device: device.id))
+
+
+def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign: ForeignUsage) -> list[Listed]:
+    name, now, offer = card.status.inventory_id or "", card.status.published, asked.last or _acknowledged(pool, card)
+    if name not in asked.allowed or offer is None:
+        return []
+    taken = foreign.holds(card.name)
+    slots, healthy = offer.of(name).slots, is_healthy(card, seen) and not taken
+    if now is not None and now.pool == pool:
+        slots = min(slots, now.slots)
+    elif asked.offer is None or not (taken or address(card) in seen.lost):
+        return []
+    # A card that is lost, or somebody else's, is withdrawn, and stays in the list as Unhealthy while the pool has it.
+    numa = card.status.hardware.numa_node if card.status.hardware is not None else None
+    return [
+        Listed(id_, instance.uuid if instance else uuid(card), card.name, address(card), healthy, numa, instance)
+        for id_, instance in _ids(card, offer, seen)[:slots]
+    ]
+
+
+def is_healthy(card: GPUDevice, seen: Seen) -> bool:
+    """Whether new work may go to a card: it is there, its driver answers for it, and nobody has found a fault."""
+    faulted = any(c.type == conditions.FAULTED and c.status == "True" for c in card.status.conditions)
+    return not faulted and address(card) not in seen.lost | seen.unresponsive
+
+
+def _ids(card: GPUDevice, offer: Offer, seen: Seen) -> list[tuple[str, MigDevice | None]]:
+    """The ids of everything that a card has to offer under these settings."""
+    if not uuid(card):
+        return []
+    if offer.mode == MIG:
+        profile = canonical_profile(offer.profile or "")
+        made = seen.instances.get(address(card), ())
+        return [(each.uuid, each) for each in sorted(made, key=lambda m: m.uuid) if each.profile == profile]
+    if offer.mode == TIME_SLICE:
+        slots = offer.of(card.status.inventory_id or "").slots
+        return [(f"{uuid(card)}{SEPARATOR}{number}", None) for number in range(slots)]
+    return [(uuid(card), None)]
+
+
+def _acknowledged(pool: str, card: GPUDevice) -> Offer | None:
+    """The settings of which `published` is the acknowledgement: after a restart they may be all that is left.
+
+    Its version is a hash of the settings, and there are few that it can be.
+    """
+    now, hardware = card.status.published, card.status.hardware
+    if now is None or now.pool != pool:
+        return None
+    offered = hardware.mig.profiles_supported if hardware is not None and hardware.mig is not None else ()
+    made = [Offer(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
+    made += [Offer(pool, MIG, now.slots, profile) for profile in offered]
+    return next((offer for offer in made if offer.of("") == now), None)
+
+
+def owners(cards: Iterable[GPUDevice], seen: Seen) -> Mapping[str, GPUDevice]:
+    """Whose card a uuid is: a card's own, or a MIG instance's."""
+    found: dict[str, GPUDevice] = {}
+    for card in cards:
+        found |= dict.fromkeys((each.uuid for each in seen.instances.get(address(card), ())), card)
+        if uuid(card):
+            found[uuid(card)] = card
+    return found
+
+
+def asks_driver(asked: DesiredOffer) -> bool:
+    """Whether the driver has to be asked: it alone tells of MIG instances, and what else it tells is not worth it.
+
+    Its library and devices are in the pod in mode MIG only, see `controllers.gpupool.operands.device_plugin_pod`.
+    """
+    return asked.last is None or asked.last.mode == MIG
+
+
+def unobservable(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:
+    """The cards in MIG mode whose instances nobody has told us: what they serve cannot be seen."""
+    return frozenset(
+        card.name
+        for card in cards
+        if card.status.hardware is not None
+        and card.status.hardware.mig is not None
+        and card.status.hardware.mig.enabled
+        and address(card) not in seen.instances
+    )
+
+
+def reported(cards: Iterable[GPUDevice]) -> ForeignUsage:
+    """Who has the cards by resources that are not the module's, as it was reported last: kubelet has not said anew."""
+    return ForeignUsage({card.name: card.status.foreign_allocations for card in cards}, is_current=False)
+
+
+def is_coming(card: GPUDevice, asked: DesiredOffer) -> bool:
+    """Whether the card is to be offered, and nobody offers it yet."""
+    return card.status.inventory_id in asked.allowed and card.status.published is None
+
+
+def is_member(pool: str, card: GPUDevice) -> bool:
+    """Whether the card is in the pool."""
+    return card.status.pool_ref is not None and card.status.pool_ref.name == pool
+
+
+def unreadable(pool: str, configmaps: Iterable[ConfigMap]) -> bool:
+    """Whether the pool has settings, and they cannot be read."""
+    base = next((c for c in configmaps if c.name == api.plugin_object(pool)), None)
+    return base is not None and settings.read(pool, base.data.get(api.PLUGIN_SETTINGS, "")) is None
