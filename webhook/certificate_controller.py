@@ -140,7 +140,7 @@ class CertificateController:
                 body={"metadata": meta, "webhooks": webhooks},
                 content_type=STRATEGIC,
             )
-            store.offer(adapter(WebhookConfiguration).validate_json(answer))
+            store.on_own_write(adapter(WebhookConfiguration).validate_json(answer))
             log.info("the API server is told whom to trust", kind=resource.kind, webhooks=len(webhooks))
 
     async def _write(self, old: Secret | None, keyring: Keyring, why: str) -> None:
@@ -170,5 +170,5 @@ class CertificateController:
                 manager=names.MANAGER_ADMISSION,
                 namespace=names.NAMESPACE,
             )
-        self._stores.secrets.offer(adapter(Secret).validate_json(answer))
+        self._stores.secrets.on_own_write(adapter(Secret).validate_json(answer))
         log.info("certificates changed", what=why, authorities=len(keyring.authorities))

@@ -11,7 +11,7 @@ from controllers.components import build, images
 from controllers.components.pods.dcgm_exporter import named
 from controllers.components.reconcile import deletions, reconcile_configmap, reconcile_daemonset
 from controllers.install.observed import is_ours
-from controllers.runtime.plan import Apply, Delete, Draft, Plan, Ref, ref
+from controllers.runtime.plan import Apply, Delete, Plan, PlanBuilder, Ref, ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +33,12 @@ def plan(
     enabled: bool = True,
 ) -> Plan:
     """What to write so that every component runs as it is built, and no other; none where the module is disabled."""
-    draft = Draft()
+    draft = PlanBuilder()
     if not enabled:
         _daemonsets(draft, seen, {}, now)
         _configmaps(draft, seen, {})
         _runtime_classes_go(draft, seen)
-        return draft.done()
+        return draft.build()
     for name, body in build.runtime_classes().items():
         # One that is there may be the administrator's, and its handler cannot be changed.
         if name not in seen.runtime_classes:
@@ -47,7 +47,7 @@ def plan(
     _configmaps(draft, seen, build.configmaps(settings))
     wanted = build.daemonsets(settings, agent_image, agent_env, _resources(seen), driver_root)
     _daemonsets(draft, seen, wanted, now)
-    return draft.done()
+    return draft.build()
 
 
 def _resources(seen: ObservedOperands) -> list[str]:
@@ -61,21 +61,21 @@ def _resources(seen: ObservedOperands) -> list[str]:
     return kept if set(wanted) <= set(kept) else wanted
 
 
-def _configmaps(draft: Draft, seen: ObservedOperands, wanted: Mapping[str, Json]) -> None:
+def _configmaps(draft: PlanBuilder, seen: ObservedOperands, wanted: Mapping[str, Json]) -> None:
     for name, body in wanted.items():
         reconcile_configmap(draft, name, seen.configmaps.get(name), body)
     unwanted = [seen.configmaps[name] for name in build.NAMES if name in seen.configmaps and name not in wanted]
     draft.add(*deletions(unwanted, ()))
 
 
-def _daemonsets(draft: Draft, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
+def _daemonsets(draft: PlanBuilder, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
     for name, body in wanted.items():
         reconcile_daemonset(draft, name, seen.daemonsets.get(name), body, freed=seen.freed, now=now)
     unwanted = [seen.daemonsets[name] for name in build.NAMES if name in seen.daemonsets and name not in wanted]
     draft.add(*deletions((), unwanted))
 
 
-def _runtime_classes_go(draft: Draft, seen: ObservedOperands) -> None:
+def _runtime_classes_go(draft: PlanBuilder, seen: ObservedOperands) -> None:
     """Delete our RuntimeClasses, last: the programs and the pools', which withdraw their cards first, run under them.
 
     One that ends on the way could not begin again. One without our label is the administrator's.

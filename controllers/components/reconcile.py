@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap
     from controllers.api.meta import KubeObject, ObjectMeta
     from controllers.components.podspec import Json
-    from controllers.runtime.plan import Draft
+    from controllers.runtime.plan import PlanBuilder
 
 
 class HasMetadata(Protocol):
@@ -40,7 +40,7 @@ class Workload(HasMetadata, Protocol):
 
 
 def reconcile_daemonset(
-    draft: Draft, name: str, found: Workload | None, wanted: Json, *, freed: Mapping[str, float], now: float
+    draft: PlanBuilder, name: str, found: Workload | None, wanted: Json, *, freed: Mapping[str, float], now: float
 ) -> None:
     """Write a DaemonSet that is not as it is wanted; one that is being deleted is waited for.
 
@@ -48,13 +48,13 @@ def reconcile_daemonset(
     name has been free for a while (`controllers.components.cooldown`).
     """
     if found is None and (left := cooldown_left(freed, name, now)) > 0:
-        draft.look_again(left)
+        draft.requeue_within(left)
         return
     if found is None or not (is_leaving(found) or _is_good(found, wanted)):
         draft.add(Apply(Ref(DAEMONSET, name, names.NAMESPACE), wanted))
 
 
-def reconcile_configmap(draft: Draft, name: str, found: ConfigMap | None, wanted: Json) -> None:
+def reconcile_configmap(draft: PlanBuilder, name: str, found: ConfigMap | None, wanted: Json) -> None:
     """Write a ConfigMap that is not as it is wanted."""
     if found is None or not (is_as_written(found, wanted) and has_owners(found.metadata, wanted)):
         draft.add(Apply(Ref(CONFIGMAP, name, names.NAMESPACE), wanted))

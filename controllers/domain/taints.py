@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import bounds
 from controllers.api.gpupool import Toleration
-from controllers.domain.node_marks import is_ours, taint_marks
 from controllers.domain.node_fit import REPELLING, tolerates
+from controllers.domain.node_marks import is_ours, taint_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -1,4 +1,4 @@
-"""Pending pods whose reservation expired, in the order in which they get a new one (docs/dev/design.md, Pods that wait).
+"""Pending pods whose reservation expired, in the order in which they get another (docs/dev/design.md, Pods that wait).
 
 Such a pod comes before newcomers: the pool controller reserves for it anew, and until then
 the webhook leaves aside what it could use. Both take the same pods, and nodes in the same

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from controllers.api import bounds, names
 from controllers.api.gpupool import GPUPool, Toleration
+from controllers.domain.node_fit import REPELLING
 from controllers.domain.node_marks import is_ours, taint_marks
 from controllers.domain.taints import beside, keeps_off, tolerations, wanted
-from controllers.domain.node_fit import REPELLING
 from tests.kit import objects
 
 GPU = {"key": "gpu", "value": "a", "effect": "NoSchedule"}

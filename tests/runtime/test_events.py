@@ -13,8 +13,8 @@ from controllers.api.resources import CONFIGMAP, EVENT, NODE
 from controllers.runtime import events, metrics
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
-from reliability.kit.fault_proxy import writes_to
 from controllers.runtime.plan import Apply, EmitEvent, Ref
+from reliability.kit.fault_proxy import writes_to
 from tests.kit.waiting import PATIENCE, until
 
 if TYPE_CHECKING:

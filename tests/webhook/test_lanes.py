@@ -50,10 +50,10 @@ class Server:
         self.meanwhile: Callable[[], None] = lambda: None
         """What happens on the server while a write is on its way."""
         self.snapshot = world.snapshot(caches)
-        caches.pools.saw(world.pool(allocation=SHARED))
-        caches.nodes.saw(world.node("n1"))
+        caches.pools.on_watch_event(world.pool(allocation=SHARED))
+        caches.nodes.on_watch_event(world.node("n1"))
         for card in cards:
-            caches.devices.saw(card)
+            caches.devices.on_watch_event(card)
 
     def change(self, name: str, **status: Any) -> None:
         """Somebody else writes; the watch tells it at once."""
@@ -66,7 +66,7 @@ class Server:
             status=adapter(GPUDevice).validate_python({"status": fields}).status,
         )
         self.objects[name] = made
-        self.caches.devices.saw(made)
+        self.caches.devices.on_watch_event(made)
 
     async def execute(self, actions: list[Merge]) -> None:
         (merge,) = actions

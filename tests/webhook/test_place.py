@@ -27,7 +27,11 @@ SPREAD, PACK = PlacementPolicy("Spread", ZONE), PlacementPolicy("BinPack", ZONE)
 
 
 def choose(
-    capacities: list[NodeCapacity], units: int, rules: PlacementPolicy, seed: str = "s", wants: PodConstraints = ANYWHERE
+    capacities: list[NodeCapacity],
+    units: int,
+    rules: PlacementPolicy,
+    seed: str = "s",
+    wants: PodConstraints = ANYWHERE,
 ) -> Placement | None:
     for node, node_capacity in placement.candidate_nodes(
         capacities, PoolRequest(world.POOL, units), wants, rules, seed

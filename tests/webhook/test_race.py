@@ -63,7 +63,7 @@ async def webhook(client: Client, node: str, pool: str, *, careless: bool) -> Po
     ):
         answer = await client.request("GET", resource.path(), query={"fieldSelector": f"metadata.name={name}"})
         (found,) = orjson.loads(answer)["items"]
-        store.saw(adapter(kind).validate_python(found))  # type: ignore[attr-defined]
+        store.on_watch_event(adapter(kind).validate_python(found))  # type: ignore[attr-defined]
     for item in orjson.loads(await client.request("GET", GPUDEVICE.path()))["items"]:
         if item["metadata"]["name"].startswith(f"{node}-"):
             caches.devices.on_watch_event(adapter(GPUDevice).validate_python(item))

@@ -40,7 +40,7 @@ def fresh(stores: Stores, now: float) -> tuple[dict[str, Any], Any, Any]:
         (stores.pods, copy.pods),
     ):
         for item in source:
-            target.saw(item)  # type: ignore[attr-defined]
+            target.on_watch_event(item)  # type: ignore[attr-defined]
     seen = snapshot.view("a", "team", now)
     return summary(seen.capacities), seen.pending, seen.tolerated
 

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import ownership, reasons
-from tools.docs import catalogue, tables
 from controllers.domain import lifecycle, pool_lifecycle
+from tools.docs import catalogue, tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

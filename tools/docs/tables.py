@@ -17,10 +17,10 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import json_name
 from controllers.api.resources import GPUDEVICE, GPUNODEINVENTORY, GPUPOOL
+from controllers.domain import eligibility, lifecycle, pool_lifecycle
 from controllers.gpupool.operands.device_plugin import SHARD_CARDS
 from webhook.decision import review
 from webhook.reservations import concurrency
-from controllers.domain import eligibility, lifecycle, pool_lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,8 +11,8 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from webhook.caches.stores import BY_REQUEST
 from controllers.domain.waiting import PendingPod, pending_pod, waits_from
+from webhook.caches.stores import BY_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain import refusals
-from controllers.domain.selectors import matches
+from controllers.domain.selectors.match import matches
 from controllers.domain.wording import listed, short
 from webhook.decision.records import UserInfo
 from webhook.decision.verdict import Denied

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
     from controllers.domain.slots import NodeSlots
-    from controllers.domain.waiting import Waiting
+    from controllers.domain.waiting import PendingPod
     from webhook.decision.topology import CardLocation
 
 PENDING_WORK_MAX: Final = 100_000
@@ -68,15 +68,15 @@ def node_capacity(node: Node | None, slots: NodeSlots, flying: Mapping[str, Mapp
     return NodeCapacity(node, slots, tuple(free_cards), free, taken, total, in_flight, locations, locality)
 
 
-def reserve_for_pending(capacities: Iterable[NodeCapacity], pending: Iterable[Waiting]) -> list[NodeCapacity]:
+def reserve_for_pending(capacities: Iterable[NodeCapacity], pending: Iterable[PendingPod]) -> list[NodeCapacity]:
     """The same nodes less what pending pods can use, the longest waiting first, as far as `PENDING_WORK_MAX` allows."""
     entries = {capacity.slots.node: capacity for capacity in capacities}
     there = (
-        queue.Room(capacity.node, capacity.free, capacity.total)
+        queue.NodeCapacity(capacity.node, capacity.free, capacity.total)
         for capacity in entries.values()
         if capacity.node is not None
     )
-    rooms = queue.Rooms(there, PENDING_WORK_MAX)
+    rooms = queue.NodeCapacities(there, PENDING_WORK_MAX)
     for pod in pending:
         if not rooms:
             break

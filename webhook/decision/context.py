@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
-    from controllers.domain.waiting import Waiting
+    from controllers.domain.waiting import PendingPod
     from webhook.decision.access import AccessReview, Requester
     from webhook.decision.capacity import NodeCapacity
     from webhook.decision.records import AdmissionPodSpec, PoolRequest
@@ -54,7 +54,7 @@ class View:
     """What the pool's pods tolerate beside what they bring."""
     unseen_history: UnseenHistory | None = None
     """What counts against the namespace, where a reservation of it ended unseen lately."""
-    pending: tuple[Waiting, ...] = ()
+    pending: tuple[PendingPod, ...] = ()
     """Pods that have been admitted, lost their reservations, and come before newcomers."""
 
 

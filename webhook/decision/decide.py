@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controllers.domain.fits import Wants
+from controllers.domain.node_fit import PodConstraints
 from webhook.decision import pod_patch, pod_request, shortage
 from webhook.decision.capacity import reserve_for_pending, without_cards
 from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
@@ -107,7 +107,7 @@ def _place(
     pod: PodContext, view: View, capacities: Sequence[NodeCapacity], policy: PlacementPolicy, seed: str
 ) -> Placement | None:
     terms = None if isinstance(pod.pool_terms, Denied) else pod.pool_terms
-    wants = Wants.of(pod.request.pod.spec, view.tolerated, terms)
+    wants = PodConstraints.of(pod.request.pod.spec, view.tolerated, terms)
     for node, capacity in candidate_nodes(capacities, pod.wanted, wants, policy, seed):
         if (placement := pick_cards(node.name, capacity, pod.wanted.units, policy, seed)) is not None:
             return placement

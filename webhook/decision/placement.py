@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from controllers.api import names
-from controllers.domain.fits import Wants, fits
+from controllers.domain.node_fit import PodConstraints, node_fits
 from webhook.decision import topology
 from webhook.decision.topology import CardOption
 
@@ -60,7 +60,7 @@ class PlacementPolicy:
 
 
 def candidate_nodes(
-    capacities: Iterable[NodeCapacity], wanted: PoolRequest, wants: Wants, policy: PlacementPolicy, seed: str
+    capacities: Iterable[NodeCapacity], wanted: PoolRequest, wants: PodConstraints, policy: PlacementPolicy, seed: str
 ) -> list[tuple[Node, NodeCapacity]]:
     """Nodes that have room and that the pod can go to, the best first."""
     every = list(capacities)
@@ -69,7 +69,7 @@ def candidate_nodes(
         (node, capacity)
         for capacity in every
         if capacity.free >= wanted.units and (node := capacity.node) is not None
-        if label in node.metadata.labels and fits(wants, node)
+        if label in node.metadata.labels and node_fits(wants, node)
     ]
     possible.sort(key=_rank(every, wanted.units, policy, seed))
     return possible

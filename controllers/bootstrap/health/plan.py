@@ -13,7 +13,7 @@ from controllers.bootstrap.health.faulted import faulted
 from controllers.bootstrap.health.status_update import health_status, health_to_write
 from controllers.domain.clock import stamp
 from controllers.domain.wording import sentence
-from controllers.runtime.plan import Apply, Merge, Note, ref
+from controllers.runtime.plan import Apply, EmitEvent, Merge, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def plan(seen: ObservedNode, health: NodeHealth, roles: Sequence[str], limits: L
         elif card.metadata.annotations.get(names.RETURN) == "true":
             yield from _remove_command(card, condition, is_obeyed=fields == (None, "ByHand"))
         for warning in made.state.warnings if made else ():
-            yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
+            yield EmitEvent(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_WARNING, warning)
 
 
 def _condition(card: Card, found: Finding, now: float) -> Condition:
@@ -74,9 +74,9 @@ def _fault_events(card: Card, recorded: Condition | None, made: Condition | None
         return
     text, see = sentence(f"{made.reason}: {made.message}"), f"kubectl describe gpudevice {card.name}"
     if now == "True" and was != "True":
-        yield Note(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
+        yield EmitEvent(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
     elif now == "False" and was == "True":
-        yield Note(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
+        yield EmitEvent(ref(GPUDEVICE, card), "Normal", names.EVENT_DEVICE_RECOVERED, text)
 
 
 def _remove_command(card: Card, made: Condition | None, *, is_obeyed: bool) -> Iterator[Action]:
@@ -87,4 +87,4 @@ def _remove_command(card: Card, made: Condition | None, *, is_obeyed: bool) -> I
         why = f"{made.reason}: {made.message}" if made is not None and made.status == "True" else "it is not faulted"
         text = sentence(f"{names.RETURN} changes nothing: {why}")
         see = f"What keeps the card out is in its conditions: kubectl describe gpudevice {card.name}"
-        yield Note(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")
+        yield EmitEvent(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")

@@ -10,7 +10,7 @@ from controllers.api.resources import GPUNODEINVENTORY
 from controllers.bootstrap.readiness import conditions
 from controllers.bootstrap.readiness.recorded_stage import recorded_stage
 from controllers.domain.wording import sentence
-from controllers.runtime.plan import Draft, Note, ref
+from controllers.runtime.plan import EmitEvent, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.conditions import Finding
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from controllers.api.meta import Condition
 
 
-def readiness_changed(draft: Draft, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
+def readiness_changed(draft: PlanBuilder, inventory: GPUNodeInventory, found: Finding, kept: Kept | None) -> None:
     """An event when the node becomes ready, when it is no more, and when a fuse keeps it so."""
     before = kinds.find(inventory.status.conditions, kinds.READY_FOR_POOLING)
     was, about = before is not None and before.status == "True", ref(GPUNODEINVENTORY, inventory)
     if found.status and not was:
-        draft.add(Note(about, "Normal", names.EVENT_NODE_READY, found.message))
+        draft.add(EmitEvent(about, "Normal", names.EVENT_NODE_READY, found.message))
     elif was and not found.status:
         text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
         text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
-        draft.add(Note(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
+        draft.add(EmitEvent(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
     elif (
         kept == conditions.HELD
         and (last := recorded_stage(inventory.status.bootstrap, before))
         and last.kept != conditions.HELD
     ):
-        draft.add(Note(about, "Warning", names.EVENT_FUSE_HELD, found.message))
+        draft.add(EmitEvent(about, "Warning", names.EVENT_FUSE_HELD, found.message))
 
 
-def driver_missing(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+def driver_missing(draft: PlanBuilder, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when the node's driver goes, or was never there: for people, and named as the alert."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
-        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
+        draft.add(EmitEvent(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_DRIVER_MISSING, now.message))
 
 
-def managed_elsewhere(draft: Draft, inventory: GPUNodeInventory, now: Condition | None) -> None:
+def managed_elsewhere(draft: PlanBuilder, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when others are found to serve the node's cards, too."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
         text = sentence(f"{now.type} is True ({now.reason}): {now.message}")
-        draft.add(Note(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))
+        draft.add(EmitEvent(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))

@@ -21,7 +21,7 @@ from controllers.bootstrap.readiness.assess import GATES
 from controllers.bootstrap.readiness.checks import container_check
 from controllers.domain.clock import stamp
 from controllers.runtime.labels import set_labels
-from controllers.runtime.plan import Apply, Draft, Plan, ref
+from controllers.runtime.plan import Apply, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.kube import Node
@@ -44,7 +44,7 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
         return _close_gates(node)
     if found is None:
         return Plan()
-    draft = Draft()
+    draft = PlanBuilder()
     # The status first: what it says of a gate that opens is lost where only the gate is written.
     _status(draft, found, held, now)
     _gates(draft, found.node, found.progress)
@@ -52,24 +52,24 @@ def plan(seen: ObservedNode, found: Assessment | None, held: str, limits: Limits
     draft.add(*card_health.plan(seen, health, found.state.roles, limits, now))
     for left in (found.requeue_after, health.requeue_after, RETRY if held else None):
         if left is not None:
-            draft.look_again(left)
-    return draft.done()
+            draft.requeue_within(left)
+    return draft.build()
 
 
 def _close_gates(node: Node) -> Plan:
     """A node that is no GPU node, or no more: nothing of ours runs there."""
-    draft = Draft()
+    draft = PlanBuilder()
     _gates(draft, node, Progress(frozenset(), None))
-    return draft.done()
+    return draft.build()
 
 
-def _gates(draft: Draft, node: Node, step: Progress) -> None:
+def _gates(draft: PlanBuilder, node: Node, step: Progress) -> None:
     labels = {names.deploy_label(component): "true" for component in sorted(step.gates)}
     if (write := set_labels(ref(NODE, node), node.metadata, labels, GATES)) is not None:
         draft.add(write)
 
 
-def _status(draft: Draft, known: Assessment, held: str, now: float) -> None:
+def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> None:
     """Facts and conditions of the node, in one write."""
     state, inventory, old = known.state, known.inventory, known.inventory.status
     blocker = known.blocker

@@ -51,14 +51,14 @@ def approve_cards(view: ObservedNode) -> list[Merge]:
         if pool is not None:
             counts[pool] += 1
             body = {"metadata": {"annotations": {names.ASSIGNMENT: pool}}}
-            writes.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, together=True))
+            writes.append(Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, parallel_safe=True))
     return writes
 
 
 def withdraw_annotations(view: ObservedNode) -> list[Merge]:
     """Remove the annotation of cards that are declined, on the versions that were read."""
     return [
-        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True)
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, parallel_safe=True)
         for device in view.devices
         if is_annotation_withdrawn(view, device)
     ]
@@ -86,7 +86,7 @@ def seconds_until_write_off(view: ObservedNode, device: GPUDevice, now: float) -
 
 def write_off_lost_card(device: GPUDevice) -> Merge:
     """Remove the annotation of a lost card, on the version that was read: its pool releases it then."""
-    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True)
+    return Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, parallel_safe=True)
 
 
 def loses_annotation_with_pool(view: ObservedNode, device: GPUDevice) -> bool:
@@ -104,7 +104,7 @@ def unassign_with_pool(view: ObservedPool, devices: Iterable[GPUDevice]) -> list
     if view.pool.metadata.deletion_timestamp is None:
         return []
     return [
-        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, together=True)
+        Merge(ref(GPUDEVICE, device), device.metadata.resource_version, REMOVE_ASSIGNMENT, parallel_safe=True)
         for device in devices
         if assigned_pool(device) == view.pool.name
         and device.metadata.deletion_timestamp is None

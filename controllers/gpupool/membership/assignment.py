@@ -21,12 +21,12 @@ from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import seconds
 from controllers.domain.eligibility import serves, unfit
-from controllers.domain.lifecycle import after, allowed, facts_of, project
+from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, project
 from controllers.domain.usage import is_clear, unreported
 from controllers.gpupool.membership.obstacles import assignment_obstacle
 from controllers.gpupool.mig.cards import needs_no_mig_work
 from controllers.gpupool.quorum import nobody_else_bound, nobody_else_on
-from controllers.runtime.plan import Action, Expect, Merge, Note, ref
+from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,17 +75,17 @@ def releasable_cards(view: ObservedPool, now: float) -> list[GPUDevice]:
 
 def release_cards(view: ObservedPool, now: float) -> list[Action]:
     """Release the cards that no longer belong to the pool and that nobody uses."""
-    checks: dict[str, list[Expect]] = {}  # by node, and first, as above
+    checks: dict[str, list[Precondition]] = {}  # by node, and first, as above
     actions: list[Action] = []
     for device in releasable_cards(view, now):
-        status = {"poolRef": None, "state": project(after(facts_of(device, now), "release"))}
+        status = {"poolRef": None, "state": project(apply_transition(facts_of(device, now), "release"))}
         message = f"The card left pool {view.pool.name}."
         node = device.status.node_name or ""
         if node not in checks:
             checks[node] = nobody_else_bound(view, node)
         actions += [
             _status(device, status),
-            Note(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, together=True),
+            EmitEvent(ref(GPUDEVICE, device), "Normal", names.EVENT_RELEASED, message, parallel_safe=True),
         ]
     return [*chain.from_iterable(checks.values()), *actions]
 
@@ -107,12 +107,12 @@ def is_offerable(view: ObservedPool, device: GPUDevice) -> bool:
 
 
 def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreported, now: float) -> bool:
-    is_allowed = allowed(facts_of(device, now), "release")
-    return is_allowed and is_clear(device, unreported_pods, now) and is_mig_cleared(view, device)
+    may_leave = is_allowed(facts_of(device, now), "release")
+    return may_leave and is_clear(device, unreported_pods, now) and is_mig_cleared(view, device)
 
 
 def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
-    if device.metadata.deletion_timestamp is not None or not allowed(facts_of(device, now), "assign"):
+    if device.metadata.deletion_timestamp is not None or not is_allowed(facts_of(device, now), "assign"):
         return False
     return assignment_obstacle(view, device, siblings) is None
 
@@ -120,17 +120,17 @@ def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) 
 def _join(device: GPUDevice, pool: str, now: float) -> list[Action]:
     status = {
         "poolRef": {"name": pool, "resource": names.resource_name(pool)},
-        "state": project(after(facts_of(device, now), "assign")),
+        "state": project(apply_transition(facts_of(device, now), "assign")),
     }
     message = f"The card is in pool {pool}; its node's plugin will offer it as {names.resource_name(pool)}."
-    note = Note(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, together=True)
+    note = EmitEvent(ref(GPUDEVICE, device), "Normal", names.EVENT_ASSIGNED, message, parallel_safe=True)
     return [_status(device, status), note]
 
 
 def _status(device: GPUDevice, status: Mapping[str, object]) -> Merge:
     # Each card for itself: whichever of them are written, the rest is for the next plan.
     version = device.metadata.resource_version
-    return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", together=True)
+    return Merge(ref(GPUDEVICE, device), version, {"status": status}, "status", parallel_safe=True)
 
 
 def _is_first_object(view: ObservedPool, device: GPUDevice, now: float) -> bool:

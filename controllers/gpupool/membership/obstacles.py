@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.domain.eligibility import Ineligible
-    from controllers.gpupool.views import ObservedNode, ObservedPool
     from controllers.domain.selectors.explain import Mismatch
+    from controllers.gpupool.views import ObservedNode, ObservedPool
 
 
 def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import undividable
 from controllers.domain.position import positions
-from controllers.gpupool.views import MIGFit
 from controllers.domain.selectors.compiled import CompiledSelector, hardware_kind
 from controllers.domain.selectors.match import matches
+from controllers.gpupool.views import MIGFit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

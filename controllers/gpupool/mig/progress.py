@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
 from controllers.domain.eligibility import teller, untold_state
-from controllers.domain.poolcycle import last_phase
+from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.slots import offer_of
 from controllers.gpupool.mig import retry
 from controllers.gpupool.mig.cards import acknowledged, is_done

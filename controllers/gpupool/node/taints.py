@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import NODE
+from controllers.domain.node_fit import tolerates
 from controllers.domain.node_marks import is_ours, record_taints, taint_json, taint_marks
 from controllers.domain.taints import wanted
-from controllers.domain.node_fit import tolerates
 from controllers.runtime.plan import EmitEvent, Merge, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from controllers.components.reconcile import deletions, reconcile_configmap
 from controllers.gpupool.operands import device_plugin
 from controllers.gpupool.pool.daemonsets import is_plugin_managed
 from controllers.gpupool.pool.offering import should_offer
-from controllers.runtime.plan import Draft
+from controllers.runtime.plan import PlanBuilder
 
 if TYPE_CHECKING:
     from controllers.gpupool.pool.state import PoolState
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controllers.runtime.plan import Action
 
 
-def plan_allowed_cards(view: ObservedPool, state: PoolState, wait: float, draft: Draft) -> list[Action]:
+def plan_allowed_cards(view: ObservedPool, state: PoolState, wait: float, draft: PlanBuilder) -> list[Action]:
     """The plugin's ConfigMaps, where they differ from what they should be.
 
     A write that only adds cards comes after `wait` seconds. A card leaves the lists at once: whoever releases it goes
@@ -27,13 +27,13 @@ def plan_allowed_cards(view: ObservedPool, state: PoolState, wait: float, draft:
     offered = [device for device in view.members if should_offer(view, state, device)]
     current = {config.name: config for config in view.configs}
     desired = device_plugin.configmaps(view.pool, offered, current)
-    lists = Draft()
+    lists = PlanBuilder()
     for name, body in desired.items():
         reconcile_configmap(lists, name, current.get(name), body)
     lists.add(*deletions([config for name, config in current.items() if name not in desired], ()))
     actions = lists.actions
     listed = {card for config in view.configs for card in device_plugin.cards_in(config)}
     if actions and wait > 0 and listed <= {device.status.inventory_id for device in offered}:
-        draft.look_again(wait)
+        draft.requeue_within(wait)
         return []
     return actions

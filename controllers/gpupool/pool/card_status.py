@@ -14,7 +14,7 @@ from controllers.gpupool.operands import device_plugin
 from controllers.gpupool.pool.configured import evaluate_configured
 from controllers.gpupool.pool.offering import should_offer
 from controllers.gpupool.pool.state import evaluate_pool
-from controllers.runtime.plan import Action, Apply, Draft, Plan, ref
+from controllers.runtime.plan import Action, Apply, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
@@ -26,9 +26,9 @@ WRITES_MAX = 200
 
 def plan_card_status(view: ObservedPool, now: float) -> Plan:
     """The status of the pool's cards, where it differs from what it should be."""
-    draft = Draft()
+    draft = PlanBuilder()
     if not view.members:
-        return draft.done()
+        return draft.build()
     state = evaluate_pool(view, now)
     settings = device_plugin.offer(view.pool.name, state.applied, view.members)
     leaving = {device.name for device in releasable_cards(view, now)}  # `membership.unassigned` writes theirs
@@ -44,16 +44,16 @@ def plan_card_status(view: ObservedPool, now: float) -> Plan:
             continue
         if known is None and finding.offer == "AwaitingPlugin" and (left := _plugin_grace(view, device, now)) > 0:
             # A card that is offered by then costs one write less; `status.nodes` of the pool tells who is waited for.
-            draft.look_again(left)
+            draft.requeue_within(left)
             continue
         if len(actions) >= WRITES_MAX:
-            draft.look_again(0.0)
+            draft.requeue_within(0.0)
             break
         desired = said(device.status.conditions, CONFIGURED, finding.finding, now=stamp(now))
         body = applied_status(desired, auto_attach=automatic, offer=finding.offer)
-        actions.append(Apply(ref(GPUDEVICE, device), body, "status", together=True))
+        actions.append(Apply(ref(GPUDEVICE, device), body, "status", parallel_safe=True))
     draft.add(*actions)
-    return draft.done()
+    return draft.build()
 
 
 def _plugin_grace(view: ObservedPool, device: GPUDevice, now: float) -> float:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from controllers.domain.agents import Variables
     from controllers.gpupool.pool.state import PoolState
     from controllers.gpupool.views import ObservedPool
-    from controllers.runtime.plan import Draft
+    from controllers.runtime.plan import PlanBuilder
 
 
-def plan_device_plugin(view: ObservedPool, state: PoolState, now: float, draft: Draft) -> None:
+def plan_device_plugin(view: ObservedPool, state: PoolState, now: float, draft: PlanBuilder) -> None:
     """The device plugin's DaemonSet, where it differs from what it should be."""
     if not is_plugin_managed(view, state):
         return
@@ -32,7 +32,7 @@ def plan_device_plugin(view: ObservedPool, state: PoolState, now: float, draft: 
     reconcile_daemonset(draft, name, view.daemonset, desired, freed=view.deleted_at, now=now)
 
 
-def plan_mig_manager(view: ObservedPool, state: PoolState, now: float, draft: Draft) -> None:
+def plan_mig_manager(view: ObservedPool, state: PoolState, now: float, draft: PlanBuilder) -> None:
     """The MIG manager's DaemonSet, while there is something for it to do."""
     current = view.mig_manager
     if not mig_manager.is_needed(view):

@@ -21,7 +21,7 @@ from controllers.gpupool.pool.layouts import retry_layouts
 from controllers.gpupool.pool.state import evaluate_pool, seconds_to_deadline
 from controllers.gpupool.pool.status_plan import apply_layout, open_or_close
 from controllers.install import dismantle
-from controllers.runtime.plan import Action, Apply, Delete, Draft, Expect, Merge, Note, Plan, ref
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Plan, PlanBuilder, Precondition, ref
 
 if TYPE_CHECKING:
     from controllers.gpupool.pool.state import PoolState
@@ -35,11 +35,11 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     """
     if not view.enabled:
         return _plan_disabled(view, now)
-    draft = Draft()
+    draft = PlanBuilder()
     deleting = view.pool.metadata.deletion_timestamp is not None
     if deleting and not view.members:
         draft.add(*_remove_operands(view))
-        return draft.done()
+        return draft.build()
     if names.FINALIZER_POOL not in view.pool.metadata.finalizers and not deleting:
         draft.add(Apply(ref(GPUPOOL, view.pool), {"metadata": {"finalizers": [names.FINALIZER_POOL]}}))
     state = evaluate_pool(view, now)
@@ -57,17 +57,17 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft.add(*unassign_with_pool(view, view.assigned_cards))
     draft.add(*assign_cards(view, now))  # last: many writes, of which one may be refused, and no release waits for that
     if (left := seconds_to_deadline(view, state, now)) is not None:
-        draft.look_again(left)
-    return draft.done()
+        draft.requeue_within(left)
+    return draft.build()
 
 
 def plan_orphans(view: ObservedPool, now: float) -> Plan:
     """Release the cards of a pool that is gone without having done so, once a quorum read confirms that it is."""
-    draft = Draft()
+    draft = PlanBuilder()
     released = [*release_cards(view, now), *release_orphaned_cards(view, now), *remove_outlived_annotations(view)]
     if released:
-        draft.add(Expect(GPUPOOL, frozenset(), fields=f"metadata.name={view.pool.name}"), *released)
-    return draft.done()
+        draft.add(Precondition(GPUPOOL, frozenset(), fields=f"metadata.name={view.pool.name}"), *released)
+    return draft.build()
 
 
 def writes_lists(plan: Plan) -> bool:
@@ -91,7 +91,7 @@ def _resume(view: ObservedPool, state: PoolState, now: float) -> list[Action]:
     actions: list[Action] = [*retries, Merge(ref(GPUPOOL, pool), pool.metadata.resource_version, body)]
     if retries or state.phase == "Halted":
         message = "What failed is tried again, as the annotation asked."
-        actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RESUMED, message))
+        actions.append(EmitEvent(ref(GPUPOOL, pool), "Normal", names.EVENT_RESUMED, message))
     return actions
 
 
@@ -112,15 +112,15 @@ def _plan_disabled(view: ObservedPool, now: float) -> Plan:
 
     Cards stay members and keep their annotations. A plugin that does not answer has `pools.pluginPatience`.
     """
-    draft, state = Draft(), evaluate_pool(view, now)
+    draft, state = PlanBuilder(), evaluate_pool(view, now)
     if writes := open_or_close(view, state, now):
         draft.add(*writes)  # it brings the pool back
-        return draft.done()
+        return draft.build()
     began = state.maintenance_since if state.maintenance_since is not None else now
     left = began + view.settings.pools.plugin_patience - now
     if state.still_offered and view.daemonset is not None and left > 0:
         draft.add(*plan_allowed_cards(view, state, 0.0, draft))
-        draft.look_again(left)
+        draft.requeue_within(left)
     else:
         draft.add(*_remove_operands(view))
-    return draft.done()
+    return draft.build()

@@ -23,7 +23,7 @@ from controllers.api.conditions import (
 )
 from controllers.domain.allocation import applied, is_applied, wanted
 from controllers.domain.eligibility import SERVED_MODES
-from controllers.domain.poolcycle import DOES, PoolFacts, last_phase, phase_of
+from controllers.domain.pool_lifecycle import BEHAVIOUR, PoolFacts, last_phase, phase_of
 from controllers.domain.usage import pool_users
 from controllers.gpupool.mig.handler import LayoutProgress, maintenance_since
 from controllers.gpupool.operands.device_plugin import cards_in, offer
@@ -32,7 +32,7 @@ from controllers.gpupool.pool.layouts import layout_progress
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import AllocationSpec
-    from controllers.domain.poolcycle import Phase
+    from controllers.domain.pool_lifecycle import Phase
     from controllers.gpupool.views import ObservedPool
 
 LOST = (FAULTED, INVENTORY_INCOMPLETE)
@@ -69,17 +69,17 @@ class PoolState:
     @property
     def offers(self) -> bool:
         """Whether cards are on the allowed lists."""
-        return self.has_applied_layout and DOES[self.phase].offers
+        return self.has_applied_layout and BEHAVIOUR[self.phase].offers
 
     @property
     def maintenance(self) -> bool:
         """Whether condition Maintenance is true."""
-        return DOES[self.phase].maintenance
+        return BEHAVIOUR[self.phase].maintenance
 
     @property
     def misconfigured(self) -> bool:
         """Whether condition Misconfigured is true."""
-        return DOES[self.phase].misconfigured or bool(self.unpartitionable)
+        return BEHAVIOUR[self.phase].misconfigured or bool(self.unpartitionable)
 
 
 def evaluate_pool(view: ObservedPool, now: float) -> PoolState:

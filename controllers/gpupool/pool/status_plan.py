@@ -16,7 +16,7 @@ from controllers.gpupool.pool.conditions import NOT_OFFERED
 from controllers.gpupool.pool.state import evaluate_pool, seconds_to_deadline
 from controllers.gpupool.pool.status import pool_status
 from controllers.gpupool.quorum import nobody_else_bound
-from controllers.runtime.plan import Action, Apply, Draft, Note, Plan, ref
+from controllers.runtime.plan import Action, Apply, EmitEvent, Plan, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 def plan_pool_status(view: ObservedPool, now: float, *, status_in: float = 0.0) -> Plan:
     """The pool's status, where `plan_pool` does not write it. `status_in`: seconds until it may be written again."""
-    draft = Draft()
+    draft = PlanBuilder()
     if view.pool.metadata.deletion_timestamp is not None and not view.members:
-        return draft.done()
+        return draft.build()
     if status_in > 0:
-        draft.look_again(status_in)  # not even made: counting thousands of cards for each pod would cost more
-        return draft.done()
+        draft.requeue_within(status_in)  # not even made: counting thousands of cards for each pod would cost more
+        return draft.build()
     state = evaluate_pool(view, now)
     if state.phase != "Applying" and not _changed_conditions(view, state):
         status = pool_status(view, state, now)
@@ -41,12 +41,12 @@ def plan_pool_status(view: ObservedPool, now: float, *, status_in: float = 0.0) 
             draft.add(_write_status(view, status), *_capacity_low_events(view, status))
         low = find(status.conditions, CAPACITY_LOW)
         if (left := slots_not_shown.next_deadline(view, status, now)) is not None:
-            draft.look_again(left)  # a kubelet that does not show what its plugin offers changes no object
+            draft.requeue_within(left)  # a kubelet that does not show what its plugin offers changes no object
         if state.offers and low is not None and low.reason == NOT_OFFERED:
-            draft.look_again(view.settings.pools.plugin_patience)  # nor does a plugin that does not answer
+            draft.requeue_within(view.settings.pools.plugin_patience)  # nor does a plugin that does not answer
     if (left := seconds_to_deadline(view, state, now)) is not None:
-        draft.look_again(left)  # the conditions tell that it is over
-    return draft.done()
+        draft.requeue_within(left)  # the conditions tell that it is over
+    return draft.build()
 
 
 def open_or_close(view: ObservedPool, state: PoolState, now: float) -> list[Action]:
@@ -74,7 +74,7 @@ def apply_layout(view: ObservedPool, state: PoolState, now: float) -> list[Actio
     ]
     if state.has_applied_layout:
         message = f"The pool went from {spelled(state.applied)} to {spelled(state.desired)}."
-        actions.append(Note(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))
+        actions.append(EmitEvent(ref(GPUPOOL, pool), "Normal", names.EVENT_RECONFIGURED, message))
     return actions
 
 
@@ -87,23 +87,23 @@ def _changed_conditions(view: ObservedPool, state: PoolState) -> list[str]:
     return [kind for kind, holds in desired.items() if holds != is_true(current, kind)]
 
 
-def _closing_events(view: ObservedPool, status: GPUPoolStatus, changed: Iterable[str]) -> list[Note]:
+def _closing_events(view: ObservedPool, status: GPUPoolStatus, changed: Iterable[str]) -> list[EmitEvent]:
     """The events of conditions that close the pool, and did not before."""
     events = {MAINTENANCE: names.EVENT_MAINTENANCE, MISCONFIGURED: names.EVENT_MISCONFIGURED}
     return [
-        Note(ref(GPUPOOL, view.pool), "Warning", events[kind], condition.message)
+        EmitEvent(ref(GPUPOOL, view.pool), "Warning", events[kind], condition.message)
         for kind in changed
         if (condition := find(status.conditions, kind)) is not None and condition.status == "True"
     ]
 
 
-def _capacity_low_events(view: ObservedPool, status: GPUPoolStatus) -> list[Note]:
+def _capacity_low_events(view: ObservedPool, status: GPUPoolStatus) -> list[EmitEvent]:
     """The event of a pool that comes to have few slots left, beside each write of condition CapacityLow."""
     low = find(status.conditions, CAPACITY_LOW)
     if low is None or low.status != "True" or is_true(view.pool.status.conditions, CAPACITY_LOW):
         return []
     message = f"{low.message} Add cards to the pool, or wait for pods to end; nothing is refused for this alone."
-    return [Note(ref(GPUPOOL, view.pool), "Warning", names.EVENT_CAPACITY_LOW, message)]
+    return [EmitEvent(ref(GPUPOOL, view.pool), "Warning", names.EVENT_CAPACITY_LOW, message)]
 
 
 def _write_status(view: ObservedPool, status: GPUPoolStatus) -> Apply:

@@ -11,11 +11,11 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.allocation import applied
 from controllers.domain.clock import stamp_exact
-from controllers.domain.lifecycle import after, allowed, facts_of, live, project, state_with
+from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, live, project, state_with
 from controllers.domain.slots import account, slots_of
-from controllers.domain.waiting import Room, Rooms, Waiting
+from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod
 from controllers.gpupool.queue.records import GRACE, ObservedQueue
-from controllers.runtime.plan import Draft, Merge, ref
+from controllers.runtime.plan import Merge, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -29,7 +29,7 @@ WORK: Final = 1_000_000
 """How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
 
 
-def take_back_partial(view: ObservedQueue, queue: list[Waiting], now: float) -> list[Merge]:
+def take_back_partial(view: ObservedQueue, queue: list[PendingPod], now: float) -> list[Merge]:
     """Take back what is reserved for only a part of a pod's demand."""
     requests = {pod.request_id for pod in queue}
     return [
@@ -39,11 +39,13 @@ def take_back_partial(view: ObservedQueue, queue: list[Waiting], now: float) -> 
     ]
 
 
-def reserve_cards(view: ObservedQueue, queue: list[Waiting], draft: Draft, now: float) -> tuple[list[str], list[str]]:
+def reserve_cards(
+    view: ObservedQueue, queue: list[PendingPod], draft: PlanBuilder, now: float
+) -> tuple[list[str], list[str]]:
     """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
     nodes = _node_slots(view, now)
-    there = (Room(view.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
-    rooms = Rooms(there, WORK, share=1.0)
+    there = (NodeCapacity(view.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
+    rooms = NodeCapacities(there, WORK, share=1.0)
     written: set[str] = set()
     served: list[str] = []
     for at, pod in enumerate(queue):
@@ -65,11 +67,11 @@ def reserve_cards(view: ObservedQueue, queue: list[Waiting], draft: Draft, now: 
     return served, []
 
 
-def _not_reached(view: ObservedQueue, rest: list[Waiting], draft: Draft) -> list[str]:
+def _not_reached(view: ObservedQueue, rest: list[PendingPod], draft: PlanBuilder) -> list[str]:
     """Whom the next plan begins with: who has not been looked at since all were."""
     left = [pod.request_id for pod in rest if not view.unreached or pod.request_id in view.unreached]
     # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
-    draft.look_again(GRACE if left else view.unseen_ttl)
+    draft.requeue_within(GRACE if left else view.unseen_ttl)
     return left
 
 
@@ -109,7 +111,7 @@ def _may_be_free(view: ObservedQueue, device: GPUDevice) -> bool:
 
 
 def _choose_cards(
-    pod: Waiting, slots: NodeSlots, written: Container[str], now: float
+    pod: PendingPod, slots: NodeSlots, written: Container[str], now: float
 ) -> list[tuple[GPUDevice, int]] | None:
     """Cards of a node for the pod, its own first; None where the node's cards are not enough."""
 
@@ -120,7 +122,7 @@ def _choose_cards(
     for card in sorted(slots.cards, key=order):
         # Reservations that ended are taken off, with an Event where they ran out, by the loop over cards.
         is_current = card.reserved == sum(r.slots for r in card.device.status.reservations)
-        can = is_current and card.device.name not in written and allowed(facts_of(card.device, now), "reserve")
+        can = is_current and card.device.name not in written and is_allowed(facts_of(card.device, now), "reserve")
         if need and card.free and can:
             take = min(need, card.free)
             shares.append((card.device, take))
@@ -128,7 +130,7 @@ def _choose_cards(
     return shares if need == 0 else None
 
 
-def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservation:
+def _reservation(pod: PendingPod, slots: int, now: float, ttl: float) -> Reservation:
     return Reservation(
         request_id=pod.request_id,
         namespace=pod.namespace,
@@ -142,7 +144,7 @@ def _reservation(pod: Waiting, slots: int, now: float, ttl: float) -> Reservatio
 
 def _add_reservation(device: GPUDevice, entry: Reservation, now: float) -> Merge:
     return _write_reservations(
-        device, [*device.status.reservations, entry], project(after(facts_of(device, now), "reserve"))
+        device, [*device.status.reservations, entry], project(apply_transition(facts_of(device, now), "reserve"))
     )
 
 

@@ -26,11 +26,11 @@ from controllers.api.gpupool import PassedOver
 from controllers.api.record import to_json
 from controllers.api.resources import GPUPOOL
 from controllers.domain.allocation import is_applied
-from controllers.domain.waiting import Waiting, until, waiting, waits_from
+from controllers.domain.waiting import PendingPod, pending_pod, until, waits_from
 from controllers.gpupool.queue.card_reservations import reserve_cards, take_back_partial
 from controllers.gpupool.queue.records import GRACE, ObservedQueue, ReservationRound, ReservationsByRequest, Turn
 from controllers.gpupool.queue.turns import follow_turns, pods_passed_over, reservations_by_request
-from controllers.runtime.plan import Draft, Merge, ref
+from controllers.runtime.plan import Merge, PlanBuilder, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
     """The round of reservations for the pending pods of one pool."""
-    draft = Draft()
+    draft = PlanBuilder()
     if not _reserves_now(view.pool):
-        return ReservationRound(draft.done(), {})
+        return ReservationRound(draft.build(), {})
     by_request = reservations_by_request(view)
-    unbound = [found for pod in view.unbound if (found := waiting(pod, view.pool.name)) is not None]
+    unbound = [found for pod in view.unbound if (found := pending_pod(pod, view.pool.name)) is not None]
     turns, ended = follow_turns(view, unbound, by_request, now)
     passed = pods_passed_over(view, turns, ended, now)
     if passed != (view.pool.status.passed_over or ()):
@@ -52,12 +52,12 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         draft.add(Merge(ref(GPUPOOL, view.pool), view.pool.metadata.resource_version, {"status": status}, "status"))
     queue = _queue(view, unbound, by_request, turns, passed, draft=draft, now=now)
     if not queue:
-        return ReservationRound(draft.done(), turns)
+        return ReservationRound(draft.build(), turns)
     if remains := take_back_partial(view, queue, now):
         draft.add(*remains)
-        return ReservationRound(draft.done(), turns, unreached=tuple(view.unreached))
+        return ReservationRound(draft.build(), turns, unreached=tuple(view.unreached))
     served, unreached = reserve_cards(view, queue, draft, now)
-    return ReservationRound(draft.done(), turns, tuple(served), tuple(unreached))
+    return ReservationRound(draft.build(), turns, tuple(served), tuple(unreached))
 
 
 def _reserves_now(pool: GPUPool) -> bool:
@@ -70,17 +70,17 @@ def _reserves_now(pool: GPUPool) -> bool:
 
 def _queue(
     view: ObservedQueue,
-    unbound: Iterable[Waiting],
+    unbound: Iterable[PendingPod],
     by_request: ReservationsByRequest,
     turns: Mapping[str, Turn],
     passed: tuple[PassedOver, ...],
     *,
-    draft: Draft,
+    draft: PlanBuilder,
     now: float,
-) -> list[Waiting]:
+) -> list[PendingPod]:
     """The pods that wait without a reservation and are not passed over, in the order of their turns."""
     last = {each.request_id: until(each, now) for each in passed}
-    queue: list[Waiting] = []
+    queue: list[PendingPod] = []
     for found in unbound:
         reserved = [reservation for _, reservation in by_request.get(found.request_id, ())]
         since = waits_from(found, reserved, now, view.unseen_ttl)
@@ -90,6 +90,6 @@ def _queue(
         if since <= now:
             queue.append(found)
         else:
-            draft.look_again(since - now + GRACE)
+            draft.requeue_within(since - now + GRACE)
     before = last | {request: turn.began for request, turn in turns.items()}
-    return sorted(queue, key=lambda p: (p.request_id not in view.unreached, before.get(p.request_id, 0.0), p.age))
+    return sorted(queue, key=lambda p: (p.request_id not in view.unreached, before.get(p.request_id, 0.0), p.queue_key))

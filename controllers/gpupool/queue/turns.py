@@ -12,7 +12,7 @@ from controllers.api.gpupool import PassedOver
 from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import gives, issuable
-from controllers.domain.waiting import Waiting
+from controllers.domain.waiting import PendingPod
 from controllers.gpupool.queue.records import ObservedQueue, ReservationsByRequest, Turn
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def reservations_by_request(view: ObservedQueue) -> ReservationsByRequest:
 
 
 def follow_turns(
-    view: ObservedQueue, unbound: Iterable[Waiting], by_request: ReservationsByRequest, now: float
+    view: ObservedQueue, unbound: Iterable[PendingPod], by_request: ReservationsByRequest, now: float
 ) -> tuple[dict[str, Turn], frozenset[str]]:
     """The turns of pods that wait, and the requests of those that ran out since the last look.
 

@@ -10,8 +10,8 @@ import pytest
 from controllers.api import names
 from controllers.api.settings import parse_settings
 from controllers.api.validation import CONTAINER, DRIVER, FAILED, OK
-from tests.bootstrap.world import DEVICE, LIMITS, NODE, SAMPLES, WELL, Cluster, address, device_name, recall_from
 from controllers.runtime.plan import Apply, EmitEvent, Merge
+from tests.bootstrap.world import DEVICE, LIMITS, NODE, SAMPLES, WELL, Cluster, address, device_name, recall_from
 from tests.kit import conditions
 from tests.kit.objects import condition
 

@@ -278,14 +278,14 @@ async def test_a_card_of_which_nothing_is_known_hides_no_failure_of_another(
     assert says in found["container.message"]
     assert ("cuda" in found["container.checks_failed"], "cuda" in found["container.checks_unknown"]) == (True, True)
     last = passed(facts, "2")
-    bridged, silent = report.settled(validation.CONTAINER, last, found, 0)
+    bridged, silent = report.debounce(validation.CONTAINER, last, found, 0)
     assert (bridged["container"], bridged["container.cards_failed"], silent) == ("ok", A100, 1), "it is out at once"
     assert (bridged["container.cards"], bridged["container.message"]) == ("1", found["container.message"])
-    again, silent = report.settled(validation.CONTAINER, bridged, found, silent)
+    again, silent = report.debounce(validation.CONTAINER, bridged, found, silent)
     assert (again, silent) == (bridged, 2)
     assert report.debounce(validation.CONTAINER, again, found, silent)[0] == found, "the third look that cannot tell"
     alone = passed(facts, "1")
-    assert report.settled(validation.CONTAINER, alone, found, 0)[0] == found, "no other card is left"
+    assert report.debounce(validation.CONTAINER, alone, found, 0)[0] == found, "no other card is left"
 
 
 def passed(facts: Facts, cards: str) -> dict[str, str]:
@@ -295,7 +295,7 @@ def passed(facts: Facts, cards: str) -> dict[str, str]:
 
 async def test_a_node_is_not_validated_while_cards_are_tried_beside_one_that_fails(at: Machine) -> None:
     facts = replace(await Validator(at).facts(), cuda={A100: REFUSED})
-    found = report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+    found = report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
     assert (found["container"], found["container.reason"]) == ("unknown", "AwaitingCuda")
     assert (found["container.cards_failed"], found["container.cards"]) == (A100, "0")
     assert f"CUDA does not work on {A100}" in found["container.message"]
@@ -303,13 +303,13 @@ async def test_a_node_is_not_validated_while_cards_are_tried_beside_one_that_fai
 
 async def test_what_another_loading_of_the_driver_passed_is_not_bridged(at: Machine) -> None:
     facts = replace(await Validator(at).facts(), cuda={})
-    found = report.attributes(validation.CONTAINER, facts, report.judge(validation.CONTAINER, facts))
+    found = report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
     last = passed(facts, "2")
     assert found["container.load"] == last["container.load"] != ""
-    assert report.settled(validation.CONTAINER, last, found, 0)[0] == last
-    assert report.settled(validation.CONTAINER, last | {"container.load": "another"}, found, 0)[0] == found
+    assert report.debounce(validation.CONTAINER, last, found, 0)[0] == last
+    assert report.debounce(validation.CONTAINER, last | {"container.load": "another"}, found, 0)[0] == found
     del last["container.load"]  # an agent of a version that did not tell it
-    assert report.settled(validation.CONTAINER, last, found, 0)[0] == last
+    assert report.debounce(validation.CONTAINER, last, found, 0)[0] == last
 
 
 async def test_a_card_whose_program_cannot_be_ended_keeps_no_other_from_being_tried(at: Machine, monkeypatch) -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from nodeagent.validate.devices import CONTROL
+from nodeagent.validate.facts import Facts, Node
 
 from controllers.api import names, validation
 from controllers.api.meta import ObjectMeta
@@ -15,13 +17,11 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.runtime.errors import Unreachable
 from controllers.runtime.store import Store
 from nodeagent.host import procfs
-from nodeagent.host.facts import Driver
-from nodeagent.validate.devices import CONTROL
-from nodeagent.validate.facts import Facts, Node
-from nodeagent.validate.publish import Publisher
 from nodeagent.host.driver_probe import DriverProbe, Timing
+from nodeagent.host.facts import Driver
 from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import renewal, report
+from nodeagent.validate.publish import Publisher
 from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
 from tests.kit.waiting import PATIENCE
