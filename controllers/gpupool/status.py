@@ -91,7 +91,7 @@ def _nodes(seen: ObservedPool, standing: Standing, slots: list[NodeSlots], now: 
     made = []
     for node in slots:
         failed = standing.built.failed.get(node.node)
-        since = unshown.since(said.get(node.node), now) if node.hidden else None
+        since = unshown.since(said.get(node.node), now) if node.unshown else None
         problem = failed or _problem(seen, standing, node, since, now)
         made.append(
             PoolNode(
@@ -162,8 +162,8 @@ def _conditions(
     offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
     coming = sum(card.slots for node in slots for card in node.cards if _is_coming(seen, standing, card.device, now))
     awaited = {node.name for node in nodes if unshown.left(seen, node, now) > 0}
-    lasting = sum(node.hidden for node in slots if node.node not in awaited)
-    coming += sum(node.hidden for node in slots) - lasting
+    lasting = sum(node.unshown for node in slots if node.node not in awaited)
+    coming += sum(node.unshown for node in slots) - lasting
     found = findings(seen, standing, total, offered=offered, coming=coming, unshown=lasting)
     return tuple(
         kinds.said(seen.pool.status.conditions, kind, finding, now=stamp(now), generation=seen.pool.metadata.generation)

@@ -37,10 +37,10 @@ def next_in(seen: ObservedPool, status: GPUPoolStatus, now: float) -> float | No
 def problem(seen: ObservedPool, node: NodeSlots, began: str, now: float) -> str:
     """What `status.nodes` says of a node with such slots."""
     if _left(seen, began, now) > 0:
-        return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
+        return f"kubelet does not show {node.unshown} free slots of the pool yet (status.allocatable of the Node)"
     pods = f"kubectl -n {names.NAMESPACE} delete pod -l {names.LABEL_APP}={names.plugin_object(seen.pool.name)}"
     return (
-        f"kubelet has not shown {node.hidden} free slots of the pool since {began} (status.allocatable of the Node),"
+        f"kubelet has not shown {node.unshown} free slots of the pool since {began} (status.allocatable of the Node),"
         " and nobody is promised them; it takes the registration again of a plugin that is started anew:"
         f" {pods} --field-selector spec.nodeName={node.node}"
     )

@@ -108,3 +108,26 @@ def test_a_pool_of_which_pods_get_something_is_available_and_says_what_is_not_sh
     later(cluster, PATIENCE + 1)
 
     assert (available(cluster), says(cluster, AVAILABLE)) == (1, ("True", "SlotsNotShown"))
+
+
+def test_a_pod_on_a_card_that_is_withdrawn_hides_a_slot_and_is_no_fault_of_kubelets(cluster: Cluster) -> None:
+    """Schedulers count that pod, and no longer its card: the slot beside it is withheld until the pod ends."""
+    shows(cluster, 2)
+    cluster.pod("p", "a", "r", node="n1", phase="Running")
+    cluster.allocate("n1-0000-00-00-0")
+    cluster.settle()
+    cluster.fault("n1-0000-00-00-0")
+    cluster.settle()
+    shows(cluster, 1)
+    later(cluster, 1)
+    later(cluster, PATIENCE + 1)
+
+    assert (available(cluster), says(cluster, AVAILABLE)) == (0, ("True", "CardsOffered"))
+    assert status(cluster).nodes[0].not_shown_since is None
+    assert says(cluster, CAPACITY_LOW) == ("True", "BelowTenPercent")
+
+    shows(cluster, 0)
+    later(cluster, 1)
+    later(cluster, PATIENCE + 1)
+    assert says(cluster, AVAILABLE)[1] == "SlotsNotShown"
+    assert "kubelet has not shown 1 free slots" in str(find(status(cluster).conditions, AVAILABLE))
