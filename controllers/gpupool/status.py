@@ -161,8 +161,9 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     offered = sum(device.status.published is not None and offers(seen, standing, device) for device in seen.members)
     coming = sum(card.slots for node in slots for card in node.cards if _is_coming(seen, standing, card.device, now))
-    awaited = {node.name for node in nodes if unshown.left(seen, node, now) > 0}
-    lasting = sum(node.unshown for node in slots if node.node not in awaited)
+    # Of a node that the status has no room for nobody knows since when: it is waited for, and the alert tells of it.
+    overdue = {node.name for node in nodes if unshown.is_overdue(seen, node, now)}
+    lasting = sum(node.unshown for node in slots if node.node in overdue)
     coming += sum(node.unshown for node in slots) - lasting
     found = findings(seen, standing, total, offered=offered, coming=coming, unshown=lasting)
     return tuple(

@@ -29,6 +29,11 @@ def left(seen: ObservedPool, node: PoolNode, now: float) -> float:
     return 0.0 if node.not_shown_since is None else _left(seen, node.not_shown_since, now)
 
 
+def is_overdue(seen: ObservedPool, node: PoolNode, now: float) -> bool:
+    """Whether a node has such slots, and is waited for no more."""
+    return node.not_shown_since is not None and left(seen, node, now) <= 0
+
+
 def next_in(seen: ObservedPool, status: GPUPoolStatus, now: float) -> float | None:
     """Seconds until the next node of a pool is waited for no more; None where there is none."""
     return min((wait for node in status.nodes if (wait := left(seen, node, now)) > 0), default=None)
