@@ -48,9 +48,10 @@ class Queues:
         now = time.time()
         made = await _planned(seen, now)
         ended = time.monotonic()
-        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), made.unreached
+        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), _unserved(seen, made)
         self._turns[pool] = turns = dict(made.seen)  # also where a write below meets another's
         await self._execute(made.plan.actions)
+        self._unreached[pool] = made.unreached
         turns |= {request: replace(turns.get(request, waiting.Turn(now)), began=now) for request in made.served}
         again = made.plan.requeue_after
         return None if again is None else max(again, self._rests[pool] - time.monotonic())
@@ -93,6 +94,12 @@ class Queues:
         pool = new or old
         if pool is not None:
             self._wake(pool.name)
+
+
+def _unserved(seen: waiting.ObservedQueue, made: waiting.Turns) -> tuple[str, ...]:
+    """Whom the next plan begins with where this one is not carried out: else its pods would come after younger ones."""
+    again = made.served if made.unreached else [request for request in made.served if request in seen.unreached]
+    return (*again, *made.unreached)
 
 
 async def _planned(seen: waiting.ObservedQueue, now: float) -> waiting.Turns:
