@@ -40,6 +40,8 @@ class Queues:
 
     async def _reconcile(self, pool: str) -> float | None:
         began = time.monotonic()
+        if (rest := self._rests.get(pool, 0.0) - began) > 0:
+            return rest  # what changed while it was planned had woken it by the time before
         seen = waiting.observe(self._world, pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
         if seen is None:
             for kept in (self._turns, self._unreached, self._rests):

@@ -121,6 +121,29 @@ async def test_after_a_long_look_the_queue_rests_whatever_changes(pool: Pool, mo
     assert woken == [2.0 * queues.RESTS, queues.DELAY]
 
 
+async def test_what_changes_while_a_queue_is_planned_does_not_cut_its_rest_short(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = Clock(monkeypatch, queues), list[float]()
+    loop = Process(pool).queues
+
+    def plan(seen: Any, now: float) -> waiting.Turns:
+        looks.append(clock.now)
+        loop._wake("a")  # by a time that is from before this look
+        clock.now += 2.0
+        return waiting.Turns(Plan(), {})
+
+    monkeypatch.setattr(queues.waiting, "plan", plan)
+    monkeypatch.setattr(loop.controller, "add_after", lambda _pool, _seconds: None)
+    await loop._reconcile("a")
+    clock.now += queues.DELAY
+    assert await loop._reconcile("a") == pytest.approx(2.0 * queues.RESTS - queues.DELAY)
+    assert len(looks) == 1
+    clock.now += 2.0 * queues.RESTS
+    await loop._reconcile("a")
+    assert len(looks) == 2
+
+
 @pytest.mark.parametrize(
     ("before", "made", "next_first"),
     [
