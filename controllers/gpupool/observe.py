@@ -224,7 +224,7 @@ class World:
         """Index what the views ask for."""
         self.pools.subscribe(self._pools_changed)
         self.devices.index(BY_CLAIM, _claims)
-        self.devices.index(BY_MEMORY, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered])
+        self.devices.index(BY_MEMORY, _remembered_for)
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, _homes)
@@ -433,6 +433,13 @@ def _homes(device: GPUDevice) -> tuple[str, ...]:
     if device.is_remembered:
         return ()
     return (device.home or FREE,)
+
+
+def _remembered_for(device: GPUDevice) -> set[str]:
+    """The pools of a card that is only remembered: that which it names, and that in which it was."""
+    home = device.status.pool_ref
+    named = (assigned_pool(device), home.name if home is not None else None)
+    return {pool for pool in named if pool} if device.is_remembered else set()
 
 
 def _claims(device: GPUDevice) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft = Draft()
     deleting = seen.pool.metadata.deletion_timestamp is not None
     if deleting and not seen.members:
-        draft.add(*_remove(seen))
+        draft.add(*_remove(seen, now))
         return draft.done()
     if names.FINALIZER_POOL not in seen.pool.metadata.finalizers and not deleting:
         draft.add(_finalizer(seen, [names.FINALIZER_POOL]))
@@ -89,7 +89,7 @@ def act(seen: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
         draft.add(*_apply(seen, standing, now))
     else:
         draft.add(*release(seen, now))  # after the lists, which are not written while it is being applied
-    draft.add(*outlived(seen))
+    draft.add(*outlived(seen, now))
     draft.add(*deserted(seen, seen.claimants))  # of those that have left: the last of the others may stay for long
     draft.add(*assign(seen, now))  # last: many writes, of which one may be refused, and no withdrawal waits for that
     if (overdue := look_again(seen, standing, now)) is not None:
@@ -141,7 +141,7 @@ def writes_status(made: Plan) -> bool:
 def orphans(seen: ObservedPool, now: float) -> Plan:
     """Let go of the cards of a pool that is gone without having done so, once a quorum read confirms that."""
     draft = Draft()
-    if leaving := [*release(seen, now), *abandon(seen, now), *outlived(seen)]:
+    if leaving := [*release(seen, now), *abandon(seen, now), *outlived(seen, now)]:
         draft.add(Expect(GPUPOOL, frozenset(), fields=f"metadata.name={seen.pool.name}"), *leaving)
     return draft.done()
 
@@ -403,11 +403,11 @@ def _spelled(offer: Published) -> str:
     return f"pool {offer.pool}, settings {offer.config_version}, slots {offer.slots}"
 
 
-def _remove(seen: ObservedPool) -> list[Action]:
+def _remove(seen: ObservedPool, now: float) -> list[Action]:
     """Everything of a pool on the nodes, and the finalizer: it has let go of its last card, or the module is off."""
     daemonsets = [each for each in (seen.daemonset, seen.mig_manager) if each is not None]
     marks = deserted(seen, (*seen.members, *seen.claimants))
-    return [*outlived(seen), *marks, *dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
+    return [*outlived(seen, now), *marks, *dismantle.operands(seen.configs, daemonsets), *dismantle.release(seen.pool)]
 
 
 def _switched_off(seen: ObservedPool, now: float) -> Plan:
@@ -425,7 +425,7 @@ def _switched_off(seen: ObservedPool, now: float) -> Plan:
         draft.add(*_lists(seen, standing, 0.0, draft))
         draft.look_again(left)
     else:
-        draft.add(*_remove(seen))
+        draft.add(*_remove(seen, now))
     return draft.done()
 
 
