@@ -220,6 +220,28 @@ def test_kubectl_leaves_alone_what_the_card_itself_forbids(case: Case) -> None:
     assert (not changes, bool(notes)) == (kept_out, kept_out)
 
 
+@pytest.mark.parametrize(
+    ("marks", "commands"),
+    [
+        ({"labels": "true"}, ["label"]),
+        ({"annotations": "true"}, ["annotate"]),
+        ({"labels": "true", "annotations": "true"}, ["label", "annotate"]),
+        ({"labels": "no", "annotations": "true"}, ["annotate"]),
+    ],
+)
+def test_a_declined_card_says_how_the_mark_is_removed_from_where_it_stands(
+    marks: dict[str, str], commands: list[str]
+) -> None:
+    made = Case(checks.pool_exists, "").made()
+    with made.edit("GPUDevice", CARD) as card:
+        for place, value in marks.items():
+            card["metadata"].setdefault(place, {})[names.LABEL_IGNORE] = value
+    found = chain.blocked(device(made))
+    assert found is not None
+    told = [f"kubectl {verb} gpudevice {CARD} {names.LABEL_IGNORE}-" for verb in commands]
+    assert found.action == f"Remove {names.LABEL_IGNORE} ({'; '.join(told)})"
+
+
 def test_a_card_that_passes_is_taken_by_everybody() -> None:
     made = Case(checks.pool_exists, "").made()
     assert judged(made, "a") == webhook.Judged()
