@@ -1,9 +1,11 @@
 """How often may be shaken hands on a port: so often from one address, and so often from all. Pure.
 
 A handshake costs us a millisecond and a stranger a few packets. An address that comes too often is not answered, which
-costs a twentieth of that, and takes nothing from others; the bound on all is for who has many addresses. Half of it is
-for addresses that have not come lately: who is turned away comes back at once where a reader comes back with its next
-look, so that strangers who come all the time take one half alone, however many they are.
+costs a twentieth of that, and takes no handshake from others. It does take time: no more than about a thousand such a
+second are turned away (`listener.TURNED_AWAY_REST`), and who connects more often fills the system's queue, in which
+others wait or are dropped as well. The bound on all is for who has many addresses. Half of it is for addresses that
+have not come lately: who is turned away comes back at once, a reader with its next look, so that strangers who come all
+the time take one half alone, however many they are.
 """
 
 from __future__ import annotations
