@@ -25,10 +25,8 @@ from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
-from controllers.domain.eligibility import has_room, serves, unfit
 from controllers.domain.position import is_lost
-from controllers.domain.usage import in_use
-from controllers.gpupool.claims import is_hindered
+from controllers.gpupool.claims import is_hindered, obstacle_to
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def approvals(seen: ObservedNode) -> list[Merge]:
     made = []
     taken = Counter(taking(seen))
     for device in seen.free:
-        if assigned_pool(device) is not None or not _can_come(seen, device):
+        if assigned_pool(device) is not None or device.metadata.deletion_timestamp is not None:
             continue
         pool = _first(seen, device, taken)
         if pool is not None:
@@ -123,14 +121,6 @@ def taking(seen: ObservedNode) -> Counter[str]:
     return taken
 
 
-def _can_come(seen: ObservedNode, device: GPUDevice) -> bool:
-    return (
-        device.metadata.deletion_timestamp is None
-        and unfit(device, ready=seen.facts.ready) is None
-        and not in_use(device, held=device.status.inventory_id in seen.held)
-    )
-
-
 def _is_ours(seen: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation names a pool that takes it by itself."""
     pool = seen.by_name.get(assigned_pool(device) or "")
@@ -140,7 +130,6 @@ def _is_ours(seen: ObservedNode, device: GPUDevice) -> bool:
 def _first(seen: ObservedNode, device: GPUDevice, taken: Counter[str]) -> str | None:
     """The oldest pool with room that takes the card by itself, and can serve it."""
     for pool in seen.takers.get(device.name, ()):
-        able = serves(pool) and has_room(pool, taken[pool.name]) and not is_hindered(seen, pool, device)
-        if able and is_automatic(pool, device, seen.settings):
+        if is_automatic(pool, device, seen.settings) and obstacle_to(seen, device, pool, taken[pool.name]) is None:
             return pool.name
     return None

@@ -15,9 +15,9 @@ from controllers.api import names
 from controllers.api.gpupool import Candidate, CandidatePool
 from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import annotation_hint, assigned_pool
-from controllers.domain.eligibility import POOL_UNKNOWN, has_room, serves, unfit
+from controllers.domain.eligibility import POOL_UNKNOWN
 from controllers.gpupool.approve import taking
-from controllers.gpupool.claims import obstacle
+from controllers.gpupool.claims import obstacle, obstacle_to
 from controllers.gpupool.selection import Fit
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def candidates_on(seen: ObservedNode) -> dict[str, tuple[Entry, ...]]:
             hindered = obstacle(seen, device)
             if hindered is not None and hindered.kind != POOL_UNKNOWN:
                 found[named].append(Entry(device.name, hindered.kind, automatic=False))
-        elif unfit(device, ready=seen.facts.ready) is None:
+        else:
             for pool in seen.takers.get(device.name, ()):
-                if serves(pool) and has_room(pool, taken[pool.name]):
+                if obstacle_to(seen, device, pool, taken[pool.name]) is None:
                     automatic = is_automatic(pool, device, seen.settings)
                     found[pool.name].append(Entry(device.name, AWAITING_APPROVAL, automatic))
     return {pool: tuple(entries) for pool, entries in found.items()}

@@ -29,18 +29,16 @@ def obstacle(seen: ObservedNode, device: GPUDevice) -> Ineligible | None:
     if named is None:
         return None
     pool = seen.by_name.get(named)
-    return first_failed(
-        CardContext(
-            device=device,
-            name=named,
-            pool=pool,
-            mismatch=_mismatch(seen, device, pool) if pool is not None else None,
-            ready=seen.facts.ready,
-            part=part_of(seen.facts.layout, device),
-            siblings=seen.members_of(named),
-            held=device.status.inventory_id in seen.held,
-        )
-    )
+    mismatch = _mismatch(seen, device, pool) if pool is not None else None
+    return first_failed(_context(seen, device, named, pool, mismatch=mismatch, siblings=seen.members_of(named)))
+
+
+def obstacle_to(seen: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
+    """Why a card in no pool could not come into one that matches it (`takers`); None where it can.
+
+    `siblings`: cards of the node that the pool has, or is about to take.
+    """
+    return first_failed(_context(seen, device, pool.name, pool, mismatch=None, siblings=siblings))
 
 
 def claim_obstacle(seen: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
@@ -75,6 +73,27 @@ def sentence(device: GPUDevice, found: Ineligible) -> str:
     if found.kind == POOL_UNKNOWN:
         then += "; it goes by itself after a while"
     return f"The annotation {hint} is not followed: {found.found}. {found.action}{then}."
+
+
+def _context(
+    seen: ObservedNode,
+    device: GPUDevice,
+    named: str,
+    pool: GPUPool | None,
+    *,
+    mismatch: Mismatch | None,
+    siblings: int,
+) -> CardContext:
+    return CardContext(
+        device=device,
+        name=named,
+        pool=pool,
+        mismatch=mismatch,
+        ready=seen.facts.ready,
+        part=part_of(seen.facts.layout, device),
+        siblings=siblings,
+        held=device.status.inventory_id in seen.held,
+    )
 
 
 def _mismatch(seen: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch | None:

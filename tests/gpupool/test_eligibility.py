@@ -189,6 +189,18 @@ def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
 
 
 @every_case
+def test_its_pools_and_nodes_lists_ask_nobody_to_assign_it(case: Case) -> None:
+    """Of a card that nobody has assigned the lists say that it waits for a person only where a person could help."""
+    made = case.made()
+    if case.reason == chain.POOL_UNKNOWN:
+        return  # no such pool is among those that match it
+    node = made.view().node("n1")
+    assert CARD not in {entry.card for entry in candidates_on(node).get("a", ())}
+    waits = [entry for entry in pending(node) if entry.inventory_id == device(made).status.inventory_id]
+    assert all(entry.annotation_hint is None and entry.reason != "AwaitingApproval" for entry in waits)
+
+
+@every_case
 def test_no_pool_takes_it_by_itself(case: Case) -> None:
     made = case.made()
     with made.edit("GPUPool", "a") as pool:
