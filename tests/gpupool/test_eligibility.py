@@ -175,6 +175,15 @@ def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     assert (told.reason, found.found in told.message) == (case.reason, True)
 
 
+def test_a_card_that_others_have_says_so_once_and_nothing_else() -> None:
+    """It was told a second time, as a card that serves a pod of ours or is still offered."""
+    made = Case(checks.nobody_else_has_it, chain.HELD_ELSEWHERE, taken).made()
+    said = judged(made, "a")
+    assert said.denied is None
+    assert len(said.warnings) == 1
+    assert "nvidia.com/gpu" in said.warnings[0]
+
+
 @every_case
 def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     made = case.made()
