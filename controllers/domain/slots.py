@@ -97,6 +97,15 @@ class NodeSlots:
         return self._idle - self.free
 
     @property
+    def unshown(self) -> int:
+        """Slots of those hidden that kubelet has yet to show.
+
+        The others stand behind pods on cards that no plugin offers now: schedulers count these too, until they end.
+        """
+        beside = sum(card.used + card.reserved for card in self.cards if card.device.status.published is None)
+        return self._idle - self.offered(self._idle, self.taken - beside)
+
+    @property
     def _idle(self) -> int:
         return max(0, sum(card.free for card in self.cards) - self.overflow - self.displaced)
 

@@ -108,9 +108,10 @@ def given_cards(cards: Collection[GPUDevice], pods: Iterable[Pod]) -> set[str]:
 def in_use(device: GPUDevice, *, held: bool) -> bool:
     """Whether a card in no pool may still serve a pod. `held`: a bound pod was given it, as `given_cards` says.
 
-    A plugin that has not withdrawn the card yet still offers it for another pool.
+    A plugin that has not withdrawn the card yet still offers it for another pool. Who has it by a resource of others is
+    not asked here: `foreign_users` tells.
     """
-    return held or not is_unused(device)
+    return held or not is_withdrawn(device)
 
 
 def foreign_users(device: GPUDevice) -> str | None:

@@ -82,9 +82,7 @@ class Caches:
         """Index what the views ask for."""
         self.pools.subscribe(self._on_pools_changed)
         self.devices.index(BY_ASSIGNMENT, _assigned_to)
-        self.devices.index(
-            BY_REMEMBERED, lambda d: [named for named in (assigned_pool(d),) if named and d.is_remembered]
-        )
+        self.devices.index(BY_REMEMBERED, _remembered_for)
         self.devices.index(BY_REQUEST, lambda d: [r.request_id for r in d.status.reservations])
         self.devices.index(BY_NODE, lambda d: (d.status.node_name or "",))
         self.devices.index(BY_POOL, _homes)
@@ -177,6 +175,13 @@ def _homes(device: GPUDevice) -> tuple[str, ...]:
     if device.is_remembered:
         return ()
     return (device.home or FREE,)
+
+
+def _remembered_for(device: GPUDevice) -> set[str]:
+    """The pools of a card that is only remembered: that which it names, and that in which it was."""
+    home = device.status.pool_ref
+    named = (assigned_pool(device), home.name if home is not None else None)
+    return {pool for pool in named if pool} if device.is_remembered else set()
 
 
 def _assigned_to(device: GPUDevice) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 ROOM: Final = Room(handshakes=64, first=32, kept=32)
 EACH: Final = Rate(burst=16, per_second=2)
 TOGETHER: Final = Rate(burst=32, per_second=16)
-"""Handshakes from one address, and from all: Prometheus keeps its connection between two scrapes."""
+"""Handshakes from one address, and from all, half for newcomers: Prometheus keeps its connection."""
 BODY_MAX: Final = 1 << 10
 """Bytes: who reads sends none."""
 AGAIN: Final = 10.0

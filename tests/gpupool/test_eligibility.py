@@ -175,6 +175,15 @@ def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     assert (told.reason, found.found in told.message) == (case.reason, True)
 
 
+def test_a_card_that_others_have_says_so_once_and_nothing_else() -> None:
+    """It was told a second time, as a card that serves a pod of ours or is still offered."""
+    made = Case(checks.nobody_else_has_it, chain.HELD_ELSEWHERE, taken).made()
+    said = judged(made, "a")
+    assert said.denied is None
+    assert len(said.warnings) == 1
+    assert "nvidia.com/gpu" in said.warnings[0]
+
+
 @every_case
 def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     made = case.made()
@@ -186,6 +195,18 @@ def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     assert listed.get(CARD) == (None if case.reason == chain.POOL_UNKNOWN else case.reason)
     waits = [entry for entry in pending_cards(node) if entry.inventory_id == device(made).status.inventory_id]
     assert bool(waits) == (found.lasting or case.reason == IGNORED)
+
+
+@every_case
+def test_its_pools_and_nodes_lists_ask_nobody_to_assign_it(case: Case) -> None:
+    """Of a card that nobody has assigned the lists say that it waits for a person only where a person could help."""
+    made = case.made()
+    if case.reason == chain.POOL_UNKNOWN:
+        return  # no such pool is among those that match it
+    node = made.view().node("n1")
+    assert CARD not in {entry.card for entry in candidates_on(node).get("a", ())}
+    waits = [entry for entry in pending(node) if entry.inventory_id == device(made).status.inventory_id]
+    assert all(entry.annotation_hint is None and entry.reason != "AwaitingApproval" for entry in waits)
 
 
 @every_case
@@ -218,6 +239,28 @@ def test_kubectl_leaves_alone_what_the_card_itself_forbids(case: Case) -> None:
     changes, notes = choice.changes([], [device(made)], case.named)
     kept_out = case.check is checks.no_condition_blocks
     assert (not changes, bool(notes)) == (kept_out, kept_out)
+
+
+@pytest.mark.parametrize(
+    ("marks", "commands"),
+    [
+        ({"labels": "true"}, ["label"]),
+        ({"annotations": "true"}, ["annotate"]),
+        ({"labels": "true", "annotations": "true"}, ["label", "annotate"]),
+        ({"labels": "no", "annotations": "true"}, ["annotate"]),
+    ],
+)
+def test_a_declined_card_says_how_the_mark_is_removed_from_where_it_stands(
+    marks: dict[str, str], commands: list[str]
+) -> None:
+    made = Case(checks.pool_exists, "").made()
+    with made.edit("GPUDevice", CARD) as card:
+        for place, value in marks.items():
+            card["metadata"].setdefault(place, {})[names.LABEL_IGNORE] = value
+    found = chain.blocked(device(made))
+    assert found is not None
+    told = [f"kubectl {verb} gpudevice {CARD} {names.LABEL_IGNORE}-" for verb in commands]
+    assert found.action == f"Remove {names.LABEL_IGNORE} ({'; '.join(told)})"
 
 
 def test_a_card_that_passes_is_taken_by_everybody() -> None:

@@ -79,11 +79,14 @@ class Process:
     """The loop over queues, over the caches of a cluster in memory."""
 
     def __init__(self, pool: Pool) -> None:
+        self.fails = False
         process: Any = SimpleNamespace(executor=SimpleNamespace(execute=self._execute))
         self.queues = PendingPodController(process, pool.view())
 
-    async def _execute(self, actions: Any) -> None:
+    async def _execute(self, _actions: Any) -> None:
         """Nothing is written."""
+        if self.fails:
+            raise ConnectionError
 
 
 async def test_a_long_queue_is_looked_at_beside_the_event_loop(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +121,62 @@ async def test_after_a_long_look_the_queue_rests_whatever_changes(pool: Pool, mo
     clock.now += 2.0 * loops.RESTS
     loop._enqueue("a")
     assert woken == [2.0 * loops.RESTS, loops.DELAY]
+
+
+async def test_what_changes_while_a_queue_is_planned_does_not_cut_its_rest_short(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = Clock(monkeypatch, queues), list[float]()
+    loop = Process(pool).queues
+
+    def plan(seen: Any, now: float) -> waiting.Turns:
+        looks.append(clock.now)
+        loop._wake("a")  # by a time that is from before this look
+        clock.now += 2.0
+        return waiting.Turns(Plan(), {})
+
+    monkeypatch.setattr(queues.waiting, "plan", plan)
+    monkeypatch.setattr(loop.controller, "add_after", lambda _pool, _seconds: None)
+    await loop._reconcile("a")
+    clock.now += queues.DELAY
+    assert await loop._reconcile("a") == pytest.approx(2.0 * queues.RESTS - queues.DELAY)
+    assert len(looks) == 1
+    clock.now += 2.0 * queues.RESTS
+    await loop._reconcile("a")
+    assert len(looks) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "next_first"),
+    [
+        ((), waiting.Turns(Plan(), {}, ("old",), ("young", "younger")), ("old", "young", "younger")),
+        (("old", "x"), waiting.Turns(Plan(), {}, ("old", "other"), ()), ("old",)),
+        ((), waiting.Turns(Plan(), {}, ("old",), ()), ()),
+    ],
+    ids=["a part was looked at", "the rest was looked at", "all were looked at"],
+)
+async def test_who_was_served_in_vain_does_not_come_after_younger_ones(
+    pool: Pool,
+    monkeypatch: pytest.MonkeyPatch,
+    before: tuple[str, ...],
+    made: waiting.Turns,
+    next_first: tuple[str, ...],
+) -> None:
+    """A write fails, and what was planned is not so: the next look begins with those that this one had begun with."""
+    monkeypatch.setattr(queues, "RESTS", 0.0)
+    told: list[frozenset[str]] = []
+
+    def plan(seen: waiting.ObservedQueue, now: float) -> waiting.Turns:
+        told.append(seen.unreached)
+        return made
+
+    monkeypatch.setattr(queues.waiting, "plan", plan)
+    process = Process(pool)
+    process.queues._unreached["a"] = before
+    process.fails = True
+    with pytest.raises(ConnectionError):
+        await process.queues._reconcile("a")
+    process.fails = False
+    await process.queues._reconcile("a")
+    await process.queues._reconcile("a")
+    assert told == [frozenset(before), frozenset(next_first), frozenset(made.unreached)]

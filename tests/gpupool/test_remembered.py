@@ -178,6 +178,28 @@ def test_what_a_person_says_of_it_meanwhile_for_a_new_pool_holds(cluster: Cluste
     assert device(cluster).home == "b"
 
 
+def test_what_a_person_says_of_it_meanwhile_for_a_pool_of_the_same_name_holds_too(cluster: Cluster) -> None:
+    """It was removed each time: the card's place in the pool that is gone stayed on the record."""
+    node_goes(cluster)
+    with cluster.edit("GPUDevice", GONE) as card:  # which keeps the record, whatever becomes of the annotation
+        card["metadata"]["labels"] = {names.LABEL_IGNORE: "true"}
+    cluster.drop(resources.GPUPOOL, "a")
+    made_anew(cluster)
+    cluster.settle()
+    assert assigned_pool(device(cluster)) is None
+    cluster.drop(resources.POD, "default/p")  # which Kubernetes collects a while after the Node
+    cluster.settle()
+
+    cluster.annotate(GONE, "a")
+    cluster.settle()
+    assert assigned_pool(device(cluster)) == "a"
+    node_is_back(cluster)
+    with cluster.edit("GPUDevice", GONE) as card:
+        card["metadata"]["labels"] = {}
+    cluster.settle()
+    assert device(cluster).home == "a"
+
+
 def test_that_its_pool_is_gone_is_asked_of_the_quorum(cluster: Cluster) -> None:
     node_goes(cluster)
     pool = cluster.objects["GPUPool", "a"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.api import resources
+from controllers.api import names, resources
 from controllers.api.conditions import AVAILABLE, CAPACITY_LOW, find
 from controllers.api.gpupool import GPUPool, GPUPoolStatus
 from controllers.gpupool.pool.status_plan import plan_pool_status
@@ -108,3 +108,47 @@ def test_a_pool_of_which_pods_get_something_is_available_and_says_what_is_not_sh
     later(cluster, PATIENCE + 1)
 
     assert (available(cluster), says(cluster, AVAILABLE)) == (1, ("True", "SlotsNotShown"))
+
+
+def test_a_pod_on_a_card_that_is_withdrawn_hides_a_slot_and_is_no_fault_of_kubelets(cluster: Cluster) -> None:
+    """Schedulers count that pod, and no longer its card: the slot beside it is withheld until the pod ends."""
+    shows(cluster, 2)
+    cluster.pod("p", "a", "r", node="n1", phase="Running")
+    cluster.allocate("n1-0000-00-00-0")
+    cluster.settle()
+    cluster.fault("n1-0000-00-00-0")
+    cluster.settle()
+    shows(cluster, 1)
+    later(cluster, 1)
+    later(cluster, PATIENCE + 1)
+
+    assert (available(cluster), says(cluster, AVAILABLE)) == (0, ("True", "CardsOffered"))
+    assert status(cluster).nodes[0].not_shown_since is None
+    assert says(cluster, CAPACITY_LOW) == ("True", "BelowTenPercent")
+
+    shows(cluster, 0)
+    later(cluster, 1)
+    later(cluster, PATIENCE + 1)
+    assert says(cluster, AVAILABLE)[1] == "SlotsNotShown"
+    assert "kubelet has not shown 1 free slots" in str(find(status(cluster).conditions, AVAILABLE))
+
+
+def test_of_a_node_beyond_those_that_the_status_lists_nothing_is_said_without_a_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ordinary delay of kubelet's there was told as SlotsNotShown at once."""
+    monkeypatch.setattr(names, "LIST_MAX", 1)
+    shows(cluster, 2)
+    cluster.node("n2", 1)
+    with cluster.edit("Node", "n2") as node:
+        node["status"]["allocatable"] = {"cpu": "64", "gpu.deckhouse.io/a": "0"}
+    cluster.annotate("n2-0000-00-00-0", "a")
+    later(cluster, 1)
+    assert [node.name for node in status(cluster).nodes] == ["n1"]
+    assert says(cluster, AVAILABLE) == ("True", "CardsOffered")
+
+    shows(cluster, 0)
+    later(cluster, 1)
+    later(cluster, PATIENCE + 1)
+    assert says(cluster, AVAILABLE) == ("False", "SlotsNotShown")
+    assert "kubelet has not shown 2 free slots" in str(find(status(cluster).conditions, AVAILABLE))

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.runtime import metrics, scraping
+from controllers.runtime import handshakes, metrics, scraping
 from controllers.runtime.handshakes import Handshakes, Rate
 from controllers.runtime.readers import Readers, Word
 from controllers.runtime.scraping import Scraping
 from tests.kit.waiting import until
-
-if TYPE_CHECKING:
-    import pytest
 
 EACH, TOGETHER = Rate(burst=4, per_second=2), Rate(burst=10, per_second=4)
 
@@ -41,6 +39,26 @@ def test_many_addresses_together_have_their_bound() -> None:
     assert sum(made.allows(str(n), 1.0) for n in range(100, 200)) == TOGETHER.per_second
 
 
+@pytest.mark.parametrize("strangers", [7, 8, 20, 200])
+def test_however_many_addresses_come_without_end_a_newcomer_is_let_in(strangers: int) -> None:
+    """Each comes 40 times a second, as who is turned away and tries again; the newcomer once in each scrape."""
+    made, let_in, costs = Handshakes(scraping.EACH, scraping.TOGETHER), [], 0
+    for tick in range(40 * 120):
+        now = tick / 40
+        costs += sum(made.allows(f"stranger-{each}", now) for each in range(strangers))
+        if tick and tick % (40 * 10) == 0:
+            let_in.append(made.allows("reader", now))
+    assert all(let_in)
+    assert costs <= scraping.TOGETHER.burst + scraping.TOGETHER.per_second * 120
+
+
+def test_of_addresses_that_came_so_many_are_remembered() -> None:
+    made = Handshakes(EACH, TOGETHER)
+    for number in range(3 * handshakes.KNOWN_MAX):
+        made.allows(str(number), 0.0)
+    assert len(made._came) == handshakes.KNOWN_MAX
+
+
 @given(st.lists(st.tuples(st.integers(0, 500), st.floats(0, 0.2)), max_size=300))
 def test_within_any_time_no_more_than_the_rates_and_few_are_remembered(asked: list[tuple[int, float]]) -> None:
     made, now = Handshakes(EACH, TOGETHER), 0.0
@@ -49,7 +67,7 @@ def test_within_any_time_no_more_than_the_rates_and_few_are_remembered(asked: li
         now += wait
         if made.allows(str(number), now):
             let_in.append((str(number), now))
-        assert len(made) <= 1 + TOGETHER.burst + TOGETHER.per_second * EACH.burst / EACH.per_second
+        assert len(made) <= 2 + TOGETHER.burst + TOGETHER.per_second * EACH.burst / EACH.per_second
 
     for rate, one in ((TOGETHER, None), *((EACH, address) for address in {address for address, _ in let_in})):
         times = [time for address, time in let_in if one in (None, address)]

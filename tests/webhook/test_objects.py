@@ -255,6 +255,7 @@ def test_deleting_a_pool_says_who_keeps_it() -> None:
     response = send(review("GPUPool", None, to_json(world.pool("a"))))
     assert response["allowed"]
     assert "stays until the end of 1 pod (team/train)" in response["warnings"][0]
+    assert "but for cards whose Node is away by then, which lose it" in response["warnings"][0]
     assert send(review("GPUPool", None, to_json(world.pool("b")))).get("warnings") is None
 
 

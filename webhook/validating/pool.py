@@ -106,7 +106,8 @@ def validate_deletion(old: GPUPool, members: int, holders: tuple[str, ...]) -> R
     return warned(
         f"GPUPool {old.name} gives no more cards from now on, and stays until the end of {counted_pods(holders)};"
         " nothing is killed. This cannot be taken back. Cards that somebody confirmed keep their annotation: a new pool"
-        " of this name takes them. Those that it took by itself are free for the next pool"
+        " of this name takes them, but for cards whose Node is away by then, which lose it. Those that it took by"
+        " itself are free for the next pool"
     )
 
 

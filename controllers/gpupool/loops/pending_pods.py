@@ -41,6 +41,8 @@ class PendingPodController:
 
     async def _reconcile(self, pool: str) -> float | None:
         began = time.monotonic()
+        if (rest := self._rests.get(pool, 0.0) - began) > 0:
+            return rest  # what changed while it was planned had enqueued it by the time before
         view = self._world.queue(pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
         if view is None:
             for kept in (self._turns, self._unreached, self._rests):
@@ -49,9 +51,10 @@ class PendingPodController:
         now = time.time()
         planned = await _plan(view, now)
         ended = time.monotonic()
-        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), planned.unreached
+        self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), _unserved(view, planned)
         self._turns[pool] = turns = dict(planned.turns)  # also where a write below meets another's
         await self._execute(planned.plan.actions)
+        self._unreached[pool] = planned.unreached
         for request in planned.reserved:
             turns[request] = replace(turns.get(request, Turn(now)), began=now)
         again = planned.plan.requeue_after
@@ -95,6 +98,12 @@ class PendingPodController:
         pool = new or old
         if pool is not None:
             self._enqueue(pool.name)
+
+
+def _unserved(view: ObservedQueue, planned: ReservationRound) -> tuple[str, ...]:
+    """Whom the next round begins with where this one is not carried out: else its pods would come after younger ones."""
+    again = planned.reserved if planned.unreached else [one for one in planned.reserved if one in view.unreached]
+    return (*again, *planned.unreached)
 
 
 async def _plan(view: ObservedQueue, now: float) -> ReservationRound:

@@ -25,10 +25,8 @@ from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
-from controllers.domain.eligibility import has_room, serves, unfit
 from controllers.domain.position import is_lost
-from controllers.domain.usage import in_use
-from controllers.gpupool.membership.obstacles import conflicts_with_mig_mode
+from controllers.gpupool.membership.obstacles import conflicts_with_mig_mode, obstacle_to
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def approve_cards(view: ObservedNode) -> list[Merge]:
     writes = []
     counts = Counter(count_cards_by_pool(view))
     for device in view.unassigned:
-        if assigned_pool(device) is not None or not _is_poolable(view, device):
+        if assigned_pool(device) is not None or device.metadata.deletion_timestamp is not None:
             continue
         pool = _oldest_pool_with_room(view, device, counts)
         if pool is not None:
@@ -128,14 +126,6 @@ def count_cards_by_pool(view: ObservedNode) -> Counter[str]:
     return counts
 
 
-def _is_poolable(view: ObservedNode, device: GPUDevice) -> bool:
-    return (
-        device.metadata.deletion_timestamp is None
-        and unfit(device, ready=view.facts.ready) is None
-        and not in_use(device, held=device.status.inventory_id in view.maybe_in_use)
-    )
-
-
 def _is_automatic_here(view: ObservedNode, device: GPUDevice) -> bool:
     """Whether the card's annotation names a pool that takes it by itself."""
     pool = view.by_name.get(assigned_pool(device) or "")
@@ -145,7 +135,6 @@ def _is_automatic_here(view: ObservedNode, device: GPUDevice) -> bool:
 def _oldest_pool_with_room(view: ObservedNode, device: GPUDevice, counts: Counter[str]) -> str | None:
     """The oldest pool with room that takes the card by itself, and can serve it."""
     for pool in view.matching_pools.get(device.name, ()):
-        able = serves(pool) and has_room(pool, counts[pool.name]) and not conflicts_with_mig_mode(view, pool, device)
-        if able and is_automatic(pool, device, view.settings):
+        if is_automatic(pool, device, view.settings) and obstacle_to(view, device, pool, counts[pool.name]) is None:
             return pool.name
     return None

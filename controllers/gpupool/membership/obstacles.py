@@ -29,18 +29,16 @@ def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | N
     if named is None:
         return None
     pool = view.by_name.get(named)
-    return first_failed(
-        CardContext(
-            device=device,
-            name=named,
-            pool=pool,
-            mismatch=_mismatch(view, device, pool) if pool is not None else None,
-            ready=view.facts.ready,
-            part=part_of(view.facts.layout, device),
-            siblings=view.members_of(named),
-            held=device.status.inventory_id in view.maybe_in_use,
-        )
-    )
+    mismatch = _mismatch(view, device, pool) if pool is not None else None
+    return first_failed(_context(view, device, named, pool, mismatch=mismatch, siblings=view.members_of(named)))
+
+
+def obstacle_to(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
+    """Why a card in no pool could not come into one that matches it (`matching_pools`); None where it can.
+
+    `siblings`: cards of the node that the pool has, or is about to take.
+    """
+    return first_failed(_context(view, device, pool.name, pool, mismatch=None, siblings=siblings))
 
 
 def assignment_obstacle(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
@@ -75,6 +73,27 @@ def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
     if found.kind == POOL_UNKNOWN:
         then += "; it goes by itself after a while"
     return f"The annotation {hint} is not followed: {found.found}. {found.action}{then}."
+
+
+def _context(
+    view: ObservedNode,
+    device: GPUDevice,
+    named: str,
+    pool: GPUPool | None,
+    *,
+    mismatch: Mismatch | None,
+    siblings: int,
+) -> CardContext:
+    return CardContext(
+        device=device,
+        name=named,
+        pool=pool,
+        mismatch=mismatch,
+        ready=view.facts.ready,
+        part=part_of(view.facts.layout, device),
+        siblings=siblings,
+        held=device.status.inventory_id in view.maybe_in_use,
+    )
 
 
 def _mismatch(view: ObservedNode, device: GPUDevice, pool: GPUPool) -> Mismatch | None:

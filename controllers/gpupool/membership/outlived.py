@@ -3,8 +3,9 @@
 A card whose Node was deleted is to no pool there, so its pool goes without waiting for it, and the record would keep
 the pool's name: whoever made a pool of that name later would get the card, and its pods, once it is recognised. But a
 card is confirmed for a pool, not for a name. So the annotation goes with the pool: before its finalizer does, or, where
-nobody looked then, once that is seen. Of a card that is there the annotation stays for a while instead, for a person to
-see (`controllers.gpupool.membership.unassigned`).
+nobody looked then, once that is view. Of a card that is there the annotation stays for a while instead, for a person to
+see (`controllers.gpupool.membership.unassigned`). The pool's name in its status goes next: what a person says after that is said of
+what is called so by then.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
+from controllers.domain.lifecycle import apply_transition, facts_of, project
+from controllers.domain.usage import is_promised
 from controllers.gpupool.membership.approval import REMOVE_ASSIGNMENT
+from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.runtime.plan import Action, EmitEvent, Merge, ref
 
 if TYPE_CHECKING:
@@ -23,11 +28,15 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
 
 
-def remove_outlived_annotations(view: ObservedPool) -> list[Action]:
-    """Remove the annotations of cards whose Node is deleted and whose pool is gone, on the versions that were read."""
+def remove_outlived_annotations(view: ObservedPool, now: float) -> list[Action]:
+    """Remove the annotations of cards whose Node is deleted and whose pool is gone, then their place in it."""
     actions: list[Action] = []
     for device in view.remembered:
-        if device.metadata.deletion_timestamp is None and _is_over(view.pool, device):
+        if device.metadata.deletion_timestamp is not None or not _is_over(view.pool, device):
+            continue
+        if assigned_pool(device) != view.pool.name:
+            actions += _forgotten(view, device, now)
+        else:
             about = ref(GPUDEVICE, device)
             message = (
                 f"The card was confirmed for a GPUPool {view.pool.name} that is gone, while its own Node was, too: the"
@@ -38,6 +47,18 @@ def remove_outlived_annotations(view: ObservedPool) -> list[Action]:
                 EmitEvent(about, "Normal", names.EVENT_ANNOTATION_REMOVED, message, parallel_safe=True),
             ]
     return actions
+
+
+def _forgotten(view: ObservedPool, device: GPUDevice, now: float) -> list[Action]:
+    """The pool that is gone, to be taken off the card, with what its plugin said; its pods and lists go before that."""
+    home, card = device.status.pool_ref, device.status.inventory_id
+    used = any(pod.node == device.status.node_name and not pod.finished for pod in view.pods)
+    listed = any(card in cards_in(config) for config in view.configs)
+    if home is None or home.name != view.pool.name or used or listed or is_promised(device, now):
+        return []
+    state = project(apply_transition(facts_of(device, now), "release"))
+    body = {"status": {"poolRef": None, "published": None, "allocations": None, "state": state}}
+    return [Merge(ref(GPUDEVICE, device), device.metadata.resource_version, body, "status", parallel_safe=True)]
 
 
 def _is_over(pool: GPUPool, device: GPUDevice) -> bool:

@@ -12,9 +12,9 @@ from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
-from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, has_room, serves, unfit
+from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, serves, unfit
 from controllers.gpupool.membership.approval import count_cards_by_pool
-from controllers.gpupool.membership.obstacles import annotation_obstacle, conflicts_with_mig_mode
+from controllers.gpupool.membership.obstacles import annotation_obstacle, obstacle_to
 from controllers.runtime.plan import EmitEvent, ref
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
     takers = [pool for pool in view.matching_pools.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    can = [
-        pool for pool in takers if has_room(pool, taken[pool.name]) and not conflicts_with_mig_mode(view, pool, device)
-    ]
+    found_of = [(pool, obstacle_to(view, device, pool, taken[pool.name])) for pool in takers]
+    can = [pool for pool, found in found_of if found is None]
     for pool in can:
         yield PendingCard(
             pool=pool.name,
@@ -64,8 +63,10 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
         )
     # Pools that have all they may of this node, or cannot serve the card as it is divided, have nothing to decide, but
     # the card idles: whoever could change that or decline it is told, as of a card that is annotated for such a pool.
-    for pool in () if can else takers:
-        yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason="OutOfSelector")
+    # One that others have, or another pool's plugin still offers, comes without a decision once that ends.
+    for pool, found in () if can else found_of:
+        if found is not None and found.lasting:
+            yield PendingCard(pool=pool.name, inventory_id=inventory_id, reason="OutOfSelector")
 
 
 def _pending_reason(reason: str) -> PendingReason:

@@ -55,7 +55,7 @@ def pool_nodes(view: ObservedPool, state: PoolState, slots: list[NodeSlots], now
     entries = []
     for node in slots:
         failed = state.progress.failed.get(node.node)
-        since = slots_not_shown.not_shown_since(current.get(node.node), now) if node.hidden else None
+        since = slots_not_shown.not_shown_since(current.get(node.node), now) if node.unshown else None
         problem = failed or _node_problem(view, state, node, since, now)
         entries.append(
             PoolNode(

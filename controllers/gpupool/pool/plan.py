@@ -38,7 +38,7 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
     draft = PlanBuilder()
     deleting = view.pool.metadata.deletion_timestamp is not None
     if deleting and not view.members:
-        draft.add(*_remove_operands(view))
+        draft.add(*_remove_operands(view, now))
         return draft.build()
     if names.FINALIZER_POOL not in view.pool.metadata.finalizers and not deleting:
         draft.add(Apply(ref(GPUPOOL, view.pool), {"metadata": {"finalizers": [names.FINALIZER_POOL]}}))
@@ -52,7 +52,7 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
         draft.add(*apply_layout(view, state, now))
     else:
         draft.add(*release_cards(view, now))  # after the lists, which are not written while a layout is being applied
-    draft.add(*remove_outlived_annotations(view))
+    draft.add(*remove_outlived_annotations(view, now))
     # Of cards that have left: the last of the others may stay for long.
     draft.add(*unassign_with_pool(view, view.assigned_cards))
     draft.add(*assign_cards(view, now))  # last: many writes, of which one may be refused, and no release waits for that
@@ -64,7 +64,7 @@ def plan_pool(view: ObservedPool, now: float, *, lists_in: float = 0.0) -> Plan:
 def plan_orphans(view: ObservedPool, now: float) -> Plan:
     """Release the cards of a pool that is gone without having done so, once a quorum read confirms that it is."""
     draft = PlanBuilder()
-    released = [*release_cards(view, now), *release_orphaned_cards(view, now), *remove_outlived_annotations(view)]
+    released = [*release_cards(view, now), *release_orphaned_cards(view, now), *remove_outlived_annotations(view, now)]
     if released:
         draft.add(Precondition(GPUPOOL, frozenset(), fields=f"metadata.name={view.pool.name}"), *released)
     return draft.build()
@@ -95,12 +95,12 @@ def _resume(view: ObservedPool, state: PoolState, now: float) -> list[Action]:
     return actions
 
 
-def _remove_operands(view: ObservedPool) -> list[Action]:
+def _remove_operands(view: ObservedPool, now: float) -> list[Action]:
     """Remove all of a pool from the nodes, and its finalizer: its last card has left, or the module is disabled."""
     daemonsets = [each for each in (view.daemonset, view.mig_manager) if each is not None]
     annotations = unassign_with_pool(view, (*view.members, *view.assigned_cards))
     return [
-        *remove_outlived_annotations(view),
+        *remove_outlived_annotations(view, now),
         *annotations,
         *deletions(view.configs, daemonsets),
         *dismantle.release(view.pool),
@@ -122,5 +122,5 @@ def _plan_disabled(view: ObservedPool, now: float) -> Plan:
         draft.add(*plan_allowed_cards(view, state, 0.0, draft))
         draft.requeue_within(left)
     else:
-        draft.add(*_remove_operands(view))
+        draft.add(*_remove_operands(view, now))
     return draft.build()

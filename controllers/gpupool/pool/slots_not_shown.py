@@ -29,6 +29,11 @@ def seconds_left(view: ObservedPool, node: PoolNode, now: float) -> float:
     return 0.0 if node.not_shown_since is None else _seconds_left(view, node.not_shown_since, now)
 
 
+def is_overdue(view: ObservedPool, node: PoolNode, now: float) -> bool:
+    """Whether a node has such slots, and is waited for no more."""
+    return node.not_shown_since is not None and seconds_left(view, node, now) <= 0
+
+
 def next_deadline(view: ObservedPool, status: GPUPoolStatus, now: float) -> float | None:
     """Seconds until the next node of a pool is waited for no more; None where there is none."""
     return min((wait for node in status.nodes if (wait := seconds_left(view, node, now)) > 0), default=None)
@@ -37,10 +42,10 @@ def next_deadline(view: ObservedPool, status: GPUPoolStatus, now: float) -> floa
 def describe(view: ObservedPool, node: NodeSlots, began: str, now: float) -> str:
     """`lastEvent` of a node with such slots in `status.nodes`."""
     if _seconds_left(view, began, now) > 0:
-        return f"kubelet does not show {node.hidden} free slots of the pool yet (status.allocatable of the Node)"
+        return f"kubelet does not show {node.unshown} free slots of the pool yet (status.allocatable of the Node)"
     pods = f"kubectl -n {names.NAMESPACE} delete pod -l {names.LABEL_APP}={names.plugin_object(view.pool.name)}"
     return (
-        f"kubelet has not shown {node.hidden} free slots of the pool since {began} (status.allocatable of the Node),"
+        f"kubelet has not shown {node.unshown} free slots of the pool since {began} (status.allocatable of the Node),"
         " and nobody is promised them; it takes the registration again of a plugin that is started anew:"
         f" {pods} --field-selector spec.nodeName={node.node}"
     )

@@ -74,9 +74,10 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     offered = sum(device.status.published is not None and should_offer(view, state, device) for device in view.members)
     coming = sum(card.slots for node in slots for card in node.cards if _is_coming(view, state, card.device, now))
-    awaited = {node.name for node in nodes if slots_not_shown.seconds_left(view, node, now) > 0}
-    lasting = sum(node.hidden for node in slots if node.node not in awaited)
-    coming += sum(node.hidden for node in slots) - lasting
+    # Of a node that the status has no room for nobody knows since when: it is waited for, and the alert tells of it.
+    overdue = {node.name for node in nodes if slots_not_shown.is_overdue(view, node, now)}
+    lasting = sum(node.unshown for node in slots if node.node in overdue)
+    coming += sum(node.unshown for node in slots) - lasting
     found = pool_findings(view, state, total, offered=offered, coming=coming, unshown=lasting)
     return tuple(
         kinds.said(view.pool.status.conditions, kind, finding, now=stamp(now), generation=view.pool.metadata.generation)

@@ -132,8 +132,8 @@ def publisher(executor: Written) -> Publisher:
     store: Store[NodeFeature] = Store("reports")
     meta = ObjectMeta(name="gpu-n", namespace=names.NAMESPACE, uid="u", resource_version="1")
     store.replace([NodeFeature(metadata=meta)], 1)
-    looker = Looker(validation.CONTAINER, Places(), None)  # type: ignore[arg-type]
-    return Publisher(executor, store, looker, node="n", period=30, slack=1)  # type: ignore[arg-type]
+    scanner = NodeScanner(validation.CONTAINER, HostPaths(), None)  # type: ignore[arg-type]
+    return Publisher(executor, store, scanner, node="n", period=30, slack=1)  # type: ignore[arg-type]
 
 
 LACKING = Facts(
