@@ -205,7 +205,7 @@ def test_its_pools_and_nodes_lists_ask_nobody_to_assign_it(case: Case) -> None:
         return  # no such pool is among those that match it
     node = made.view().node("n1")
     assert CARD not in {entry.card for entry in candidates_on(node).get("a", ())}
-    waits = [entry for entry in pending(node) if entry.inventory_id == device(made).status.inventory_id]
+    waits = [entry for entry in pending_cards(node) if entry.inventory_id == device(made).status.inventory_id]
     assert all(entry.annotation_hint is None and entry.reason != "AwaitingApproval" for entry in waits)
 
 

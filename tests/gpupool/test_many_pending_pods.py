@@ -126,22 +126,22 @@ async def test_after_a_long_look_the_queue_rests_whatever_changes(pool: Pool, mo
 async def test_what_changes_while_a_queue_is_planned_does_not_cut_its_rest_short(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, looks = Clock(monkeypatch, queues), list[float]()
+    clock, looks = Clock(monkeypatch, loops), list[float]()
     loop = Process(pool).queues
 
-    def plan(seen: Any, now: float) -> waiting.Turns:
+    def plan(seen: Any, now: float) -> ReservationRound:
         looks.append(clock.now)
-        loop._wake("a")  # by a time that is from before this look
+        loop._enqueue("a")  # by a time that is from before this look
         clock.now += 2.0
-        return waiting.Turns(Plan(), {})
+        return ReservationRound(Plan(), {})
 
-    monkeypatch.setattr(queues.waiting, "plan", plan)
+    monkeypatch.setattr(pending_pods, "plan_pending_pods", plan)
     monkeypatch.setattr(loop.controller, "add_after", lambda _pool, _seconds: None)
     await loop._reconcile("a")
-    clock.now += queues.DELAY
-    assert await loop._reconcile("a") == pytest.approx(2.0 * queues.RESTS - queues.DELAY)
+    clock.now += loops.DELAY
+    assert await loop._reconcile("a") == pytest.approx(2.0 * loops.RESTS - loops.DELAY)
     assert len(looks) == 1
-    clock.now += 2.0 * queues.RESTS
+    clock.now += 2.0 * loops.RESTS
     await loop._reconcile("a")
     assert len(looks) == 2
 
@@ -149,9 +149,9 @@ async def test_what_changes_while_a_queue_is_planned_does_not_cut_its_rest_short
 @pytest.mark.parametrize(
     ("before", "made", "next_first"),
     [
-        ((), waiting.Turns(Plan(), {}, ("old",), ("young", "younger")), ("old", "young", "younger")),
-        (("old", "x"), waiting.Turns(Plan(), {}, ("old", "other"), ()), ("old",)),
-        ((), waiting.Turns(Plan(), {}, ("old",), ()), ()),
+        ((), ReservationRound(Plan(), {}, ("old",), ("young", "younger")), ("old", "young", "younger")),
+        (("old", "x"), ReservationRound(Plan(), {}, ("old", "other"), ()), ("old",)),
+        ((), ReservationRound(Plan(), {}, ("old",), ()), ()),
     ],
     ids=["a part was looked at", "the rest was looked at", "all were looked at"],
 )
@@ -159,18 +159,18 @@ async def test_who_was_served_in_vain_does_not_come_after_younger_ones(
     pool: Pool,
     monkeypatch: pytest.MonkeyPatch,
     before: tuple[str, ...],
-    made: waiting.Turns,
+    made: ReservationRound,
     next_first: tuple[str, ...],
 ) -> None:
     """A write fails, and what was planned is not so: the next look begins with those that this one had begun with."""
-    monkeypatch.setattr(queues, "RESTS", 0.0)
+    monkeypatch.setattr(loops, "RESTS", 0.0)
     told: list[frozenset[str]] = []
 
-    def plan(seen: waiting.ObservedQueue, now: float) -> waiting.Turns:
+    def plan(seen: Any, now: float) -> ReservationRound:
         told.append(seen.unreached)
         return made
 
-    monkeypatch.setattr(queues.waiting, "plan", plan)
+    monkeypatch.setattr(pending_pods, "plan_pending_pods", plan)
     process = Process(pool)
     process.queues._unreached["a"] = before
     process.fails = True

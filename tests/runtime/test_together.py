@@ -65,7 +65,7 @@ async def test_writes_that_may_go_together_do_and_never_too_many() -> None:
 
 async def test_one_that_fails_keeps_no_other_back_and_ends_the_plan() -> None:
     api = Api(frozenset({"w1"}), at_once=3)
-    actions = [*write("w0"), *write("w1"), *write("w2"), *write("last", parallel_safe=False)]
+    actions = [*write("w0"), *write("w1"), *write("w2"), *write("last", together=False)]
     with pytest.raises(Conflict):
         await executor(api).execute(actions)
     assert sorted(api.done) == ["w0", "w2"]  # ended before the error is told, and nothing after them was begun
@@ -103,5 +103,5 @@ async def test_a_stop_ends_what_is_under_way_before_it_is_told() -> None:
 
 async def test_others_go_one_after_the_other() -> None:
     api = Api()
-    await executor(api).execute([*write("a", parallel_safe=False), *write("b", parallel_safe=False)])
+    await executor(api).execute([*write("a", together=False), *write("b", together=False)])
     assert (api.done, api.most) == (["a", "b"], 1)

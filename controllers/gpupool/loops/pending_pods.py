@@ -101,7 +101,7 @@ class PendingPodController:
 
 
 def _unserved(view: ObservedQueue, planned: ReservationRound) -> tuple[str, ...]:
-    """Whom the next round begins with where this one is not carried out: else its pods would come after younger ones."""
+    """Whom the next round begins with where this one is not carried out: else they would come after younger ones."""
     again = planned.reserved if planned.unreached else [one for one in planned.reserved if one in view.unreached]
     return (*again, *planned.unreached)
 

@@ -3,9 +3,9 @@
 A card whose Node was deleted is to no pool there, so its pool goes without waiting for it, and the record would keep
 the pool's name: whoever made a pool of that name later would get the card, and its pods, once it is recognised. But a
 card is confirmed for a pool, not for a name. So the annotation goes with the pool: before its finalizer does, or, where
-nobody looked then, once that is view. Of a card that is there the annotation stays for a while instead, for a person to
-see (`controllers.gpupool.membership.unassigned`). The pool's name in its status goes next: what a person says after that is said of
-what is called so by then.
+nobody looked then, once that is seen. Of a card that is there the annotation stays for a while instead, for a person to
+see (`controllers.gpupool.membership.unassigned`). The pool's name in its status goes next: what a person says after
+that is said of what is called so by then.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from controllers.runtime.errors import Unreachable
 from controllers.runtime.store import Store
 from nodeagent.host import procfs
 from nodeagent.host.driver_probe import DriverProbe, Timing
-from nodeagent.host.facts import Driver
+from nodeagent.host.facts.records import Driver
 from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import renewal, report
 from nodeagent.validate.publish import Publisher
