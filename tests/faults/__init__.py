@@ -1,1 +1,1 @@
-"""TODO tests/faults."""
+"""Tests of the fault campaign of `reliability.faults`, and its smoke."""

@@ -1,1 +1,1 @@
-"""TODO tests/gpupool."""
+"""Tests of gpupool-controller: its planners, its laws, its process on a real control plane."""

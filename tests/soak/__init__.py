@@ -1,1 +1,1 @@
-"""TODO tests/soak."""
+"""Tests of the soak of `reliability.soak`: its cycles, its verdicts, its report."""

@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from nodeagent.validate.devices import CONTROL
-from nodeagent.validate.facts import Facts, Node
 
 from controllers.api import names, validation
 from controllers.api.meta import ObjectMeta
@@ -21,6 +19,8 @@ from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.facts.records import Driver
 from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import renewal, report
+from nodeagent.validate.checks.devices import CONTROL
+from nodeagent.validate.checks.facts import Facts, Node
 from nodeagent.validate.publish import Publisher
 from nodeagent.validate.scanner import NodeScanner
 from sim.nvml import build, environment
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controllers.runtime.plan import Apply
-    from nodeagent.validate.checks.facts import Facts
 
 
 @pytest.fixture
