@@ -46,7 +46,7 @@ class Nothing:
 
 def _world() -> SimpleNamespace:
     kinds = ("nodes", "features", "devices", "inventories", "pools", "pods")
-    return SimpleNamespace(refused="", **{kind: Nothing() for kind in kinds})
+    return SimpleNamespace(rule_error="", **{kind: Nothing() for kind in kinds})
 
 
 @cache

@@ -24,9 +24,9 @@ import json, sys
 from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.domain.catalogue import geometry, model
-from controllers.inventory import cards
+from controllers.inventory.reports import discovered_cards
 
-(card,) = cards.read(adapter(NodeFeature).validate_python(json.loads(sys.argv[1]))).cards
+(card,) = discovered_cards.read(adapter(NodeFeature).validate_python(json.loads(sys.argv[1]))).cards
 pci = card.hardware.pci
 known = model(pci.vendor, pci.device)
 print(json.dumps({

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("controllers", "webhook", "nodeagent", "kubectl_gpu", "sim", "crds", "openapi", "docs", "templates")
+COPIED = (
+    "controllers",
+    "nodeagent",
+    "webhook",
+    "kubectl_gpu",
+    "sim",
+    "tools",
+    "reliability",
+    "docs",
+    "openapi",
+    "crds",
+    "templates",
+)
 TABLE, POD = "controllers/api/components.py", "controllers/components/pods/gdrcopy_loader.py"
 BEFORE = "    # Its container has every card, and asks NVML of each in turn.\n"
 ROW = """    Component(

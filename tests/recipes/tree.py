@@ -10,7 +10,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
-FOLDERS = ("controllers", "nodeagent", "webhook", "kubectl_gpu", "sim", "tools", "templates", "docs", "crds", "openapi")
+FOLDERS = (
+    "controllers",
+    "nodeagent",
+    "webhook",
+    "kubectl_gpu",
+    "sim",
+    "tools",
+    "reliability",
+    "templates",
+    "docs",
+    "crds",
+    "openapi",
+)
 GENERATORS = re.compile(r"\$\(PY\) -m ([\w.]+)")
 
 

@@ -187,7 +187,7 @@ def test_discovery_and_nvml_tell_how_cards_are_divided(divided: Bench) -> None:
 
 def test_nobody_acts_without_a_ready_manager() -> None:
     found = Node(metadata=ObjectMeta(name=NODE, uid="1", annotations={names.SHAPE: SHAPE}))
-    seen: Any = SimpleNamespace(node=lambda _: found, divides=lambda _: False)
+    seen: Any = SimpleNamespace(node=lambda _: found, divides=lambda _: False, managed=set())
     unused: Any = None
     assert asyncio.run(MigManager(seen, unused, unused).node(NODE)) is None
 

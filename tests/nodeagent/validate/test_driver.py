@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import validation
+from nodeagent.host import procfs
 from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.paths import HostPaths
 from nodeagent.validate.checks import report
@@ -41,7 +42,8 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 async def test_a_driver_in_order_passes_with_all_cards(at: Machine) -> None:
     assert await told(at) == {
         "driver": "ok", "driver.boot_id": "c0ffee00-1111-4222-8333-444455556666", "driver.version": at.version,
-        "driver.cards": "8", "driver.module": "proprietary", "driver.checks_unknown": "devices",
+        "driver.load": procfs.load(at.sys), "driver.cards": "8", "driver.module": "proprietary",
+        "driver.checks_unknown": "devices",
     }  # fmt: skip
 
 
