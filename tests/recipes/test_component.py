@@ -62,7 +62,7 @@ BUILDER: Final = Builder(pod, config={"gdrcopy.conf": "on"})
 CHECK = """
 from typing import get_args
 
-from controllers.api import conditions, names, reasons
+from controllers.api import names, reasons
 from controllers.api.components import COMPONENTS, HOLDING_GPU_OPEN, OWN_ENV
 from controllers.api.reasons.typed import Reason
 from controllers.api.settings import Settings, parse_settings
@@ -95,7 +95,7 @@ for reason in (component.not_ready, component.overdue):
     assert reason in get_args(Reason), reason
     row = reasons.find("node", conditions.READY_FOR_POOLING, "False", reason)
     assert row is not None and "component=gdrcopy-loader" in row.spoken(node="n"), row
-assert conditions.NODE_OWNERS[component.condition] == names.MANAGER_BOOTSTRAP
+assert reasons.NODE_OWNERS[component.condition] == names.MANAGER_BOOTSTRAP
 
 assert "gpu.deckhouse.io/deploy.gdrcopy-loader" in GATES
 before = [one.name for one in COMPONENTS[: COMPONENTS.index(component)]]
