@@ -62,7 +62,7 @@ BUILDER: Final = Builder(pod, config={"gdrcopy.conf": "on"})
 CHECK = """
 from typing import get_args
 
-from controllers.api import names, reasons
+from controllers.api import conditions, names, reasons
 from controllers.api.components import COMPONENTS, HOLDING_GPU_OPEN, OWN_ENV
 from controllers.api.reasons.typed import Reason
 from controllers.api.settings import Settings, parse_settings
