@@ -64,6 +64,7 @@ async def test_no_card_with_a_critical_error_is_given_out(people: People) -> Non
     await people.namespace(team)
     cards = on(people, node)[:4]
     await people.filled(pool, cards)
+    await people.settled(pool, (4, 0, 0, 4))  # cards come one by one: fewer are available for a moment anyway
     await befall(people, node, *(f"xid:{address(people, card)}=79" for card in cards[:3]))
     await people.settled(pool, (4, 0, 0, 1))
     assert "unavailable 3, free 1" in await people.refused("p", team, pool, 2)
@@ -82,6 +83,7 @@ async def test_no_card_of_a_node_without_a_driver_is_given_out(people: People) -
     pool, team = "bad-nodes", "bad-nodes"
     await people.namespace(team)
     await people.filled(pool, [on(people, node)[0] for node in NODES])
+    await people.settled(pool, (2, 0, 0, 2))
     for node in NODES:
         await befall(people, node, "no-driver")
     await people.settled(pool, (2, 0, 0, 0))
