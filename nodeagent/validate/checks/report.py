@@ -65,25 +65,23 @@ def _same_loading(role: str, last: Mapping[str, str], new: Mapping[str, str]) ->
 
 
 def _without(role: str, last: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str] | None:
-    """The last verdict without the cards that fail now; None where none of its cards is left."""
-    before, now = _failed(role, last), _failed(role, new)
-    if now <= before:
+    """The last verdict without the cards that fail now; None where none of its cards is left.
+
+    It may be the one that an earlier process left in the report, where others can write.
+    """
+    before, now = words.read(last, role), words.read(new, role)
+    if before is None or now is None:
+        return None
+    failed = {*before.cards_failed, *now.cards_failed}
+    left = before.cards - len(failed - {*before.cards_failed})
+    if failed == {*before.cards_failed}:
         return dict(last)
-    left = int(last.get(words.key(role, words.CARDS), "0")) - len(now - before)
     if left <= 0:
         return None
     told = (words.REASON, words.MESSAGE, words.CHECKS_FAILED)
     said = {name: new[name] for word in told if (name := words.key(role, word)) in new}
-    cards = {
-        words.key(role, words.CARDS): str(left),
-        words.key(role, words.CARDS_FAILED): ",".join(sorted(before | now)),
-    }
-    return dict(last) | said | cards
-
-
-def _failed(role: str, told: Mapping[str, str]) -> set[str]:
-    """The cards that fail alone."""
-    return set(filter(None, told.get(words.key(role, words.CARDS_FAILED), "").split(",")))
+    cards = {words.CARDS: str(left), words.CARDS_FAILED: ",".join(sorted(failed))}
+    return dict(last) | said | {words.key(role, name): value for name, value in cards.items()}
 
 
 def _of_driver(facts: Facts) -> dict[str, str]:
