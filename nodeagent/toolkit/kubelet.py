@@ -81,7 +81,7 @@ def _endpoint(host: Host, path: str) -> str:
     """What a file of kubelet's configuration, YAML or JSON, says of the runtime; empty where it says nothing."""
     try:
         found = yaml.safe_load((host.read(path) or b"").decode(errors="replace"))
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, ValueError):
         why = "is no YAML, so nobody knows which runtime kubelet uses; mend it, or configure the runtime by hand"
         raise ByHand(f"{path} {why}") from None
     told = found.get(_ENDPOINT) if isinstance(found, dict) else None
