@@ -10,6 +10,7 @@ refuses that.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,14 @@ _QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]+
 _DIGITS = 18  # Kubernetes' own limit is that of 64 bits
 LONGEST = 64
 """Characters of a quantity: what a stranger sends to the webhook's port may be of megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRequest:
+    """How many slots of which pool a pod asks for."""
+
+    pool: str
+    units: int
 
 
 def whole(quantity: str | int) -> int:

@@ -17,19 +17,19 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.node_fit import PodConstraints
+from controllers.domain.placement.capacity import node_capacity
+from controllers.domain.placement.choice import PlacementPolicy, candidate_nodes, pick_cards
+from controllers.domain.request import PoolRequest
 from controllers.domain.slots import Card, NodeSlots
 from reliability.bench.rows import Result, Row
-from webhook.decision.capacity import node_capacity
-from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
-from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.placement.choice import Placement, Strategy
     from reliability.bench.rows import Sizes
     from tools.programs import Progress
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.placement import Placement, Strategy
 
 POOL: Final = "near"
 NODES: Final = 10

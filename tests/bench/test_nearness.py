@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controllers.domain.placement.choice import Placement, Share, Strategy
 from reliability.bench import nearness
-from webhook.decision.placement import Placement, Share, Strategy
 
 
 @pytest.mark.parametrize(

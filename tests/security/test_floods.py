@@ -20,7 +20,7 @@ from controllers.api.tenant import Expression, NodeTerm, TenantPod, UnadmittedPo
 from controllers.bootstrap.records import Card
 from controllers.domain import waiting
 from controllers.domain.node_fit import PodConstraints, node_fits
-from controllers.domain.request import units_of
+from controllers.domain.request import PoolRequest, units_of
 from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod
 from controllers.gpupool.__main__ import UNADMITTED
 from controllers.gpupool.node.plan import plan_node
@@ -31,8 +31,8 @@ from tests.kit import conditions
 from tests.kit.reports import read_report, report, reported
 from tests.webhook import world
 from tests.webhook.test_decide import view
-from webhook.decision import capacity, pod_request, review
-from webhook.decision.records import PoolRequest
+from webhook.decision import pod_request, review
+from webhook.decision.pending import PENDING_WORK_MAX
 from webhook.decision.verdict import Denied
 
 QUARTER_MIB = 256 * 1024
@@ -354,7 +354,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     monkeypatch.setattr(waiting, "node_fits", counted)
     values = tuple(f"v{n}" for n in range(1000))
     terms = (NodeTerm(match_expressions=(Expression(key="k", operator="In", values=values),)),)
-    rooms = NodeCapacities((NodeCapacity(world.node(f"n{at}"), 1, 1) for at in range(1000)), capacity.PENDING_WORK_MAX)
+    rooms = NodeCapacities((NodeCapacity(world.node(f"n{at}"), 1, 1) for at in range(1000)), PENDING_WORK_MAX)
     pods = [
         PendingPod(f"r{at}", "team", f"p{at}", "", 1, frozenset(), PodConstraints(None, (("n", str(at)),), terms, ()))
         for at in range(100)
@@ -363,7 +363,7 @@ def test_a_review_looks_at_pods_that_wait_for_so_long_and_no_longer(monkeypatch:
     while rooms and looked < len(pods):
         assert rooms.take(pods[looked]) is None
         looked += 1
-    assert compared <= capacity.PENDING_WORK_MAX
+    assert compared <= PENDING_WORK_MAX
     # Each has a tenth at most, so that those behind a few that fit nowhere are looked at, too.
     assert 10 <= looked < len(pods)
 

@@ -12,19 +12,20 @@ from controllers.api.record import adapter
 from controllers.api.settings import Settings, parse_settings
 from controllers.api.tenant import TenantPod
 from controllers.domain import node_fit
+from controllers.domain.request import PoolRequest
 from controllers.domain.taints import tolerations
 from tests.kit.objects import allocation, namespace, reservation
 from tests.webhook import world
 from tests.webhook.world import Known
 from webhook.decision import access, pod_request
 from webhook.decision.context import View
-from webhook.decision.records import AdmissionPodSpec, PoolRequest
+from webhook.decision.records import AdmissionPodSpec
 from webhook.decision.shortage import UnseenHistory
 from webhook.decision.verdict import Denied, Placed
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
-    from webhook.decision.capacity import NodeCapacity
+    from controllers.domain.placement.capacity import NodeCapacity
     from webhook.decision.verdict import Verdict
 
 

@@ -11,12 +11,13 @@ from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
+from controllers.domain.request import PoolRequest
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
 from webhook.decision import access, pod_request, shortage
 from webhook.decision.access import AccessReview, Requester
 from webhook.decision.context import View
-from webhook.decision.records import PoolRequest, UserInfo
+from webhook.decision.records import UserInfo
 from webhook.decision.shortage import UnseenHistory
 from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Denied
 from webhook.handlers import pod_creation

@@ -12,11 +12,11 @@ from controllers.api import names
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
+from controllers.domain.placement.choice import Placement, Share
+from controllers.domain.request import PoolRequest
 from controllers.runtime.errors import Busy, Conflict
 from tests.kit.objects import allocation, reservation
 from tests.webhook import world
-from webhook.decision.placement import Placement, Share
-from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import Placed
 from webhook.handlers.pod_creation import PodCreationHandler
 from webhook.metrics import CONFLICTS

@@ -11,11 +11,11 @@ from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.settings import Settings
 from controllers.domain import refusals
+from controllers.domain.request import PoolRequest
 from kubectl_gpu.say.refused import CURES, cure
 from tests.webhook import world
 from webhook.decision import pod_request, shortage
 from webhook.decision.context import View
-from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import MESSAGE_MAX, Denied
 
 POOL = "training"

@@ -11,11 +11,11 @@ import pytest
 
 from controllers.api.settings import Settings
 from controllers.domain.clock import seconds
+from controllers.domain.placement.choice import Placement, Share
+from controllers.domain.request import PoolRequest
 from controllers.runtime.errors import Busy, Conflict, NotFound
 from tests.kit.objects import condition, reservation
 from tests.webhook import world
-from webhook.decision.placement import Placement, Share
-from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import Placed
 from webhook.handlers.pod_creation import PLACEMENTS_MAX, PodCreationHandler
 from webhook.reservations.reserve import Reserver, status_with

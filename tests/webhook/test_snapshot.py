@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
+from controllers.domain.placement.capacity import NodeCapacity
+from controllers.domain.placement.choice import Placement, Share
 from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook import metrics
 from webhook.caches.snapshot import Snapshot
 from webhook.caches.stores import Stores
-from webhook.decision.capacity import NodeCapacity
-from webhook.decision.placement import Placement, Share
 
 NODES, CARDS = ("n0", "n1"), (0, 1)
 TAINT = {"key": "gpu", "value": "b", "effect": "NoSchedule"}

@@ -19,7 +19,7 @@ from tests.kit.objects import reservation
 from tests.webhook import world
 from webhook.caches.snapshot import Snapshot
 from webhook.caches.stores import Stores
-from webhook.decision import capacity
+from webhook.decision.pending import reserve_for_pending
 from webhook.decision.verdict import Denied, Placed, Verdict
 
 
@@ -131,7 +131,7 @@ def test_what_is_kept_is_never_more_than_is_free_nor_than_is_wanted(
     ]
     specs = [{"nodeSelector": {names.LABEL_HOSTNAME: only}} if only else {} for _, only in asked]
     queue = wants(*(pod(f"p{n}", units, **specs[n]) for n, (units, _) in enumerate(asked)))
-    left = capacity.reserve_for_pending(capacities, queue)
+    left = reserve_for_pending(capacities, queue)
     for before, after in zip(capacities, left, strict=True):
         assert after.free + after.reserved_for_pending == before.free
         assert after.free >= 0

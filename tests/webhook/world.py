@@ -14,6 +14,8 @@ from controllers.api.gpupool import AllocationSpec, GPUPool, TimeSlice
 from controllers.api.kube import Node
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod as Pod
+from controllers.domain.placement.capacity import node_capacity
+from controllers.domain.request import PoolRequest
 from controllers.domain.slots import account
 from tests.kit import objects, pods
 from tests.kit.objects import NOW
@@ -22,14 +24,12 @@ from webhook.caches.snapshot import Snapshot
 from webhook.caches.stores import Stores
 from webhook.decision import pod_request, review
 from webhook.decision.access import Requester
-from webhook.decision.capacity import node_capacity
 from webhook.decision.context import resolve
 from webhook.decision.decide import decide
-from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
     from controllers.api.kube import Namespace
-    from webhook.decision.capacity import NodeCapacity
+    from controllers.domain.placement.capacity import NodeCapacity
     from webhook.decision.context import View
     from webhook.decision.verdict import Verdict
 

@@ -17,6 +17,7 @@ from controllers.api import names
 from controllers.domain.allocation import applied
 from controllers.domain.clock import seconds
 from controllers.domain.lifecycle import live
+from controllers.domain.placement.capacity import node_capacity
 from controllers.domain.request import pools_of
 from controllers.domain.slots import account
 from controllers.domain.waiting import passed_over
@@ -25,7 +26,6 @@ from webhook.caches.pending_pods import PendingPods
 from webhook.caches.stores import BY_NODE, BY_POOL, BY_POOL_AND_NODE, BY_REQUEST, pool_and_node
 from webhook.caches.tolerations import PoolTolerations
 from webhook.caches.unseen_reservations import UnseenReservations
-from webhook.decision.capacity import node_capacity
 from webhook.decision.context import View
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node
     from controllers.api.settings import Settings
     from controllers.api.tenant import TenantPod
+    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.placement.choice import Placement
     from webhook.caches.stores import Stores
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.placement import Placement
 
 
 class Snapshot:

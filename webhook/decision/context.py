@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.settings import Settings
     from controllers.api.tenant import NodeTerm
+    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.request import PoolRequest
     from controllers.domain.waiting import PendingPod
     from webhook.decision.access import AccessReview, Requester
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.records import AdmissionPodSpec, PoolRequest
+    from webhook.decision.records import AdmissionPodSpec
     from webhook.decision.review import Request
     from webhook.decision.shortage import UnseenHistory
 

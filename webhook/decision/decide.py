@@ -9,18 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.node_fit import PodConstraints
+from controllers.domain.placement.capacity import without_cards
+from controllers.domain.placement.choice import place, policy_of
 from webhook.decision import pod_patch, pod_request, shortage
-from webhook.decision.capacity import reserve_for_pending, without_cards
-from webhook.decision.placement import PlacementPolicy, candidate_nodes, pick_cards
+from webhook.decision.pending import reserve_for_pending
 from webhook.decision.verdict import Denied, Placed, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from controllers.api.gpupool import GPUPool
-    from webhook.decision.capacity import NodeCapacity
+    from controllers.domain.placement.capacity import NodeCapacity
     from webhook.decision.context import PodContext, View
-    from webhook.decision.placement import Placement
 
     Check = Callable[[PodContext, View], Denied | None]
 
@@ -73,10 +72,12 @@ def decide(pod: PodContext, view: View, *, request_id: str, avoid: frozenset[str
     if pod.pool is None:
         msg = "a pod whose pool is unknown passed the checks"
         raise AssertionError(msg)
-    policy = _policy(pod.pool, view)
+    policy = policy_of(pod.pool, view.settings.scheduling)
     capacities: Sequence[NodeCapacity] = without_cards(view.capacities, avoid) if avoid else view.capacities
     capacities = reserve_for_pending(capacities, view.pending) if view.pending else capacities
-    placement = _place(pod, view, capacities, policy, request_id)
+    terms = None if isinstance(pod.pool_terms, Denied) else pod.pool_terms
+    wants = PodConstraints.of(pod.request.pod.spec, view.tolerated, terms)
+    placement = place(capacities, pod.wanted, wants, policy, request_id)
     if placement is None:
         return shortage.insufficient_capacity(pod.wanted, pod.pool, capacities, pod.request.pod.spec.node_name)
     patch = pod_patch.admitted(
@@ -92,23 +93,3 @@ def decide(pod: PodContext, view: View, *, request_id: str, avoid: frozenset[str
         person=pod.access.person,
     )
     return Placed(pod.wanted, request_id, placement, patch)
-
-
-def _policy(pool: GPUPool, view: View) -> PlacementPolicy:
-    """The pool's strategy and topology key; what it leaves out comes from the module's settings."""
-    scheduling, defaults = pool.spec.scheduling, view.settings.scheduling
-    return PlacementPolicy(
-        (scheduling.strategy if scheduling else None) or defaults.default_strategy,
-        (scheduling.topology_key if scheduling else None) or defaults.topology_key,
-    )
-
-
-def _place(
-    pod: PodContext, view: View, capacities: Sequence[NodeCapacity], policy: PlacementPolicy, seed: str
-) -> Placement | None:
-    terms = None if isinstance(pod.pool_terms, Denied) else pod.pool_terms
-    wants = PodConstraints.of(pod.request.pod.spec, view.tolerated, terms)
-    for node, capacity in candidate_nodes(capacities, pod.wanted, wants, policy, seed):
-        if (placement := pick_cards(node.name, capacity, pod.wanted.units, policy, seed)) is not None:
-            return placement
-    return None

@@ -8,9 +8,8 @@ from controllers.api import bounds, names
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, find, is_true
 from controllers.domain import refusals
 from controllers.domain.pool_lifecycle import last_phase
-from controllers.domain.request import effective, whole
+from controllers.domain.request import PoolRequest, effective, whole
 from controllers.domain.wording import listed, short
-from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import INVALID, Denied
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ somebody else and makes the review unreadable. One null is legal: a pod's list o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -107,11 +106,3 @@ class AdmissionPod(TenantPod):
     """A pod that is being created."""
 
     spec: AdmissionPodSpec = Field(default_factory=AdmissionPodSpec)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolRequest:
-    """How many slots of which pool a pod asks for."""
-
-    pool: str
-    units: int

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from controllers.api.gpupool import GPUPool
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.records import PoolRequest
+    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.request import PoolRequest
 
 SOMETHING: Final = "something after this webhook, such as a ResourceQuota (exceeded quota), refuses its pods."
 SHARE: Final = 4

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from controllers.api import names
 
 if TYPE_CHECKING:
-    from webhook.decision.placement import Placement
-    from webhook.decision.records import PoolRequest
+    from controllers.domain.placement.choice import Placement
+    from controllers.domain.request import PoolRequest
 
 FORBIDDEN, UNPROCESSABLE, UNAVAILABLE = 403, 422, 503
 INVALID: Final = "Invalid"

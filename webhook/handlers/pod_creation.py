@@ -20,6 +20,7 @@ from controllers.api import names
 from controllers.api.kube import Namespace
 from controllers.api.record import adapter
 from controllers.api.resources import NAMESPACE
+from controllers.domain.request import PoolRequest
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from webhook import metrics
 from webhook.caches.access_reviews import AccessReviewCache
@@ -27,7 +28,6 @@ from webhook.decision import access, pod_patch, pod_request, review
 from webhook.decision.access import Requester
 from webhook.decision.context import PodContext, resolve
 from webhook.decision.decide import decide
-from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import FAULT, NOT_READY, UNWRITTEN, AllowedWithoutCards, Denied, Placed, Verdict
 from webhook.reservations.concurrency import ConcurrencyLimiter
 

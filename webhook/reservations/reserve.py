@@ -29,10 +29,10 @@ from webhook.reservations.write_coalescer import WriteCoalescer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from controllers.domain.placement.choice import Share
     from controllers.runtime.client import Client
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
-    from webhook.decision.placement import Share
     from webhook.decision.review import Request
     from webhook.decision.verdict import Placed
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controllers.domain.request import PoolRequest
 from webhook.decision import access, pod_request
-from webhook.decision.records import PoolRequest
 from webhook.decision.verdict import Denied
 from webhook.validating.result import ALLOWED, ReviewResult, warned
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints
+from controllers.domain.placement import capacity, choice
+from controllers.domain.placement.choice import PlacementPolicy
+from controllers.domain.request import PoolRequest
 from tests.kit.objects import allocation, condition, reservation
 from tests.webhook import world
-from webhook.decision import capacity, placement
-from webhook.decision.placement import PlacementPolicy
-from webhook.decision.records import PoolRequest
 
 if TYPE_CHECKING:
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.placement import Placement
+    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.placement.choice import Placement
 
 ANYWHERE = PodConstraints(None, {}, None, ())
 ZONE = "topology.kubernetes.io/zone"
@@ -33,10 +33,8 @@ def choose(
     seed: str = "s",
     wants: PodConstraints = ANYWHERE,
 ) -> Placement | None:
-    for node, node_capacity in placement.candidate_nodes(
-        capacities, PoolRequest(world.POOL, units), wants, rules, seed
-    ):
-        if (found := placement.pick_cards(node.name, node_capacity, units, rules, seed)) is not None:
+    for node, node_capacity in choice.candidate_nodes(capacities, PoolRequest(world.POOL, units), wants, rules, seed):
+        if (found := choice.pick_cards(node.name, node_capacity, units, rules, seed)) is not None:
             return found
     return None
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.domain.placement.test_choice import PACK, SPREAD, ZONE, choose
 
 from controllers.api.gpudevice import GPUDevice
+from controllers.domain.placement import capacity, choice, topology
+from controllers.domain.placement.capacity import NodeCapacity
 from tests.kit.objects import address, reservation
 from tests.webhook import world
-from tests.webhook.test_place import PACK, SPREAD, ZONE, choose
-from webhook.decision import capacity, placement, topology
-from webhook.decision.capacity import NodeCapacity
 
 
 def card(
@@ -31,7 +31,7 @@ def node_capacity(cards: list[GPUDevice], name: str = "n") -> NodeCapacity:
     return world.capacity_of(world.node(name), cards)
 
 
-def chosen(cards: list[GPUDevice], units: int, rules: placement.PlacementPolicy = SPREAD, seed: str = "s") -> list[int]:
+def chosen(cards: list[GPUDevice], units: int, rules: choice.PlacementPolicy = SPREAD, seed: str = "s") -> list[int]:
     found = choose([node_capacity(cards)], units, rules, seed)
     assert found is not None
     return sorted(int(share.device.name.rpartition("-")[2]) for share in found.shares)
@@ -184,7 +184,7 @@ def test_sixty_four_cards_cost_little(peers: str) -> None:
     entry = node_capacity([card(n, numa=n // 8, peers=linked(n)) for n in range(64)])
     began = process_time()
     for units in range(1, 65):
-        assert placement.pick_cards("n", entry, units, SPREAD, "s") is not None
+        assert choice.pick_cards("n", entry, units, SPREAD, "s") is not None
     # 64 searches; a second is a hundred times what they take, and nothing beside what trying all sets would.
     assert process_time() - began < 1
 
@@ -196,7 +196,7 @@ def pairs(name: str, *taken: int) -> NodeCapacity:
 
 @pytest.mark.parametrize("rules", [SPREAD, PACK])
 def test_a_pod_goes_where_its_cards_are_near_before_where_there_is_more_or_less_room(
-    rules: placement.PlacementPolicy,
+    rules: choice.PlacementPolicy,
 ) -> None:
     # Two single cards of two pairs, and a pair: neither the fuller nor the emptier node decides.
     fuller, emptier = pairs("fuller", 0, 2, 3, 4, 5, 6), pairs("emptier", 0, 2, 4, 6)

@@ -1,24 +1,19 @@
-"""What a pool has free on each node, less reservations in flight and what pending pods can use. Pure."""
+"""What a pool has free on each node, less what is on its way to the API server. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from controllers.domain import waiting as queue
-from webhook.decision import topology
+from controllers.domain.placement import topology
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
+    from controllers.domain.placement.topology import CardLocation
     from controllers.domain.slots import NodeSlots
-    from controllers.domain.waiting import PendingPod
-    from webhook.decision.topology import CardLocation
-
-PENDING_WORK_MAX: Final = 100_000
-"""Labels, expressions, values and tolerations of pending pods that one review compares with nodes: tens of ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +61,6 @@ def node_capacity(node: Node | None, slots: NodeSlots, flying: Mapping[str, Mapp
     locations = topology.locations(card.device for card in slots.cards)
     locality = _locality(free_cards, locations)
     return NodeCapacity(node, slots, tuple(free_cards), free, taken, total, in_flight, locations, locality)
-
-
-def reserve_for_pending(capacities: Iterable[NodeCapacity], pending: Iterable[PendingPod]) -> list[NodeCapacity]:
-    """The same nodes less what pending pods can use, the longest waiting first, as far as `PENDING_WORK_MAX` allows."""
-    entries = {capacity.slots.node: capacity for capacity in capacities}
-    there = (
-        queue.NodeCapacity(capacity.node, capacity.free, capacity.total)
-        for capacity in entries.values()
-        if capacity.node is not None
-    )
-    rooms = queue.NodeCapacities(there, PENDING_WORK_MAX)
-    for pod in pending:
-        if not rooms:
-            break
-        if (room := rooms.take(pod)) is None:
-            continue
-        capacity, units = entries[room.node.name], min(pod.units, room.free)
-        entries[room.node.name] = replace(
-            capacity, free=capacity.free - units, reserved_for_pending=capacity.reserved_for_pending + units
-        )
-    return list(entries.values())
 
 
 def without_cards(capacities: Iterable[NodeCapacity], cards: Collection[str]) -> list[NodeCapacity]:

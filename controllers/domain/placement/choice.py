@@ -1,8 +1,8 @@
 """Placement of a pod: its node, and cards on it. Pure: a seed, the request's id, takes the place of chance.
 
 Nodes whose free cards are near enough to each other for the pod come before those where it would be
-split (`webhook.decision.topology`): how full a node is decides among nodes that are as good in that. Then Spread
-takes the emptiest node, BinPack that with the least room that suffices, and on the node the nearest cards
+split (`controllers.domain.placement.topology`): how full a node is decides among nodes that are as good in that. Then
+Spread takes the emptiest node, BinPack that with the least room that suffices, and on the node the nearest cards
 are taken. Before all that Spread takes the emptiest topology domain. Equals are ordered by the seed, so
 that several replicas, which see the same free cards, do not all run for the first one.
 """
@@ -16,16 +16,18 @@ from zlib import crc32
 
 from controllers.api import names
 from controllers.domain.node_fit import PodConstraints, node_fits
-from webhook.decision import topology
-from webhook.decision.topology import CardOption
+from controllers.domain.placement import topology
+from controllers.domain.placement.topology import CardOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node
-    from webhook.decision.capacity import NodeCapacity
-    from webhook.decision.records import PoolRequest
+    from controllers.api.settings import SchedulingSettings
+    from controllers.domain.placement.capacity import NodeCapacity
+    from controllers.domain.request import PoolRequest
 
 Strategy = Literal["Spread", "BinPack"]
 
@@ -57,6 +59,25 @@ class PlacementPolicy:
 
     strategy: Strategy
     topology_key: str
+
+
+def policy_of(pool: GPUPool, defaults: SchedulingSettings) -> PlacementPolicy:
+    """The pool's strategy and topology key; what it leaves out comes from the module's settings."""
+    scheduling = pool.spec.scheduling
+    return PlacementPolicy(
+        (scheduling.strategy if scheduling else None) or defaults.default_strategy,
+        (scheduling.topology_key if scheduling else None) or defaults.topology_key,
+    )
+
+
+def place(
+    capacities: Iterable[NodeCapacity], wanted: PoolRequest, wants: PodConstraints, policy: PlacementPolicy, seed: str
+) -> Placement | None:
+    """The node and the cards for a pod; None where no node has room for it."""
+    for node, capacity in candidate_nodes(capacities, wanted, wants, policy, seed):
+        if (placement := pick_cards(node.name, capacity, wanted.units, policy, seed)) is not None:
+            return placement
+    return None
 
 
 def candidate_nodes(

@@ -1,0 +1,1 @@
+"""Which cards a pod gets: what nodes have free, the best node, and the nearest cards on it. Pure."""
