@@ -9,6 +9,7 @@ from pydantic import Field
 from controllers.api import names
 from controllers.api.gpudevice import SLOTS_MAX
 from controllers.api.meta import Condition, KubeObject
+from controllers.api.queue import Queue, QueueStatus
 from controllers.api.record import Atomic, Timestamp, map_list, record, rules, schema_extra
 from controllers.api.selector import LabelSelector
 
@@ -213,6 +214,8 @@ class GPUPoolSpec:
     """Who may use the pool."""
     scheduling: Scheduling | None = None
     """Where the pool's pods go."""
+    queue: Queue | None = None
+    """How pods wait for cards; unset is a queue in order Fair without shares."""
 
 
 @record
@@ -326,6 +329,8 @@ class GPUPoolStatus:
     """Whether a list above was cut at 500 entries."""
     passed_over: Annotated[tuple[PassedOver, ...] | None, Field(max_length=names.LIST_MAX), Atomic] = None
     """Pods that the scheduler did not place while cards were reserved for them, twice or more."""
+    queue: QueueStatus | None = None
+    """Who waits for cards; absent while nobody does."""
     phase: PoolPhase | None = None
     """Where the pool is between what its spec asks for and what its nodes are configured for."""
     last_reconfigured: Timestamp | None = None

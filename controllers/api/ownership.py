@@ -70,6 +70,7 @@ OWNED: Final = (
                 "candidates",
                 "truncated",
                 "passedOver",
+                "queue",
                 "phase",
                 "lastReconfigured",
             ),

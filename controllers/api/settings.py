@@ -6,15 +6,16 @@ it. Durations are Go's (`30s`, `2m`, `1h30m`, `500ms`), held here as seconds.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from controllers.api import names
 from controllers.api.component_settings import ComponentSettings
 from controllers.api.components import COMPONENTS
 from controllers.api.conversions import LATEST, convert
+from controllers.api.duration import Duration, duration
+from controllers.api.gpupool import LABEL_KEY, LABEL_KEY_MAX
 from controllers.api.installation import (
     ControllersInstallation,
     NFDCoverageInstallation,
@@ -24,6 +25,7 @@ from controllers.api.installation import (
     WebhookInstallation,
 )
 from controllers.api.meta import KubeObject
+from controllers.api.queue import OnShortage
 from controllers.api.record import Atomic, adapter, record
 from controllers.api.selector import LabelSelector
 
@@ -32,44 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SETTINGS: Final = {one.name: one.setting for one in COMPONENTS}
-_DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
-DURATION_MAX = 366 * 86_400.0
-"""Seconds: a year. Times that are counted from now on must be times that can be written."""
 FOUND_MAX = 80
 """Characters of a wrong value that a message repeats."""
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(value: object) -> float:
-    """Seconds from a duration such as `2m` or `1h30m`; numbers pass as seconds.
-
-    Raises ValueError that says what is expected.
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, str) or not re.match(_DURATION, value):
-        msg = f"{value!r} is not a duration; write a number with ms, s, m or h, such as 30s or 2m"
-        raise ValueError(msg)
-    return sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", value))
-
-
-def duration(default: str) -> Any:
-    """A field for a duration, with its default as people write it."""
-    return Field(
-        default=parse_duration(default),
-        ge=0.05,
-        le=DURATION_MAX,
-        json_schema_extra={
-            "type": "string",
-            "pattern": _DURATION,
-            "default": default,
-            "minimum": None,
-            "maximum": None,
-        },
-    )
-
-
-Duration = Annotated[float, BeforeValidator(parse_duration)]
 XID = Annotated[int, Field(ge=1, le=65_535)]
 """Number of an error that NVIDIA's driver reports."""
 
@@ -188,6 +154,14 @@ class AdmissionSettings:
     """Most reservations of a namespace whose pods have not appeared after 3 s."""
     runtime_class_name: str | None = None
     """RuntimeClass for pods that name none."""
+    on_shortage: OnShortage = "Queue"
+    """What becomes of a pod for which a pool has no cards now, where the pool does not say."""
+    reservations_in_flight: Annotated[int, Field(ge=1, le=256)] = 8
+    """Reservations that a replica of the webhook writes at once; a pod beyond them waits in the queue instead."""
+    queue_labels: Annotated[
+        list[Annotated[str, Field(pattern=f"^{LABEL_KEY}$", max_length=LABEL_KEY_MAX)]], Field(max_length=32), Atomic
+    ] = Field(default_factory=lambda: ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue"])
+    """Labels of pods that another queue manager admits: they get cards only after all gates of others are gone."""
 
 
 @record

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from controllers.api import bounds, names
-from controllers.api.kube import Container, Pod, PodSpec, ResourceRequirements
-from controllers.api.meta import ObjectMeta, keeping
-from controllers.api.record import record
+from controllers.api.kube import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from controllers.api.meta import Condition, ObjectMeta, keeping
+from controllers.api.record import adapter, record
 
 
 @record
@@ -46,6 +46,10 @@ class RequiredNodes:
 class NodeAffinity:
     """Which nodes the pod must have."""
 
+    has_preference: Annotated[
+        bool, BeforeValidator(bool), Field(alias="preferredDuringSchedulingIgnoredDuringExecution")
+    ] = False
+    """Whether it says which nodes it would rather have."""
     required_during_scheduling_ignored_during_execution: RequiredNodes | None = None
 
 
@@ -81,6 +85,7 @@ class TenantSpec(PodSpec):
     affinity: Affinity | None = None
     tolerations: tuple[PodToleration, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    priority: int | None = None
 
     @property
     def required_terms(self) -> tuple[NodeTerm, ...] | None:
@@ -128,12 +133,29 @@ TenantMeta = Annotated[ObjectMeta, keeping(frozenset({names.REQUEST_ID, names.DE
 """A pod's metadata; of what its author may write there, only what the webhook wrote."""
 
 
+def our_condition(found: Any) -> Condition | None:
+    """Our condition, out of all: what kubelet and others write there need not be such as we write."""
+    ours = [each for each in found or () if isinstance(each, dict) and each.get("type") == names.QUEUED]
+    try:
+        return adapter(Condition).validate_python(ours[0]) if ours else None
+    except ValidationError:
+        return None
+
+
+@record
+class TenantStatus(PodStatus):
+    """A pod's status, with the condition that says why it waits."""
+
+    queued: Annotated[Condition | None, BeforeValidator(our_condition), Field(alias="conditions")] = None
+
+
 @record
 class TenantPod(Pod):
     """A pod that asks for cards."""
 
     metadata: TenantMeta = Field(default_factory=ObjectMeta)
     spec: Annotated[TenantSpec, AfterValidator(_kept)] = Field(default_factory=TenantSpec)
+    status: TenantStatus = Field(default_factory=TenantStatus)
 
 
 @record

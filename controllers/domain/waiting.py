@@ -127,6 +127,10 @@ class NodeCapacities:
         """Whether anything is left, of rooms and of work."""
         return bool(self._order) and self._work > 0
 
+    def left(self) -> dict[str, int]:
+        """Free slots that nobody has taken, by node."""
+        return {name: room.free for name, room in self._rooms.items()}
+
     @property
     def spent(self) -> bool:
         """Whether no work is left, in the midst of a pod: it was not held against all nodes."""

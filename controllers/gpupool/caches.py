@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+    from controllers.api.queue import QueueStatus
     from controllers.api.tenant import TenantPod, UnadmittedPod
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
@@ -71,6 +72,8 @@ class Caches:
     """When cards (by name) came into their pools, while condition Configured is not written; see `note_changes`."""
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were deleted of late; see `note_changes`."""
+    queue_statuses: dict[str, QueueStatus | None] = field(default_factory=dict, init=False)
+    """What the last look at each pool's queue came to."""
     _facts_of: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
     """The facts of nodes, and the layout that they were read from."""
     _selection: SelectorIndex | None = field(default=None, init=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 from controllers.api import names
 from controllers.gpupool.queue import promises
@@ -35,6 +35,13 @@ PROMISES = Counter(
     " promised node, or one of another node.",
     ["pool", "got"],
 )
+RELEASED = Counter("gpupool_queue_released_total", "Pods that got their cards out of the queue.", ["pool"])
+RELEASE_SECONDS = Histogram(
+    "gpupool_queue_release_seconds",
+    "From the change that made room for a pod of the queue to the end of its scheduling gate.",
+    ["pool"],
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
+)
 _pools_on: dict[str, set[str]] = {}
 
 
@@ -49,11 +56,18 @@ def record(pool: GPUPool, cards: int) -> None:
             gauge.labels(pool.name).set(getattr(pool.status.capacity, word))
 
 
+def count_released(pool: str, pods: int, seconds: float) -> None:
+    """Pods of a queue have their cards, so many seconds after there was room."""
+    RELEASED.labels(pool).inc(pods)
+    for _ in range(pods):
+        RELEASE_SECONDS.labels(pool).observe(seconds)
+
+
 def forget(pool: str) -> None:
     """Drop the series of a pool that is gone."""
-    for gauge in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED):
+    for metric in (*CAPACITY.values(), ASSIGNMENTS, EXPIRED, RELEASED, RELEASE_SECONDS):
         with contextlib.suppress(KeyError):
-            gauge.remove(pool)
+            metric.remove(pool)
     for outcome in promises.OUTCOMES:
         with contextlib.suppress(KeyError):
             PROMISES.remove(pool, outcome)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import Candidate, GPUPool, Toleration
     from controllers.api.kube import ConfigMap, DaemonSet, Node, Pod
+    from controllers.api.queue import QueueStatus
     from controllers.api.tenant import TenantPod
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
@@ -111,6 +112,8 @@ class ObservedPool:
     """What the pool's pods tolerate."""
     candidates: tuple[Candidate, ...] | None = None
     """Cards that it could take, cut one above what a list may hold; None while not all nodes have been looked at."""
+    queue: QueueStatus | None = None
+    """Who waits for its cards."""
     mig_fit: MIGFit | None = None
     """How many cards that its selectors match can be partitioned so, in mode MIG; None while that is not known."""
     joined_at: Mapping[str, float] = field(default_factory=dict)

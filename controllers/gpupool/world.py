@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from controllers.api import names
@@ -10,6 +11,8 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
 from controllers.domain.lifecycle import live
 from controllers.domain.position import positions
+from controllers.domain.queue.gates import is_queued
+from controllers.domain.request import units_of
 from controllers.domain.taints import wanted
 from controllers.gpupool.caches import (
     BY_ASSIGNMENT,
@@ -27,6 +30,7 @@ from controllers.gpupool.mig.layout import desired_profile
 from controllers.gpupool.node.taints import ObservedTaints
 from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.queue.records import ObservedQueue
+from controllers.gpupool.queue.waits import Wait
 from controllers.gpupool.views import ObservedCard, ObservedLayout, ObservedNode, ObservedPool
 
 if TYPE_CHECKING:
@@ -73,6 +77,7 @@ class World(Caches):
             cards_on_node={node: self.devices.count(BY_NODE, node) for node in homes},
             tolerated=self.tolerated(pool),
             candidates=self.candidates.of(name),
+            queue=self.queue_statuses.get(name),
             mig_fit=self.candidates.mig_fit(name) if pool.spec.allocation.mode == "MIG" else None,
             joined_at={d.name: self.joined_at[d.name] for d in members if d.name in self.joined_at}
             if self.joined_at
@@ -159,7 +164,13 @@ class World(Caches):
             unseen=tuple(r for r in held if not promised[r.request_id]),
         )
 
-    def queue(self, name: str, turns: Mapping[str, Turn], unreached: Iterable[str] = ()) -> ObservedQueue | None:
+    def queue(
+        self,
+        name: str,
+        turns: Mapping[str, Turn],
+        unreached: Iterable[str] = (),
+        denied: Mapping[str, str] = MappingProxyType({}),
+    ) -> ObservedQueue | None:
         """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
         pool, unbound = self.pools.get(name), self.pods.by(UNBOUND, name)
         if pool is None or not (unbound or pool.status.passed_over):
@@ -177,7 +188,14 @@ class World(Caches):
             unreached=frozenset(unreached),
             reservation_ttl=self.settings.admission.reservation_ttl,
             unseen_ttl=self.settings.admission.unseen_ttl,
+            scheduling=self.settings.scheduling,
+            denied=denied,
         )
+
+    def waits_without_pool(self, name: str) -> Mapping[str, Wait]:
+        """Why pods wait for cards of a pool that is not there, by key."""
+        queued = [pod for pod in self.pods.by(UNBOUND, name) if is_queued(pod)]
+        return {pod.key: Wait("PoolClosed", units_of(pod, name)) for pod in queued}
 
     def _mig_layout(self, node: str, devices: tuple[GPUDevice, ...]) -> ObservedLayout | None:
         """What a node's MIG layout is made from; None where it has none and needs none."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 REQUEST_TIMEOUT = 15.0  # seconds
 OK, MULTIPLE_CHOICES = 200, 300
 UNSENT = 400
@@ -244,6 +245,18 @@ class Client:
             query={"fieldManager": manager},
             body=body,
             content_type=MERGE,
+        )
+
+    async def json_patch(
+        self, resource: Resource, name: str, operations: Any, *, manager: str, namespace: str | None = None
+    ) -> bytes:
+        """JSON patch (RFC 6902); conditional where an operation sets `/metadata/resourceVersion`."""
+        return await self.request(
+            "PATCH",
+            resource.path(namespace, name),
+            query={"fieldManager": manager},
+            body=operations,
+            content_type=JSON_PATCH,
         )
 
     async def replace(

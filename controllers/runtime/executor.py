@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from controllers.api.record import adapter
 from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import Busy, Conflict, LostLeadership, NotFound, Retry, Unreachable
-from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Precondition
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, JSONPatch, Merge, Precondition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,8 +104,10 @@ class Executor:
                 made = await self._apply(action, ref.uid or uids.get(key))
                 if made is not None:
                     uids[key] = made
-            case Merge(ref=ref):
+            case Merge():
                 await self._merge(action)
+            case JSONPatch():
+                await self._json_patch(action)
             case Delete():
                 await self._delete(action)
 
@@ -160,6 +162,15 @@ class Executor:
             subresource=action.subresource,
         )
         self._cache_result(ref, "merge", answer)
+
+    async def _json_patch(self, action: JSONPatch) -> None:
+        ref = action.ref
+        # The API server answers with a conflict where the result is not of the version that it has.
+        on_version = {"op": "add", "path": "/metadata/resourceVersion", "value": action.resource_version}
+        answer = await self._client.json_patch(
+            ref.resource, ref.name, [on_version, *action.operations], manager=self._manager, namespace=ref.namespace
+        )
+        self._cache_result(ref, "patch", answer)
 
     async def _delete(self, action: Delete) -> None:
         ref = action.ref

@@ -51,6 +51,20 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
+class JSONPatch:
+    """JSON patch (RFC 6902) that succeeds only on the version that the plan was made from.
+
+    For lists whose other entries the process does not keep, and which a merge patch would replace.
+    """
+
+    ref: Ref
+    resource_version: str
+    operations: tuple[dict[str, Any], ...]
+    parallel_safe: bool = False
+    """As of `Apply`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Delete exactly the object of that uid.
 
@@ -89,7 +103,7 @@ class Precondition:
     fields: str | None = None
 
 
-Action = Apply | Merge | Delete | EmitEvent | Precondition
+Action = Apply | Merge | JSONPatch | Delete | EmitEvent | Precondition
 
 
 @dataclass(frozen=True, slots=True)

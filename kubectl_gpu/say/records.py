@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from controllers.api.kube import PodStatus
 from controllers.api.meta import KubeObject
 from controllers.api.record import record
 from controllers.api.resources import Resource
-from controllers.api.tenant import TenantPod
+from controllers.api.tenant import TenantPod, TenantStatus
 
 REPLICASET = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
 STATEFULSET = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
@@ -53,7 +52,7 @@ class ContainerStatus:
 
 
 @record
-class SaidStatus(PodStatus):
+class SaidStatus(TenantStatus):
     """A pod's status with the reasons."""
 
     reason: str = ""

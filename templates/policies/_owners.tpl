@@ -30,7 +30,7 @@ gpunodeinventories:
     conditions: [UnassignedDevice]
 gpupools:
   gpupool-controller:
-    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, passedOver, phase, lastReconfigured]
+    fields: [capacity, appliedAllocation, nodes, devices, candidates, truncated, passedOver, queue, phase, lastReconfigured]
     conditions: [Available, Maintenance, Misconfigured, CapacityLow]
 # status-owners:end
 {{- end -}}

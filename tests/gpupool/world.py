@@ -28,7 +28,7 @@ from controllers.gpupool.pool.status_plan import plan_pool_status
 from controllers.gpupool.queue import pending_pods, reservations
 from controllers.gpupool.views import ObservedPool
 from controllers.gpupool.world import World
-from controllers.runtime.plan import Action, Apply, Merge, Plan, PlanBuilder
+from controllers.runtime.plan import Action, Apply, JSONPatch, Merge, Plan, PlanBuilder
 from controllers.runtime.store import Store
 from tests.kit import cluster, conditions, objects
 from tests.kit.cluster import ConflictError
@@ -123,7 +123,7 @@ class Cluster(cluster.Cluster):
         promised = sum(r.slots for r in device.status.reservations if live(r, self.now))
         assert promised <= slots_under(device, layout), f"{device.name} is promised to more pods than it has slots"
 
-    def admit(self, action: Apply | Merge, old: Json | None, new: Json) -> None:
+    def admit(self, action: Apply | Merge | JSONPatch, old: Json | None, new: Json) -> None:
         """What a write does to a card must be one step of the table."""
         if not isinstance(action, Merge) or action.ref.resource is not resources.GPUDEVICE or not action.subresource:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, Merge, Precondition
+from controllers.runtime.plan import Action, Apply, Delete, EmitEvent, JSONPatch, Merge, Precondition
 from tests.kit import patches
 from tests.kit.lists import is_meant
 from tests.kit.objects import NOW
@@ -54,7 +54,7 @@ class Cluster(Storage):
             done += 1
             self.writes += 1
 
-    def admit(self, action: Apply | Merge, old: Json | None, new: Json) -> None:
+    def admit(self, action: Apply | Merge | JSONPatch, old: Json | None, new: Json) -> None:
         """Whether a write may be: raises AssertionError where a policy refuses it."""
 
     def _one(self, action: Action, manager: str, uids: dict[Key, str]) -> None:
@@ -67,7 +67,7 @@ class Cluster(Storage):
             self._delete(action, key, old)
             return
         uid = ref.uid or uids.get(key)
-        if old is None and (isinstance(action, Merge) or uid is not None or action.subresource):
+        if old is None and (not isinstance(action, Apply) or uid is not None or action.subresource):
             raise ConflictError(key)
         if old is not None and uid not in (None, old["metadata"]["uid"]):
             raise ConflictError(key)
@@ -85,8 +85,13 @@ class Cluster(Storage):
             raise ConflictError(key)
         del self.objects[key]
 
-    def _write(self, action: Apply | Merge, manager: str, key: Key, new: Json) -> None:
+    def _write(self, action: Apply | Merge | JSONPatch, manager: str, key: Key, new: Json) -> None:
         """What a write makes of an object."""
+        if isinstance(action, JSONPatch):
+            if new["metadata"]["resourceVersion"] != action.resource_version:
+                raise ConflictError(key)
+            patches.json_patch(new, action.operations)
+            return
         part = {k: v for k, v in action.body.items() if (k == "status") == (action.subresource == "status")}
         part = _on_version(new, part)
         if isinstance(action, Merge):

@@ -7,6 +7,7 @@ leaves out now is removed.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 Json = dict[str, Any]
@@ -23,6 +24,22 @@ def merge(target: Json, patch: Json) -> None:
             merge(target[key], value)
         else:
             target[key] = copy.deepcopy(value)
+
+
+def json_patch(target: Json, operations: Iterable[Json]) -> None:
+    """Carry out the operations of a JSON patch: `add` and `remove`."""
+    for operation in operations:
+        *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
+        place: Any = target
+        for part in way:
+            place = place[part]
+        if operation["op"] == "remove":
+            del place[last]
+        elif isinstance(place, list):
+            assert last == "-", operation
+            place.append(copy.deepcopy(operation["value"]))
+        else:
+            place[last] = copy.deepcopy(operation["value"])
 
 
 def apply(target: Json, body: Json) -> None:

@@ -13,6 +13,7 @@ import orjson
 
 from controllers.api import names
 from controllers.api.record import to_json
+from controllers.domain.json_pointer import pointer
 from webhook.decision import affinity, visible_devices
 
 if TYPE_CHECKING:
@@ -118,8 +119,3 @@ def overlay(raw: Mapping[str, Any], wanted: Mapping[str, Any], path: tuple[str, 
             # `add` to a member that exists replaces it (RFC 6902, 4.1).
             operations.append({"op": "add", "path": pointer(*path, key), "value": value})
     return tuple(operations)
-
-
-def pointer(*parts: str) -> str:
-    """A JSON pointer (RFC 6901)."""
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

@@ -21,6 +21,7 @@ from controllers.api.reasons import (
     inventory,
     node_pools,
     pool,
+    queued,
     readiness,
     watching,
 )
@@ -46,11 +47,13 @@ SECTIONS: Final = {
     "validators": driver_checks.ROWS + container_checks.ROWS,
     "device": device.ROWS + faulted.ROWS + configured.ROWS,
     "pool": pool.ROWS,
+    "pod": queued.ROWS,
 }
 """The rows by the table of docs/conditions.md in which they stand."""
 NODE: Final = SECTIONS["node-inventory"] + SECTIONS["node-bootstrap"] + SECTIONS["node-pools"] + SECTIONS["validators"]
 DEVICE: Final = SECTIONS["device"]
 POOL: Final = SECTIONS["pool"]
+POD: Final = SECTIONS["pod"]
 
 
 def _owners(*modules: ModuleType) -> Mapping[str, str]:
@@ -64,9 +67,11 @@ DEVICE_OWNERS: Final = _owners(device, faulted, configured)
 """Of a GPUDevice."""
 POOL_OWNERS: Final = _owners(pool)
 """Of a GPUPool."""
+POD_OWNERS: Final = _owners(queued)
+"""Of a pod that waits."""
 _BY_CELL: Final = {
     scope: {cell: row for row in reversed(rows) for cell in row.cells()}
-    for scope, rows in (("node", NODE), ("card", DEVICE), ("pool", POOL))
+    for scope, rows in (("node", NODE), ("card", DEVICE), ("pool", POOL), ("pod", POD))
 }
 
 
@@ -88,7 +93,7 @@ def check_word(said: str) -> Reason:
 
 
 def find(scope: str, kind: str, status: str, reason: str) -> Row | None:
-    """The row of a condition of a `node` (GPUNodeInventory), a `card` or a `pool`; None of what no row is about."""
+    """The row of a condition of a `node` (GPUNodeInventory), a `card`, a `pool`, a `pod`; None where no row is."""
     row = _BY_CELL[scope].get((kind, status, reason))
     if row is None and (scope, kind, status) == ("node", READY_FOR_POOLING, "False"):
         # It says why in the words of the condition that found it.

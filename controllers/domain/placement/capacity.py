@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import Node
+    from controllers.domain.placement.choice import Share
     from controllers.domain.placement.topology import CardLocation
     from controllers.domain.slots import NodeSlots
 
@@ -61,6 +62,24 @@ def node_capacity(node: Node | None, slots: NodeSlots, flying: Mapping[str, Mapp
     locations = topology.locations(card.device for card in slots.cards)
     locality = _locality(free_cards, locations)
     return NodeCapacity(node, slots, tuple(free_cards), free, taken, total, in_flight, locations, locality)
+
+
+def less(capacity: NodeCapacity, shares: Collection[Share]) -> NodeCapacity:
+    """A node less what is given of its cards."""
+    given = {share.device.name: share.slots for share in shares}
+    left = tuple(
+        FreeCard(card.device, rest)
+        for card in capacity.free_cards
+        if (rest := card.free - given.get(card.device.name, 0)) > 0
+    )
+    units = sum(given.values())
+    return replace(
+        capacity,
+        free_cards=left,
+        free=max(0, capacity.free - units),
+        taken=capacity.taken + units,
+        locality=_locality(left, capacity.locations),
+    )
 
 
 def without_cards(capacities: Iterable[NodeCapacity], cards: Collection[str]) -> list[NodeCapacity]:

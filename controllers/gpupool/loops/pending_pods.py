@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import structlog
+
+from controllers.api import names
 from controllers.domain.request import pools_of
-from controllers.gpupool.caches import BY_NODE
+from controllers.gpupool import metrics
+from controllers.gpupool.caches import BY_NODE, UNBOUND
+from controllers.gpupool.loops.denials import Denials
 from controllers.gpupool.queue import pending_pods
-from controllers.gpupool.queue.records import ObservedQueue, ReservationRound, Turn
+from controllers.gpupool.queue.records import ObservedQueue, Promise, ReservationRound, Turn
 from controllers.runtime.controller import Controller
+from controllers.runtime.errors import Conflict, Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node, Pod
+    from controllers.gpupool.queue.waits import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.process import Process
 
-DELAY = 0.1
-"""Seconds in which changes are collected, so that what ended is taken off the cards first."""
+log = structlog.get_logger()
+DELAY = 0.02
+"""Seconds in which changes are collected: a pod that ends changes its card, too."""
 THREAD_SIZE = 500
 """A queue of more pods and cards is planned beside the event loop: its plan takes longer than the loop may stand."""
+PROMISES_AT_ONCE = 16
 RESTS = 3.0
 """A queue rests for so many times as long as it was last looked at: a long one changes all the time."""
 
@@ -31,9 +43,16 @@ RESTS = 3.0
 class PendingPodController:
     """Reserves anew for the pods of each pool, by `controllers.gpupool.queue.pending_pods`."""
 
-    def __init__(self, process: Process, world: World) -> None:
-        """Make the loop; `watch` connects it to the caches."""
-        self._execute, self._world = process.executor.execute, world
+    def __init__(
+        self,
+        process: Process,
+        world: World,
+        tell: Callable[[str, Mapping[str, Wait]], None] = lambda _pool, _waits: None,
+    ) -> None:
+        """Make the loop; `watch` connects it to the caches. `tell` is told why pods of a pool wait."""
+        self._execute, self._world, self._tell = process.executor.execute, world, tell
+        self._denials: dict[str, Denials] = defaultdict(Denials)
+        self._since: dict[str, float] = {}  # when something changed that no round has looked at, in monotonic seconds
         self._turns: dict[str, dict[str, Turn]] = {}
         self._unreached: dict[str, tuple[str, ...]] = {}
         self._rests: dict[str, float] = {}  # until when, in monotonic seconds
@@ -43,10 +62,14 @@ class PendingPodController:
         began = time.monotonic()
         if (rest := self._rests.get(pool, 0.0) - began) > 0:
             return rest  # what changed while it was planned had enqueued it by the time before
-        view = self._world.queue(pool, self._turns.get(pool, {}), self._unreached.get(pool, ()))
+        since = self._since.pop(pool, began)
+        denials = self._denials[pool]
+        view = self._world.queue(pool, self._turns.get(pool, {}), self._unreached.get(pool, ()), denials.current())
         if view is None:
-            for kept in (self._turns, self._unreached, self._rests):
+            for kept in (self._turns, self._unreached, self._rests, self._denials):
                 kept.pop(pool, None)
+            self._tell(pool, self._world.waits_without_pool(pool))
+            self._world.queue_statuses.pop(pool, None)
             return None
         now = time.time()
         planned = await _plan(view, now)
@@ -57,11 +80,39 @@ class PendingPodController:
         self._unreached[pool] = planned.unreached
         for request in planned.reserved:
             turns[request] = replace(turns.get(request, Turn(now)), began=now)
-        again = planned.plan.requeue_after
-        return None if again is None else max(again, self._rests[pool] - time.monotonic())
+        self._world.queue_statuses[pool] = planned.status
+        self._tell(pool, planned.waits)
+        denials.keep(pod.metadata.annotations.get(names.REQUEST_ID, "") for pod in view.unbound)
+        await self._carry_out(pool, planned.promises, since)
+        found = [after for after in (planned.plan.requeue_after, denials.next_try()) if after is not None]
+        return max(min(found), self._rests[pool] - time.monotonic()) if found else None
+
+    async def _carry_out(self, pool: str, promises: tuple[Promise, ...], since: float) -> None:
+        """Reserve cards for pods of the queue and let them go on; one that is refused holds no other up."""
+        limit = asyncio.Semaphore(PROMISES_AT_ONCE)
+
+        async def one(promise: Promise) -> None:
+            async with limit:
+                try:
+                    await self._execute(promise.plan.actions)
+                except (Conflict, NotFound):
+                    self._enqueue(pool)  # a card or the pod is another one by now
+                except (Forbidden, Invalid) as error:
+                    log.warning("a pod that waits was not let go on", pods=promise.pods, why=str(error))
+                    if len(promise.requests) == 1:
+                        self._denials[pool].add(promise.requests[0], error.message)
+                    self._enqueue(pool)
+                else:
+                    metrics.count_released(pool, len(promise.pods), time.monotonic() - since)
+
+        ended = await asyncio.gather(*map(one, promises), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
 
     def _enqueue(self, pool: str) -> None:
         """Look at a queue in a while: once it has rested."""
+        self._since.setdefault(pool, time.monotonic())
         self.controller.add_after(pool, max(DELAY, self._rests.get(pool, 0.0) - time.monotonic()))
 
     def watch(self) -> None:
@@ -75,7 +126,7 @@ class PendingPodController:
 
     def enqueue_all(self) -> None:
         """Look at every queue."""
-        self.controller.add_all(pool.name for pool in self._world.pools)
+        self.controller.add_all({*(pool.name for pool in self._world.pools), *self._world.pods.index_values(UNBOUND)})
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

@@ -17,18 +17,20 @@ from controllers.gpupool.loops.cards import CardController
 from controllers.gpupool.loops.nodes import POOLS_DELAY, NodeController
 from controllers.gpupool.loops.pending_pods import PendingPodController
 from controllers.gpupool.loops.pools import PoolController
+from controllers.gpupool.loops.queue_conditions import QueueConditionController
 from controllers.gpupool.loops.status import StatusController
 from controllers.gpupool.loops.taints import TaintController
 from controllers.gpupool.mig.layout import desired_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import ConfigMap, Pod
     from controllers.api.meta import KubeObject
     from controllers.api.settings import Settings
+    from controllers.gpupool.queue.waits import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.controller import Controller
     from controllers.runtime.process import Process
@@ -44,13 +46,22 @@ class Reconciler:
         self.nodes = NodeController(process, world, self._candidates_changed)
         self.pools = PoolController(process, world, self.status, self.nodes.forget)
         self.cards = CardController(process, world)
-        self.pending_pods = PendingPodController(process, world)
+        self.queue_conditions = QueueConditionController(process, world)
+        self.pending_pods = PendingPodController(process, world, self._queue_looked_at)
         self.taints = TaintController(process, world)
 
     @property
     def controllers(self) -> tuple[Controller, ...]:
         """All of them."""
-        all_of_them = (self.pools, self.cards, self.status, self.nodes, self.pending_pods, self.taints)
+        all_of_them = (
+            self.pools,
+            self.cards,
+            self.status,
+            self.nodes,
+            self.pending_pods,
+            self.queue_conditions,
+            self.taints,
+        )
         return tuple(each.controller for each in all_of_them)
 
     def watch(self) -> None:
@@ -88,6 +99,11 @@ class Reconciler:
         """The candidates of a pool changed: its status does, and whether a card can come in at all."""
         self.pools.controller.add(pool)
         self.status.controller.add(pool)
+
+    def _queue_looked_at(self, pool: str, waits: Mapping[str, Wait]) -> None:
+        """Why pods of a pool wait: their conditions say so, and the pool's status."""
+        self.queue_conditions.tell(pool, waits)
+        self.status.enqueue_settled((pool,))
 
     def _enqueue_pools(self, pools: Iterable[str]) -> None:
         """Look at pools at once, and at their statuses a little later."""

@@ -38,6 +38,7 @@ def pool_status(view: ObservedPool, state: PoolState, now: float) -> GPUPoolStat
         devices=tuple(devices),
         candidates=tuple(candidates[: names.LIST_MAX]),
         truncated=max(len(nodes), len(view.members)) > names.LIST_MAX or more or None,
+        queue=view.queue,
         phase=state.phase,
         last_reconfigured=view.pool.status.last_reconfigured,
         conditions=_conditions(view, state, slots, nodes[: names.LIST_MAX], total, now=now),

@@ -37,7 +37,7 @@ def plan_pool_status(view: ObservedPool, now: float, *, status_in: float = 0.0) 
     state = evaluate_pool(view, now)
     if state.phase != "Applying" and not _changed_conditions(view, state):
         status = pool_status(view, state, now)
-        if status != view.pool.status:
+        if status != replace(view.pool.status, passed_over=None):  # which the queue writes
             draft.add(_write_status(view, status), *_capacity_low_events(view, status))
         low = find(status.conditions, CAPACITY_LOW)
         if (left := slots_not_shown.next_deadline(view, status, now)) is not None:

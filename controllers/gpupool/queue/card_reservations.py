@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
@@ -18,7 +19,7 @@ from controllers.gpupool.queue.records import GRACE, ObservedQueue
 from controllers.runtime.plan import Merge, PlanBuilder, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable, Mapping
 
     from controllers.api.gpudevice import DeviceState, GPUDevice
     from controllers.api.kube import Pod
@@ -29,9 +30,8 @@ WORK: Final = 1_000_000
 """How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
 
 
-def take_back_partial(view: ObservedQueue, queue: list[PendingPod], now: float) -> list[Merge]:
-    """Take back what is reserved for only a part of a pod's demand."""
-    requests = {pod.request_id for pod in queue}
+def take_back(view: ObservedQueue, requests: Container[str], now: float) -> list[Merge]:
+    """Take back what is reserved for these requests: a part of what the pod needs, or what it cannot use."""
     return [
         _remove_reservations(device, [r for r in device.status.reservations if r.request_id not in requests], now)
         for device in view.members
@@ -39,19 +39,37 @@ def take_back_partial(view: ObservedQueue, queue: list[PendingPod], now: float) 
     ]
 
 
+@dataclass(slots=True)
+class Left:
+    """What a round has not given away yet."""
+
+    nodes: Mapping[str, NodeSlots]
+    """By name, those on which something may be free."""
+    free: dict[str, int]
+    """Slots by node, without those that are given to pods or kept for them."""
+    written: set[str] = field(default_factory=set)
+    """Cards (by name) that the round writes: their next version is known only afterwards."""
+
+
+def left_of(view: ObservedQueue, now: float) -> Left:
+    """All that the pool's nodes have free."""
+    nodes = node_slots(view, now)
+    return Left(nodes, {name: slots.free for name, slots in nodes.items()})
+
+
 def reserve_cards(
-    view: ObservedQueue, queue: list[PendingPod], draft: PlanBuilder, now: float
+    view: ObservedQueue, queue: list[PendingPod], left: Left, draft: PlanBuilder, now: float
 ) -> tuple[list[str], list[str]]:
     """Reserve for whom there is room; returns their requests, and those of pods that there was no work left for."""
-    nodes = _node_slots(view, now)
+    nodes, written = left.nodes, left.written
     there = (NodeCapacity(view.nodes[name], s.free, sum(card.slots for card in s.cards)) for name, s in nodes.items())
     rooms = NodeCapacities(there, WORK, share=1.0)
-    written: set[str] = set()
     served: list[str] = []
     for at, pod in enumerate(queue):
         room = rooms.take(pod)
         if rooms.spent:
             # One that had all of the work for itself, and not enough, had its look.
+            left.free = rooms.left()
             return served, _not_reached(view, queue[max(1, at) :], draft)
         if room is None or room.free < pod.units:
             continue
@@ -60,10 +78,11 @@ def reserve_cards(
         if shares is None:
             continue
         for device, slots in shares:
-            entry = _reservation(pod, slots, now, view.reservation_ttl)
-            draft.add(_add_reservation(device, entry, now))
+            entry = reservation(pod.request_id, pod.namespace, pod.pod, slots, view=view, now=now)
+            draft.add(add_reservations(device, [entry], now))
             written.add(device.name)
         served.append(pod.request_id)
+    left.free = rooms.left()
     return served, []
 
 
@@ -75,7 +94,7 @@ def _not_reached(view: ObservedQueue, rest: list[PendingPod], draft: PlanBuilder
     return left
 
 
-def _node_slots(view: ObservedQueue, now: float) -> dict[str, NodeSlots]:
+def node_slots(view: ObservedQueue, now: float) -> dict[str, NodeSlots]:
     """The nodes on which something may be free."""
     cards: dict[str, list[GPUDevice]] = defaultdict(list)
     for device in view.members:
@@ -130,22 +149,25 @@ def _choose_cards(
     return shares if need == 0 else None
 
 
-def _reservation(pod: PendingPod, slots: int, now: float, ttl: float) -> Reservation:
+def reservation(
+    request_id: str, namespace: str, pod: str, slots: int, *, view: ObservedQueue, now: float
+) -> Reservation:
+    """What one card is reserved for; the pod is there, so it counts as seen."""
     return Reservation(
-        request_id=pod.request_id,
-        namespace=pod.namespace,
-        pod=pod.pod,
+        request_id=request_id,
+        namespace=namespace,
+        pod=pod,
         slots=slots,
         since=stamp_exact(now),
-        expires_at=stamp_exact(now + ttl),
+        expires_at=stamp_exact(now + view.reservation_ttl),
         seen=True,
     )
 
 
-def _add_reservation(device: GPUDevice, entry: Reservation, now: float) -> Merge:
-    return _write_reservations(
-        device, [*device.status.reservations, entry], project(apply_transition(facts_of(device, now), "reserve"))
-    )
+def add_reservations(device: GPUDevice, entries: Iterable[Reservation], now: float) -> Merge:
+    """The write that reserves slots of a card."""
+    state = project(apply_transition(facts_of(device, now), "reserve"))
+    return _write_reservations(device, [*device.status.reservations, *entries], state)
 
 
 def _remove_reservations(device: GPUDevice, kept: list[Reservation], now: float) -> Merge:

@@ -19,6 +19,7 @@ takes back what is there and begins again.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
@@ -27,7 +28,8 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUPOOL
 from controllers.domain.allocation import is_applied
 from controllers.domain.waiting import PendingPod, pending_pod, until, waits_from
-from controllers.gpupool.queue.card_reservations import reserve_cards, take_back_partial
+from controllers.gpupool.queue.card_reservations import left_of, reserve_cards, take_back
+from controllers.gpupool.queue.queued_pods import close, read_queue, release_promised, serve
 from controllers.gpupool.queue.records import GRACE, ObservedQueue, ReservationRound, ReservationsByRequest, Turn
 from controllers.gpupool.queue.turns import follow_turns, pods_passed_over, reservations_by_request
 from controllers.runtime.plan import Merge, PlanBuilder, ref
@@ -41,9 +43,12 @@ if TYPE_CHECKING:
 def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
     """The round of reservations for the pending pods of one pool."""
     draft = PlanBuilder()
-    if not _reserves_now(view.pool):
-        return ReservationRound(draft.build(), {})
     by_request = reservations_by_request(view)
+    queued = read_queue(view, by_request, now)
+    if not _reserves_now(view.pool):
+        taken_back, waits = close(view, queued, now)
+        draft.add(*taken_back)
+        return ReservationRound(draft.build(), {}, waits=waits)
     unbound = [found for pod in view.unbound if (found := pending_pod(pod, view.pool.name)) is not None]
     turns, ended = follow_turns(view, unbound, by_request, now)
     passed = pods_passed_over(view, turns, ended, now)
@@ -51,13 +56,27 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         status = {"passedOver": [to_json(each) for each in passed] or None}
         draft.add(Merge(ref(GPUPOOL, view.pool), view.pool.metadata.resource_version, {"status": status}, "status"))
     queue = _queue(view, unbound, by_request, turns, passed, draft=draft, now=now)
-    if not queue:
-        return ReservationRound(draft.build(), turns)
-    if remains := take_back_partial(view, queue, now):
+    promised = release_promised(view, queued, by_request)
+    if not (queue or queued.waiting or queued.torn):
+        return ReservationRound(draft.build(), turns, promises=tuple(promised), waits=queued.waits)
+    if remains := take_back(view, {*queued.torn, *(pod.request_id for pod in queue)}, now):
         draft.add(*remains)
-        return ReservationRound(draft.build(), turns, unreached=tuple(view.unreached))
-    served, unreached = reserve_cards(view, queue, draft, now)
-    return ReservationRound(draft.build(), turns, tuple(served), tuple(unreached))
+        unreached = tuple(view.unreached)
+        return ReservationRound(draft.build(), turns, (), unreached, tuple(promised), queued.waits)
+    left = left_of(view, now)
+    served, rest = reserve_cards(view, queue, left, draft, now)
+    walk = serve(view, queued, left, now)
+    if walk.next_hold < inf:
+        draft.requeue_within(walk.next_hold - now + GRACE)
+    return ReservationRound(
+        draft.build(),
+        turns,
+        tuple(served),
+        tuple(rest),
+        (*promised, *walk.promises),
+        queued.waits | dict(walk.waits),
+        walk.status,
+    )
 
 
 def _reserves_now(pool: GPUPool) -> bool:

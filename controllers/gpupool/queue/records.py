@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controllers.api.gpudevice import GPUDevice, Reservation
+from controllers.api.settings import SchedulingSettings
 from controllers.runtime.plan import Plan
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
     from controllers.api.gpupool import GPUPool, Toleration
     from controllers.api.kube import Node, Pod
+    from controllers.api.queue import QueueStatus
     from controllers.api.tenant import TenantPod
+    from controllers.gpupool.queue.waits import Wait
 
 ReservationsByRequest = dict[str, list[tuple[GPUDevice, Reservation]]]
 """The reservations on cards, each with its card, by request."""
@@ -52,6 +55,20 @@ class ObservedQueue:
     """Requests that the last plan did not come to."""
     reservation_ttl: float = 120.0
     unseen_ttl: float = 15.0
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
+    """Where pods go, where the pool does not say."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """Requests of queued pods that the API server did not let go on, with what it said; others are served first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Cards for pods of the queue, and the pods' release. It shares no card with another promise of its round."""
+
+    pods: tuple[str, ...]
+    """Keys (`namespace/name`)."""
+    requests: tuple[str, ...]
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +82,9 @@ class ReservationRound:
     """Requests that have a reservation once the plan is carried out."""
     unreached: tuple[str, ...] = ()
     """Requests that there was no work left for."""
+    promises: tuple[Promise, ...] = ()
+    """What is given to pods of the queue, to be carried out after `plan`, each by itself."""
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    """By key (`namespace/name`): why each pod with our gate waits; none of those that `promises` release."""
+    status: QueueStatus | None = None
+    """What the pool's status says of its queue."""

@@ -22,6 +22,7 @@ from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, POD
 from controllers.domain.clock import seconds, stamp_exact
 from controllers.domain.lifecycle import live, state_with
+from controllers.domain.queue.gates import other_gates
 from controllers.runtime.plan import EmitEvent, Merge, Plan, PlanBuilder, Precondition, ref
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _has_ended(reservation: Reservation, pod: TenantPod | None) -> bool:
     """
     if pod is None:
         return reservation.seen
-    return pod.node is not None or pod.finished or bool(pod.spec.scheduling_gates)
+    return pod.node is not None or pod.finished or bool(other_gates(pod.spec))
 
 
 def _expect_no_pod(view: ObservedCard, reservation: Reservation) -> Precondition:

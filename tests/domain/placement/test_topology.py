@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.domain.placement.test_choice import PACK, SPREAD, ZONE, choose
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.domain.placement import capacity, choice, topology
 from controllers.domain.placement.capacity import NodeCapacity
+from tests.domain.placement.test_choice import PACK, SPREAD, ZONE, choose
 from tests.kit.objects import address, reservation
 from tests.webhook import world
 

@@ -1,0 +1,92 @@
+"""Why a pod waits for cards, and the pod's condition that says so. Pure.
+
+The condition is written when the reason changes, so a long queue that moves costs no writes. A pod that gets its cards
+within a second of its creation never has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from controllers.api import names
+from controllers.api.conditions import condition
+from controllers.api.record import to_json
+from controllers.api.resources import POD
+from controllers.domain.clock import seconds, stamp
+from controllers.domain.queue.gates import is_gated, other_gates
+from controllers.domain.wording import listed, short
+from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
+
+if TYPE_CHECKING:
+    from controllers.api.tenant import TenantPod
+
+Reason = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "ReleaseDenied"]
+SETTLE: Final = 1.0
+"""Seconds of a pod's life in which nothing is said of its waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a pod waits."""
+
+    reason: Reason
+    units: int
+    """Slots that it waits for."""
+    detail: str = ""
+    """What is to be added to the sentence."""
+
+
+def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> Plan:
+    """The pod's condition, where it does not say so yet. `wait`: None of a pod that has been released."""
+    draft, current = PlanBuilder(), pod.status.queued
+    if wait is None and (current is None or is_gated(pod.spec)):
+        return draft.build()
+    reason = wait.reason if wait is not None else "Released"
+    if current is not None and current.reason == reason:
+        return draft.build()
+    if current is None and (early := _created(pod, now) + SETTLE - now) > 0:
+        draft.requeue_within(early)
+        return draft.build()
+    message = _message(pod, pool, wait)
+    made = condition(
+        () if current is None else (current,),
+        names.QUEUED,
+        status=wait is not None,
+        reason=reason,
+        message=message,
+        now=stamp(now),
+    )
+    about = ref(POD, pod)
+    draft.add(Apply(about, {"status": {"conditions": [to_json(made)]}}, "status"))
+    event = names.EVENT_QUEUED if wait is not None else names.EVENT_CARDS_RESERVED
+    draft.add(EmitEvent(about, "Normal", event, message))
+    return draft.build()
+
+
+_SENTENCES: Final[dict[Reason, str]] = {
+    "Waiting": "The pod waits for {slots}: there are not enough free ones, or others are before it.",
+    "OverLimit": "The pod waits for {slots}: its namespace has as many as the pool allows it{detail}.",
+    "NoNodeFits": (
+        "The pod waits for {slots}, and no node could ever take it: none has so many on one node, or none matches the"
+        " pod's node selector, affinity and tolerations."
+    ),
+    "PoolClosed": "The pod waits for {slots}, and the pool gives no cards now: kubectl describe gpupool {pool}",
+    "OtherGates": "The pod will wait for {slots} once its other scheduling gates are gone: {gates}.",
+    "ReleaseDenied": "Cards were free for the pod, which waits for {slots}, and it was not let go on: {detail}",
+}
+
+
+def _message(pod: TenantPod, pool: str, wait: Wait | None) -> str:
+    if wait is None:
+        return f"Cards of GPUPool {pool} are reserved for the pod; the scheduler places it now."
+    slots = f"{wait.units} slot{'s' if wait.units != 1 else ''} of GPUPool {pool}"
+    gates = listed(short(gate) for gate in other_gates(pod.spec))
+    return _SENTENCES[wait.reason].format(slots=slots, pool=pool, gates=gates, detail=wait.detail)
+
+
+def _created(pod: TenantPod, now: float) -> float:
+    try:
+        return min(now, seconds(pod.metadata.creation_timestamp))
+    except ValueError:
+        return now
