@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -70,3 +72,24 @@ def test_commands_and_outputs_are_told_apart() -> None:
 
     assert steps(block) == [Step("one", "its output"), Step("two \\\n    goes on", ""), Step("three", "")]
     assert written(steps(block)) == block
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "typed"),
+    [
+        ("kubectl wait gpudevice one --for=delete --timeout=3m", "", 2),
+        ("kubectl delete gpudevice one", "condition met", 1),
+    ],
+)
+def test_a_wait_for_a_deletion_is_typed_again_and_a_deletion_is_not(
+    tmp_path: Path, command: str, said: str, typed: int
+) -> None:
+    """kubectl prints that the condition is met where the object is still there, and nothing once it is gone."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\n[ -e typed ] || echo "condition met"\necho "$@" >> typed\n')
+    kubectl.chmod(0o755)
+    plane = cast("ControlPlane", SimpleNamespace(kubeconfig=tmp_path / "kubeconfig", kubectl=kubectl))
+    terminal = Terminal.of(plane, ROOT, tmp_path / "page", "")
+
+    assert terminal.said(Step(command, "")) == said
+    assert len((terminal.folder / "typed").read_text().splitlines()) == typed

@@ -23,8 +23,8 @@ SETTLED_SECONDS: Final = 180.0
 QUIET_SECONDS: Final = 1.5
 POLL_SECONDS: Final = 0.2
 _CHANGES: Final = re.compile(
-    r"\b(apply|create|delete|annotate|label|scale|patch|taint|cordon|uncordon|drain|edit|replace|rollout restart"
-    r"|assign|unassign|exec|run)\b"
+    r"\b(apply|create|(?<!--for=)delete|annotate|label|scale|patch|taint|cordon|uncordon|drain|edit|replace"
+    r"|rollout restart|assign|unassign|exec|run)\b"
 )
 _VARYING: Final = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b"), "<time>"),
@@ -109,5 +109,9 @@ class Terminal:
 
 
 def _repeatable(command: str, output: str) -> bool:
-    """Whether the command may be typed again: it only reads, or was refused and has changed nothing."""
+    """Whether the command may be typed again: it only reads, or was refused and has changed nothing.
+
+    `kubectl wait --for=delete` only reads. It prints "condition met", or nothing if the object was gone before. Typed
+    again it prints nothing.
+    """
     return not _CHANGES.search(command) or "denied the request:" in output
