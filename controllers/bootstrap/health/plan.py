@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import Finding, said
+from controllers.api.conditions import Finding, condition_for
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
 from controllers.bootstrap.health.faulted import faulted
@@ -50,7 +50,7 @@ def plan(seen: ObservedNode, health: NodeHealth, roles: Sequence[str], limits: L
 
 def _condition(card: Card, found: Finding, now: float) -> Condition:
     generation = card.metadata.generation
-    return said(card.status.conditions, kinds.FAULTED, found, now=stamp(now), generation=generation)
+    return condition_for(card.status.conditions, kinds.FAULTED, found, now=stamp(now), generation=generation)
 
 
 def _health(card: Card, state: CardHealthState | None, limits: Limits, now: float) -> DeviceHealth | None:

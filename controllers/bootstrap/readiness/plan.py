@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.components import EXPORTER
-from controllers.api.conditions import said
+from controllers.api.conditions import condition_for
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
@@ -76,7 +76,7 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Non
     kept = conditions.kept_in_service(state, blocker, known.grace_reason, held)
     pooling = conditions.ready_for_pooling(state, blocker, kept, held)
     made = [
-        said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
+        condition_for(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
         for kind, found in conditions.findings(state, pooling, kept).items()
     ]
     driver = _driver_info(state) or old.driver

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.conditions import CONFIGURED, Finding, carried, find, said
+from controllers.api.conditions import CONFIGURED, Finding, carried, condition_for, find
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
@@ -110,4 +110,4 @@ def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Conditio
         # A time from a clock that was wrong by then would put the annotation's end off by as much.
         if known is None or carried(known) != finding or lies_ahead(known.last_transition_time, now):
             existing = ()
-    return said(existing, CONFIGURED, finding, now=stamp(now))
+    return condition_for(existing, CONFIGURED, finding, now=stamp(now))

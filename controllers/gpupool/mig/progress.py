@@ -63,12 +63,12 @@ def _outcome(
 ) -> CardProgress | None:
     """The progress of a card with which the MIG manager is through; None where it works on it."""
     if reply.phase == "Failed":
-        return CardProgress(failed=reply.why or "the MIG manager does not say why")
+        return CardProgress(failed=reply.explanation or "the MIG manager does not say why")
     if reply.phase == "Lost":
         if retry.may_retry(part, node):
             return CardProgress(due=NEVER)  # it is requested again once nobody uses it
         return CardProgress(
-            failed=f"{reply.why}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
+            failed=f"{reply.explanation}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
         )
     if retry.is_of_another_boot(reply, node):
         return CardProgress(due=NEVER)  # the manager answers anew when it is back

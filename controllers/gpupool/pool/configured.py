@@ -94,7 +94,7 @@ def _mig_manager_reply(view: ObservedPool, device: GPUDevice) -> str:
     """What the MIG manager has answered for a card, and what its node does not report of it."""
     reply = device.status.mig_apply
     phase = f"its MIG manager says {reply.phase}" if reply is not None else "its MIG manager has not answered"
-    why = f" ({reply.why})" if reply is not None and reply.why else ""
+    why = f" ({reply.explanation})" if reply is not None and reply.explanation else ""
     if reply is not None and is_of_another_boot(reply, view.facts(device.status.node_name).node):
         why = " and has not looked again since the node was started anew"
     missing = f" {unknown}." if (unknown := untold_state(device)) is not None else ""
