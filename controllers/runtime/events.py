@@ -45,7 +45,7 @@ class Recorder:
         self.may_send = asyncio.Event()
         self.may_send.set()
 
-    def note(self, note: EmitEvent) -> None:
+    def enqueue(self, note: EmitEvent) -> None:
         """Queue an Event; never waits."""
         try:
             self._queue.put_nowait(note)
