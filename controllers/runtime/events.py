@@ -20,7 +20,7 @@ import structlog
 
 from controllers.api.resources import EVENT
 from controllers.domain.clock import stamp_exact
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import AlreadyExists, LostLeadership, RuntimeFault
 
@@ -114,7 +114,7 @@ class Recorder:
             "action": note.reason,
             "reason": note.reason,
             "type": note.type,
-            "note": sentence(note.message).encode()[:NOTE_MAX].decode(errors="ignore"),
+            "note": format_message(note.message).encode()[:NOTE_MAX].decode(errors="ignore"),
             "regarding": regarding,
         }
 

@@ -93,7 +93,7 @@ def _unfit(device: GPUDevice, pool: str) -> tuple[str, str] | None:
     if home is not None and home.name != pool:
         return _LEAVING, home.name
     if (found := blocked(device)) is not None:
-        return _BLOCKED, f"{found.kind}: {found.cause.reason}" if found.cause is not None else found.found
+        return _BLOCKED, f"{found.kind}: {found.cause.reason}" if found.cause is not None else found.message
     return None
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import ConfigMap, Pod
-    from controllers.domain.offer import Offer
+    from controllers.domain.plugin_settings import PluginSettings
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
     from nodeagent.deviceplugin.devices.allocate import ContainerDevices
@@ -76,7 +76,7 @@ class Plugin:
     seen: Seen = field(default_factory=Seen, init=False)
     reported: bool = field(default=False, init=False)
     """Whether kubelet's answer about its containers is known and recent."""
-    _settings: Offer | None = field(default=None, init=False)
+    _settings: PluginSettings | None = field(default=None, init=False)
     _held: Holdings = field(default_factory=Holdings, init=False)
     _stale: bool = field(default=True, init=False)
     _unreadable: bool = field(default=False, init=False)

@@ -172,7 +172,7 @@ def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made.execute(made.planned("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
     told = find(device(made).status.conditions, CONFIGURED)
     assert told is not None
-    assert (told.reason, found.found in told.message) == (case.reason, True)
+    assert (told.reason, found.message in told.message) == (case.reason, True)
 
 
 def test_a_card_that_others_have_says_so_once_and_nothing_else() -> None:
@@ -227,10 +227,10 @@ def test_the_webhook_refuses_it_or_says_that_it_waits(case: Case) -> None:
     assert found is not None
     if case.reason in webhook.REFUSED:
         assert said.denied is not None
-        assert (said.denied.error_code, found.found in said.denied.message) == (webhook.REFUSED[case.reason], True)
+        assert (said.denied.error_code, found.message in said.denied.message) == (webhook.REFUSED[case.reason], True)
     else:
         assert said.denied is None
-        assert any(found.found in warning for warning in said.warnings)
+        assert any(found.message in warning for warning in said.warnings)
 
 
 @every_case

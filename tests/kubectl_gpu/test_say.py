@@ -14,7 +14,7 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.clock import stamp
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.runtime.errors import Forbidden, Invalid, NotFound, Unreachable
 from kubectl_gpu.say import card, choice, faults, lists, pod, words
 from kubectl_gpu.say import pool as pools
@@ -275,8 +275,8 @@ class TestWords:
         ],
     )
     def test_a_sentence(self, given: str, said: str) -> None:
-        assert sentence(given) == said
-        assert sentence(said) == said
+        assert format_message(given) == said
+        assert format_message(said) == said
 
     def test_ages(self) -> None:
         assert [words.span(s) for s in (-1, 5, 119, 120, 7199, 7200, 200_000)] == [

@@ -24,10 +24,10 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.resources import NODEFEATURERULE
 from controllers.bootstrap.health.dcgm_parser import parse
-from controllers.domain import offer as offers
+from controllers.domain import plugin_settings as offers
 from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
@@ -172,7 +172,10 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
     first, second, *_ = (card.address for card in load().shape("a100-sxm-8").cards)
     at = Pci(vendor="10de", device="20b0", class_="0302", address=first)
     mine = GPUDevice(metadata=ObjectMeta(name="a"), status=GPUDeviceStatus(hardware=Hardware(pci=at)))
-    whole, divided = DesiredOffer(last=Offer("p", "Exclusive", 1)), DesiredOffer(last=Offer("p", "MIG", 7, "1g.5gb"))
+    whole, divided = (
+        DesiredOffer(last=PluginSettings("p", "Exclusive", 1)),
+        DesiredOffer(last=PluginSettings("p", "MIG", 7, "1g.5gb")),
+    )
 
     def seen(asked, faults=""):
         marks = {SHAPE: "a100-sxm-8", FAULT: faults, names.MIG: json.dumps({first: {"1g.5gb": 7}})}

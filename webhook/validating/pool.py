@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain import taints
-from controllers.domain.allocation import layout, spelled, undividable, wanted
+from controllers.domain.allocation import explain_mig_mismatch, layout, spelled, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.node_fit import REPELLING
@@ -72,7 +72,7 @@ class SelectorSearch:
             is_member = device.home == self.pool.name
             self.cards += 1
             self.members += is_member
-            if is_member and (why := undividable(self.pool, device)) is not None:
+            if is_member and (why := explain_mig_mismatch(self.pool, device)) is not None:
                 self.undividable.append(why)
             self.matched += mismatch is None
             if mismatch is not None:

@@ -20,7 +20,7 @@ from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import seconds
-from controllers.domain.eligibility import serves, unfit
+from controllers.domain.eligibility import check_card, serves
 from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, project
 from controllers.domain.usage import is_clear, unreported
 from controllers.gpupool.membership.obstacles import assignment_obstacle
@@ -103,7 +103,7 @@ def is_mig_cleared(view: ObservedPool, device: GPUDevice) -> bool:
 
 def is_offerable(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member, as far as the card goes: a pool in Maintenance offers none."""
-    return view.wants(device) and unfit(device, ready=view.facts(device.status.node_name).ready) is None
+    return view.wants(device) and check_card(device, ready=view.facts(device.status.node_name).ready) is None
 
 
 def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreported, now: float) -> bool:

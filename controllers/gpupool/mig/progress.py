@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
-from controllers.domain.eligibility import teller, untold_state
+from controllers.domain.eligibility import check_mig_state, teller
 from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.slots import offer_of
 from controllers.gpupool.mig import retry
@@ -73,7 +73,7 @@ def _outcome(
     if retry.is_of_another_boot(reply, node):
         return CardProgress(due=NEVER)  # the manager answers anew when it is back
     if _has_drifted(view, device, reply):
-        return CardProgress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
+        return CardProgress(failed=str(check_mig_state(device) or "it is no longer divided as it was"), drifted=True)
     return None
 
 

@@ -12,7 +12,7 @@ from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
-from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, serves, unfit
+from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, check_card, serves
 from controllers.gpupool.membership.approval import count_cards_by_pool
 from controllers.gpupool.membership.obstacles import annotation_obstacle, obstacle_to
 from controllers.runtime.plan import EmitEvent, ref
@@ -41,7 +41,7 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
     if is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED):
         yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
         return
-    if unfit(device, ready=view.facts.ready) is not None:
+    if check_card(device, ready=view.facts.ready) is not None:
         return  # only cards that could be pooled now wait for a decision
     if named is not None:
         found = annotation_obstacle(view, device)

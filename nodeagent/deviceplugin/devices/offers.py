@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions
 from controllers.api import names as api
-from controllers.domain import offer as settings
+from controllers.domain import plugin_settings as settings
 from controllers.domain.catalogue import canonical_profile
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ForeignUsage, Listed
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ NOBODY = ForeignUsage()
 class DesiredOffer:
     """What the pool's ConfigMaps ask of this node."""
 
-    offer: Offer | None = None
+    offer: PluginSettings | None = None
     """None where the settings cannot be read: what is published stays as it is, and nothing else is."""
     allowed: frozenset[str] = frozenset()
     """The cards (inventoryIDs) that are to be offered."""
-    last: Offer | None = None
+    last: PluginSettings | None = None
     """The settings that were read last: by them the list stays as it is while there are none."""
 
 
-def desired_offer(pool: str, configmaps: Iterable[ConfigMap], before: Offer | None) -> DesiredOffer:
+def desired_offer(pool: str, configmaps: Iterable[ConfigMap], before: PluginSettings | None) -> DesiredOffer:
     """What the pool's ConfigMaps ask; without its first one, nothing is to be offered.
 
     `before`: the settings that were read last.
@@ -124,7 +124,7 @@ def is_healthy(card: GPUDevice, seen: Seen) -> bool:
     return not faulted and address(card) not in seen.lost | seen.unresponsive
 
 
-def _ids(card: GPUDevice, offer: Offer, seen: Seen) -> list[tuple[str, MigDevice | None]]:
+def _ids(card: GPUDevice, offer: PluginSettings, seen: Seen) -> list[tuple[str, MigDevice | None]]:
     """The ids of everything that a card has to offer under these settings."""
     if not uuid(card):
         return []
@@ -138,7 +138,7 @@ def _ids(card: GPUDevice, offer: Offer, seen: Seen) -> list[tuple[str, MigDevice
     return [(uuid(card), None)]
 
 
-def _acknowledged(pool: str, card: GPUDevice) -> Offer | None:
+def _acknowledged(pool: str, card: GPUDevice) -> PluginSettings | None:
     """The settings of which `published` is the acknowledgement: after a restart they may be all that is left.
 
     Its version is a hash of the settings, and there are few that it can be.
@@ -147,8 +147,8 @@ def _acknowledged(pool: str, card: GPUDevice) -> Offer | None:
     if now is None or now.pool != pool:
         return None
     offered = hardware.mig.profiles_supported if hardware is not None and hardware.mig is not None else ()
-    made = [Offer(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
-    made += [Offer(pool, MIG, now.slots, profile) for profile in offered]
+    made = [PluginSettings(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
+    made += [PluginSettings(pool, MIG, now.slots, profile) for profile in offered]
     return next((offer for offer in made if offer.of("") == now), None)
 
 

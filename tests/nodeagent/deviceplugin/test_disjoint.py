@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controllers.api.gpudevice import Published
 from controllers.api.record import adapter
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.devices import card_status, offers
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.deviceplugin.devices.records import Listed, Seen
@@ -45,7 +45,7 @@ class Node:
 
     def configure(self, which: int, slots: int, cards: frozenset[int]) -> None:
         pool = POOLS[which]
-        offer, before = Offer(pool, "TimeSlice", slots) if slots else None, self.plugins[which].wish.last
+        offer, before = PluginSettings(pool, "TimeSlice", slots) if slots else None, self.plugins[which].wish.last
         self.plugins[which].wish = DesiredOffer(offer, frozenset(map(make.name, cards)), offer or before)
 
     def lose(self, which: int, cards: frozenset[int]) -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.config import of_node
 from nodeagent.deviceplugin.devices import card_status, offers
 from nodeagent.deviceplugin.devices.records import Seen
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, SPLIT, address, asked, card
 
-FOREIGN = Offer("other", "Exclusive", 1).of("")
+FOREIGN = PluginSettings("other", "Exclusive", 1).of("")
 
 
 def ids(cards, wish, seen=None):
@@ -47,7 +47,7 @@ def test_another_pools_card_is_left_alone():
 
 
 def test_slots_rise_after_and_fall_before_they_are_published():
-    few, many = Offer(POOL, "TimeSlice", 2), Offer(POOL, "TimeSlice", 4)
+    few, many = PluginSettings(POOL, "TimeSlice", 2), PluginSettings(POOL, "TimeSlice", 4)
     assert ids([card(0, published=few.of(""))], asked(many, 0)) == ["GPU-0::0", "GPU-0::1"]
     assert ids([card(0, published=many.of(""))], asked(few, 0)) == ["GPU-0::0", "GPU-0::1"]
     assert len(ids([card(0, published=many.of(""))], asked(many, 0))) == 4
@@ -152,9 +152,9 @@ NUMBERS = st.sets(st.integers(0, 3))
 
 @given(ours=NUMBERS, theirs=NUMBERS, allowed=NUMBERS, slots=st.integers(1, 4), before=st.integers(1, 4), lost=NUMBERS)
 def test_kubelet_never_has_more_than_is_published(ours, theirs, allowed, slots, before, lost):
-    told = Offer(POOL, "TimeSlice", before).of("")
+    told = PluginSettings(POOL, "TimeSlice", before).of("")
     cards = [card(n, published=told if n in ours else FOREIGN if n in theirs else None) for n in range(4)]
-    wish, seen = asked(Offer(POOL, "TimeSlice", slots), *allowed), Seen(lost=frozenset(map(address, lost)))
+    wish, seen = asked(PluginSettings(POOL, "TimeSlice", slots), *allowed), Seen(lost=frozenset(map(address, lost)))
     listed = [device.card for device in offers.listing(POOL, cards, wish, seen) if device.healthy]
     then = offers.wanted(POOL, cards, wish, seen)
     for each in cards:
