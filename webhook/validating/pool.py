@@ -44,7 +44,7 @@ class SelectorSearch:
     cards: int = 0
     matched: int = 0
     members: int = 0
-    undividable: list[str] = field(default_factory=list)
+    mig_mismatches: list[str] = field(default_factory=list)
     """Why members cannot be divided as the pool asks."""
     strays: int = 0
     """Members that the pool's selectors do not match (any more)."""
@@ -73,7 +73,7 @@ class SelectorSearch:
             self.cards += 1
             self.members += is_member
             if is_member and (why := explain_mig_mismatch(self.pool, device)) is not None:
-                self.undividable.append(why)
+                self.mig_mismatches.append(why)
             self.matched += mismatch is None
             if mismatch is not None:
                 self.strays += is_member
@@ -165,13 +165,13 @@ def _profile(pool: GPUPool, search: SelectorSearch) -> Denied | None:
 
 def _of_members(pool: GPUPool, search: SelectorSearch) -> Denied | None:
     """A pool with cards of which none can be divided so would be closed at once, and stay closed."""
-    if not search.members or len(search.undividable) < search.members:
+    if not search.members or len(search.mig_mismatches) < search.members:
         return None
     return Denied(
         names.INVALID_MIG_PROFILE,
         f"spec.allocation.migProfile is {pool.spec.allocation.mig_profile!r}, and none of the cards in GPUPool"
-        f" {pool.name} ({search.members}) can be divided so: {search.undividable[0]}. Name a profile that they hold, or"
-        f" take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
+        f" {pool.name} ({search.members}) can be divided so: {search.mig_mismatches[0]}. Name a profile that they hold,"
+        f" or take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
     )
 
 
