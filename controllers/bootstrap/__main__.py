@@ -81,7 +81,7 @@ class Reconciler:
         return made.requeue_after
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
-        cooldown.record_freed(self._world.freed, old, new, time.time())
+        cooldown.record_deletion(self._world.deleted_at, old, new, time.time())
         self.components.add(ALL)
 
     def _targets(self) -> dict[str, str]:

@@ -113,7 +113,7 @@ def _is_disrupted(known: Assessment, held: str) -> bool:
 
 def _component_flags(state: NodeState) -> dict[str, bool | None]:
     """What is ready on the node; None for what the module does not run there."""
-    ready = {c: c in state.seen.ready if state.runs(c) else None for c in ("gfd", "toolkit", "validator")}
+    ready = {c: c in state.observed.ready if state.runs(c) else None for c in ("gfd", "toolkit", "validator")}
     installed = state.fact("toolkit", "installed")
     by_hand = installed == "true" if installed else None
     toolkit = ready["toolkit"] if state.runs("toolkit") else by_hand
@@ -123,7 +123,7 @@ def _component_flags(state: NodeState) -> dict[str, bool | None]:
 
 def _driver_info(state: NodeState) -> DriverInfo | None:
     """What the agent says of driver and toolkit; None where it says nothing."""
-    if state.seen.report is None:
+    if state.observed.report is None:
         return None
     installed = state.fact("toolkit", "installed")
     return DriverInfo(
