@@ -163,7 +163,7 @@ def test_no_check_is_left_out() -> None:
 def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
-    found = obstacles.annotation_obstacle(made.view().node("n1"), device(made))
+    found = obstacles.check_annotation(made.view().node("n1"), device(made))
     assert found is not None
     assert found.kind == case.reason
     if (pool := made.view().pool(case.named)) is not None:
@@ -189,7 +189,7 @@ def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
     node = made.view().node("n1")
-    found = obstacles.annotation_obstacle(node, device(made))
+    found = obstacles.check_annotation(node, device(made))
     assert found is not None
     listed = {entry.card: entry.reason for entry in candidates_on(node).get(case.named, ())}
     assert listed.get(CARD) == (None if case.reason == chain.POOL_UNKNOWN else case.reason)
@@ -223,7 +223,7 @@ def test_the_webhook_refuses_it_or_says_that_it_waits(case: Case) -> None:
     made = case.made()
     said = judged(made, case.named)
     made.annotate(CARD, case.named)
-    found = obstacles.annotation_obstacle(made.view().node("n1"), device(made))
+    found = obstacles.check_annotation(made.view().node("n1"), device(made))
     assert found is not None
     if case.reason in webhook.REFUSED:
         assert said.denied is not None
@@ -268,7 +268,7 @@ def test_a_card_that_passes_is_taken_by_everybody() -> None:
     assert judged(made, "a") == webhook.ReviewResult()
     assert [change.after for change in choice.changes([], [device(made)], "a")[0]] == ["a"]
     made.annotate(CARD, "a")
-    assert obstacles.annotation_obstacle(made.view().node("n1"), device(made)) is None
+    assert obstacles.check_annotation(made.view().node("n1"), device(made)) is None
     made.settle()
     assert device(made).home == "a"
 

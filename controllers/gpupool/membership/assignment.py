@@ -23,7 +23,7 @@ from controllers.domain.clock import seconds
 from controllers.domain.eligibility import check_card, serves
 from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, project
 from controllers.domain.usage import is_clear, unreported
-from controllers.gpupool.membership.obstacles import assignment_obstacle
+from controllers.gpupool.membership.obstacles import check_assignment
 from controllers.gpupool.mig.cards import needs_no_mig_work
 from controllers.gpupool.quorum import nobody_else_bound, nobody_else_on
 from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
@@ -114,7 +114,7 @@ def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreporte
 def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
     if device.metadata.deletion_timestamp is not None or not is_allowed(facts_of(device, now), "assign"):
         return False
-    return assignment_obstacle(view, device, siblings) is None
+    return check_assignment(view, device, siblings) is None
 
 
 def _join(device: GPUDevice, pool: str, now: float) -> list[Action]:

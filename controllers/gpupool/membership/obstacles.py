@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode, ObservedPool
 
 
-def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
+def check_annotation(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
     """Why a card in no pool cannot follow its annotation; None where it has none, or will come in."""
     named = assigned_pool(device)
     if named is None:
@@ -33,7 +33,7 @@ def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | N
     return first_failed(_context(view, device, named, pool, mismatch=mismatch, siblings=view.members_of(named)))
 
 
-def obstacle_to(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
+def check_card_for_pool(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
     """Why a card in no pool could not come into one that matches it (`matching_pools`); None where it can.
 
     `siblings`: cards of the node that the pool has, or is about to take.
@@ -41,7 +41,7 @@ def obstacle_to(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: 
     return first_failed(_context(view, device, pool.name, pool, mismatch=None, siblings=siblings))
 
 
-def assignment_obstacle(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
+def check_assignment(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
     """Why a card cannot come into the pool that it names. `siblings`: cards of its node that the pool has."""
     facts, position = view.facts(device.status.node_name), view.positions.get(device.name, 0)
     labels = facts.node.metadata.labels if facts.node else {}

@@ -80,7 +80,7 @@ class SelectorIndex:
             for pool, chooser in mig_pools:
                 if chooser.matches(device, position, kind):
                     why = explain_mig_mismatch(pool, device)
-                    fit = MIGFit(able=1) if why is None else MIGFit(unable=1, why=why)
+                    fit = MIGFit(able=1) if why is None else MIGFit(unable=1, explanation=why)
                     found[pool.name] = found.get(pool.name, MIGFit()).plus(fit)
         return found
 

@@ -22,7 +22,7 @@ from controllers.gpupool.membership.approval import (
     is_annotation_withdrawn,
     loses_annotation_with_pool,
 )
-from controllers.gpupool.membership.obstacles import annotation_obstacle, not_followed_message
+from controllers.gpupool.membership.obstacles import check_annotation, not_followed_message
 from controllers.runtime.plan import Action, Apply, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Conditio
     Where the pool is unknown, so is the condition's status: its transition time is then since when that
     pool is missing, and a restart of this process does not begin the wait anew.
     """
-    found = annotation_obstacle(view, device)
+    found = check_annotation(view, device)
     if found is None:
         return None
     existing = device.status.conditions

@@ -48,5 +48,5 @@ def add_card_events(
         text = f"{len(recognised)} cards recognised on a Node that was deleted; what was said of them holds: {shown}"
         draft.add(EmitEvent(about, "Normal", names.EVENT_DEVICE_RECOGNISED, text))
     for removal in removals:
-        text = f"GPUDevice {removal.device.name} is removed: {removal.why}"
+        text = f"GPUDevice {removal.device.name} is removed: {removal.reason}"
         draft.add(EmitEvent(about, "Normal", names.EVENT_DEVICE_REMOVED, text))
