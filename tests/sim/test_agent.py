@@ -31,7 +31,7 @@ from controllers.domain.plugin_settings import PluginSettings
 from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
-from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
@@ -182,7 +182,7 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
         made = machine(Node(metadata=ObjectMeta(name="n", annotations=marks)), None, load())
         return plugin.seen("n", made, [mine], asked)
 
-    assert seen(whole) == seen(whole, "no-driver") == Seen()
+    assert seen(whole) == seen(whole, "no-driver") == NodeScan()
     assert seen(whole, f"card-lost:{first},card-lost:{second}").lost == {first}
     told = seen(divided)
     assert (len(told.instances[first]), told.instances[second], told.unresponsive) == (7, (), frozenset())
