@@ -12,17 +12,17 @@ from controllers.api.gpupool import GPUPool
 from controllers.runtime.errors import RuntimeFault
 from kubectl_gpu import finding, output, waiting
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.say import choice
-from kubectl_gpu.say.faults import Mistake, is_refusal, told
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import counted, meant
-from kubectl_gpu.terminal import say, warn
+from kubectl_gpu.explain import choice
+from kubectl_gpu.explain.faults import UsageError, describe_fault, is_refusal
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import counted, meant
+from kubectl_gpu.terminal import print_lines, warn
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from kubectl_gpu.say.choice import Change
+    from kubectl_gpu.explain.choice import Change
 
 OK, FAILED = 0, 1
 AT_ONCE = 8
@@ -40,11 +40,11 @@ async def unassign(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 async def _pool(cluster: Cluster, name: str) -> None:
-    """Raise Mistake where there is no such pool; who may not read pools hears it from the webhook."""
+    """Raise UsageError where there is no such pool; who may not read pools hears it from the webhook."""
     found = await attempt(cluster.list(resources.GPUPOOL, GPUPool))
-    known = [each.obj.name for each in found] if not isinstance(found, Unread) else [name]
+    known = [each.obj.name for each in found] if not isinstance(found, Unreadable) else [name]
     if name not in known:
-        raise Mistake(
+        raise UsageError(
             f"{names.UNKNOWN_POOL}: there is no GPUPool {name!r}.{meant(name, known)}"
             " The pool is the last word: kubectl gpu assign <card…> <pool>."
         )
@@ -57,12 +57,12 @@ async def _carry_out(cluster: Cluster, args: argparse.Namespace, pool: str | Non
         # All are asked about before one is written: a refusal in the middle would leave a half.
         refused = await _write(cluster, _todo(made), dry_run=True)
     unfit = {c.device.name for c in made if pool and not c.named and is_refusal(refused.get(c.device.name))}
-    notes += [f"Left alone: {name}: {told(refused.pop(name))}" for name in sorted(unfit)]
+    notes += [f"Left alone: {name}: {describe_fault(refused.pop(name))}" for name in sorted(unfit)]
     made = [change for change in made if change.device.name not in unfit]
     for note in (*notes, *choice.taken_back(made)):
         warn(note)
     if args.output == "table":
-        say(choice.spelled(change) for change in made)
+        print_lines(choice.spelled(change) for change in made)
     if unfit and not made:
         warn(f"error: no card of node {args.node} can be assigned to {pool}.")
     written = not refused and args.dry_run == "none"
@@ -88,7 +88,7 @@ def _tell(
 ) -> None:
     """What was refused, what was done. `written`: whether it came to writing, or ended with asking."""
     for name, error in refused.items():
-        warn(f"error: {name}: {told(error)}")
+        warn(f"error: {name}: {describe_fault(error)}")
     if refused:
         warn(choice.what_changed(_todo(made), refused, written=written))
     if args.output != "table":
@@ -96,21 +96,21 @@ def _tell(
         named = args.output == "name" and args.dry_run != "none" and not refused
         _report(made, refused, choice.done(made, refused, written=written or named), args)
     elif not refused:
-        say([_summary(_todo(made), args.dry_run, pool)])
+        print_lines([_summary(_todo(made), args.dry_run, pool)])
 
 
 async def _chosen(cluster: Cluster, args: argparse.Namespace) -> tuple[list[GPUDevice], list[GPUDevice]]:
     """The cards that are named, and those of the node."""
     if not args.cards and not args.node:
-        raise Mistake("Which cards? Name some (kubectl gpu cards lists them), or give --node for all of a node.")
+        raise UsageError("Which cards? Name some (kubectl gpu cards lists them), or give --node for all of a node.")
     named = [await finding.card(cluster, given) for given in args.cards]
     if not args.node:
         return named, []
     found = await cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.nodeName": args.node})
     if not found:
         known = await attempt(cluster.list(resources.GPUNODEINVENTORY, GPUNodeInventory))
-        guess = "" if isinstance(known, Unread) else meant(args.node, [each.obj.name for each in known])
-        raise Mistake(f"Node {args.node!r} has no cards.{guess}")
+        guess = "" if isinstance(known, Unreadable) else meant(args.node, [each.obj.name for each in known])
+        raise UsageError(f"Node {args.node!r} has no cards.{guess}")
     return named, [each.obj for each in found]
 
 
@@ -142,7 +142,7 @@ def _summary(todo: Sequence[Change], dry_run: str, pool: str | None) -> str:
 def _report(made: Sequence[Change], refused: dict[str, RuntimeFault], done: set[str], args: argparse.Namespace) -> None:
     """What became of each card, for programs."""
     if args.output == "name":
-        say(f"gpudevice.{names.GROUP}/{change.device.name}" for change in made if change.device.name in done)
+        print_lines(f"gpudevice.{names.GROUP}/{change.device.name}" for change in made if change.device.name in done)
         return
     changes: list[dict[str, Any]] = [
         {
@@ -152,7 +152,7 @@ def _report(made: Sequence[Change], refused: dict[str, RuntimeFault], done: set[
             "before": change.before,
             "after": change.after,
             "done": change.device.name in done,
-            "refused": told(refused[change.device.name]) if change.device.name in refused else None,
+            "refused": describe_fault(refused[change.device.name]) if change.device.name in refused else None,
         }
         for change in made
     ]

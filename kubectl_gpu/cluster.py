@@ -15,9 +15,9 @@ from controllers.api.record import adapter
 from controllers.runtime.client import MERGE, Client
 from controllers.runtime.errors import RuntimeFault
 from controllers.runtime.library import config
-from kubectl_gpu.say.faults import Mistake, told
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import meant
+from kubectl_gpu.explain.faults import UsageError, describe_fault
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import meant
 
 if TYPE_CHECKING:
     import argparse
@@ -89,7 +89,7 @@ class Cluster:
             answer = None
         if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict) and answer.keys() >= {*parts}:
             return answer
-        raise Mistake(
+        raise UsageError(
             f"{self._client.server} answered, and not as an API server: check the cluster's address in the kubeconfig."
         )
 
@@ -120,23 +120,23 @@ def _read(cls: type[T], raw: dict[str, Any]) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         name, where = raw.get("metadata", {}).get("name"), ".".join(str(part) for part in first["loc"])
-        raise Mistake(
+        raise UsageError(
             f"{cls.__name__} {name} is not as this program knows it ({where}: {first['msg']}):"
             " use the kubectl-gpu of the module's version."
         ) from error
 
 
-async def attempt(reading: Awaitable[R]) -> R | Unread:
+async def attempt(reading: Awaitable[R]) -> R | Unreadable:
     """What can be read, or the sentence that says why not."""
     try:
         return await reading
     except RuntimeFault as error:
-        return Unread(told(error))
+        return Unreadable(describe_fault(error))
 
 
 @asynccontextmanager
 async def connected(args: argparse.Namespace) -> AsyncIterator[Cluster]:
-    """The cluster that the command line means; raises Mistake."""
+    """The cluster that the command line means; raises UsageError."""
     path = _kubeconfig(getattr(args, "kubeconfig", None))
     context = getattr(args, "context", None)
     namespace = _own_namespace() if path is None else _namespace(path, context)
@@ -158,7 +158,7 @@ def _impersonation(args: argparse.Namespace) -> dict[str, str]:
     user = getattr(args, "as_user", None)
     groups = [*getattr(args, "as_group_before", ()), *getattr(args, "as_group", ())]
     if groups and not user:
-        raise Mistake("--as-group needs --as: a group alone is nobody.")
+        raise UsageError("--as-group needs --as: a group alone is nobody.")
     named = {_spelled("impersonate-group", at): group for at, group in enumerate(groups)}
     return named | ({"Impersonate-User": user} if user is not None else {})
 
@@ -172,7 +172,7 @@ def _kubeconfig(given: str | None) -> Path | None:
     """The files to read, in kubectl's order; None within a pod. Several stand in one path, as in $KUBECONFIG."""
     if given is not None:
         if not Path(given).is_file():
-            raise Mistake(f"There is no kubeconfig {given}.")
+            raise UsageError(f"There is no kubeconfig {given}.")
         return Path(given)
     listed = os.environ.get("KUBECONFIG", "")
     candidates = listed or str(Path.home() / ".kube" / "config")
@@ -180,7 +180,7 @@ def _kubeconfig(given: str | None) -> Path | None:
         return Path(candidates)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
-    raise Mistake(f"There is no kubeconfig ({candidates}). Give --kubeconfig, or set KUBECONFIG.")
+    raise UsageError(f"There is no kubeconfig ({candidates}). Give --kubeconfig, or set KUBECONFIG.")
 
 
 def _own_namespace() -> str | None:
@@ -196,7 +196,7 @@ def contexts(given: str | None) -> list[str]:
 
 
 def _namespace(path: Path, context: str | None) -> str | None:
-    """The namespace of the context; raises Mistake where there is no such context."""
+    """The namespace of the context; raises UsageError where there is no such context."""
     try:
         known, current = config.list_kube_config_contexts(str(path))
     # What a file of another shape raises; connecting says it with the file's name.
@@ -205,6 +205,6 @@ def _namespace(path: Path, context: str | None) -> str | None:
     chosen = current if context is None else next((c for c in known if c["name"] == context), None)
     if chosen is None and context is not None:
         guess = meant(context, [c["name"] for c in known])
-        raise Mistake(f"There is no context {context!r} in the kubeconfig.{guess}")
+        raise UsageError(f"There is no context {context!r} in the kubeconfig.{guess}")
     found: str | None = ((chosen or {}).get("context") or {}).get("namespace")
     return found

@@ -15,11 +15,11 @@ from controllers.domain.slots import named_devices
 from controllers.runtime.errors import NotFound
 from kubectl_gpu import finding, output, workloads
 from kubectl_gpu.cluster import Cluster, attempt
+from kubectl_gpu.explain import card, choice, node, pod, pool
+from kubectl_gpu.explain.explanation import Explanation, as_json, lines
+from kubectl_gpu.explain.records import CORE_EVENT, SeenEvent, SeenPod, Unreadable
 from kubectl_gpu.finding import maybe
-from kubectl_gpu.say import card, choice, node, pod, pool
-from kubectl_gpu.say.explanation import Explanation, as_json, lines
-from kubectl_gpu.say.records import CORE_EVENT, SeenEvent, SeenPod, Unread
-from kubectl_gpu.terminal import is_ascii, paint, say
+from kubectl_gpu.terminal import is_ascii, paint, print_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +35,7 @@ async def explain(cluster: Cluster, args: argparse.Namespace) -> int:
     if args.output in ("json", "yaml"):
         output.structured(as_json(made), args.output)
     else:
-        say(paint(text, tone) for text, tone in lines(made, ascii_only=is_ascii()))
+        print_lines(paint(text, tone) for text, tone in lines(made, ascii_only=is_ascii()))
     return OK
 
 
@@ -73,9 +73,9 @@ async def _cards(cluster: Cluster, found: SeenPod, wanted: str | None) -> tuple[
     return tuple(devices[name] for name in sorted(devices))
 
 
-def _reserved_on(found: SeenPod, cards: tuple[GPUDevice, ...] | Unread) -> str | None:
+def _reserved_on(found: SeenPod, cards: tuple[GPUDevice, ...] | Unreadable) -> str | None:
     promised = named_devices(found)
-    devices = () if isinstance(cards, Unread) else cards
+    devices = () if isinstance(cards, Unreadable) else cards
     return next((d.status.node_name for d in devices if d.status.inventory_id in promised), None)
 
 
@@ -98,5 +98,5 @@ async def _node(cluster: Cluster, name: str) -> Explanation:
 async def _pool(cluster: Cluster, name: str) -> Explanation:
     found = await finding.sure(cluster, resources.GPUPOOL, GPUPool, name, "GPUPool")
     cards = await attempt(cluster.list(resources.GPUDEVICE, GPUDevice, fields={"status.poolRef.name": name}))
-    devices = cards if isinstance(cards, Unread) else tuple(each.obj for each in cards)
+    devices = cards if isinstance(cards, Unreadable) else tuple(each.obj for each in cards)
     return pool.explained(pool.PoolSeen(found, devices))

@@ -8,14 +8,14 @@ from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.runtime.errors import NotFound
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.say import choice
-from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import meant
+from kubectl_gpu.explain import choice
+from kubectl_gpu.explain.faults import UsageError
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import meant
 
 
 async def card(cluster: Cluster, given: str) -> GPUDevice:
-    """The card of that name or inventoryID; raises Mistake."""
+    """The card of that name or inventoryID; raises UsageError."""
     try:
         return (await cluster.get(resources.GPUDEVICE, GPUDevice, choice.object_name(given))).obj
     except NotFound as error:
@@ -33,16 +33,16 @@ async def sure(
     *,
     namespace: str | None = None,
 ) -> Any:
-    """The object; raises Mistake with a guess at what was meant."""
+    """The object; raises UsageError with a guess at what was meant."""
     try:
         return (await cluster.get(resource, cls, name, namespace)).obj
     except NotFound as error:
         if not error.about:
             raise
         known = await attempt(cluster.list(resource, cls, namespace=namespace))
-        guess = "" if isinstance(known, Unread) else meant(name, [found.obj.name for found in known])
+        guess = "" if isinstance(known, Unreadable) else meant(name, [found.obj.name for found in known])
         where = f" in namespace {namespace}" if namespace else ""
-        raise Mistake(f"There is no {noun} {name!r}{where}.{guess}") from error
+        raise UsageError(f"There is no {noun} {name!r}{where}.{guess}") from error
 
 
 async def maybe(

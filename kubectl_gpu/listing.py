@@ -11,17 +11,17 @@ from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from kubectl_gpu import output
 from kubectl_gpu.cluster import Cluster, Found, attempt
+from kubectl_gpu.explain import lists
+from kubectl_gpu.explain.faults import UsageError
+from kubectl_gpu.explain.words import meant
 from kubectl_gpu.finding import sure
-from kubectl_gpu.say import lists
-from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.say.words import meant
 from kubectl_gpu.terminal import warn
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from kubectl_gpu.say.table import Column
+    from kubectl_gpu.explain.table import Column
 
 OK = 0
 
@@ -64,14 +64,14 @@ async def _unknown(cluster: Cluster, args: argparse.Namespace) -> None:
 
 
 def named(found: list[Found[Any]], names: Sequence[str], noun: str) -> list[Found[Any]]:
-    """Those of that name or inventoryID, in the order of the list; raises Mistake for one that is not there."""
+    """Those of that name or inventoryID, in the order of the list; raises UsageError for one that is not there."""
     if not names:
         return found
     known = {found.obj.name: found for found in found}
     by_id = {getattr(f.obj.status, "inventory_id", None): f.obj.name for f in found}
     for name in names:
         if name not in known and name not in by_id:
-            raise Mistake(f"There is no {noun} {name!r} here.{meant(name, known)}")
+            raise UsageError(f"There is no {noun} {name!r} here.{meant(name, known)}")
     wanted = {by_id.get(name, name) for name in names}
     return [each for name, each in known.items() if name in wanted]
 

@@ -27,9 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.command == "completion":
         from kubectl_gpu.completion import script
-        from kubectl_gpu.terminal import say
+        from kubectl_gpu.terminal import print_lines
 
-        say([script(args.shell).rstrip("\n")])
+        print_lines([script(args.shell).rstrip("\n")])
         return 0
     return _in_cluster(args)
 
@@ -38,15 +38,15 @@ def _in_cluster(args: argparse.Namespace) -> int:
     import asyncio
 
     from controllers.runtime.errors import RuntimeFault
-    from kubectl_gpu.say.faults import Mistake, told
+    from kubectl_gpu.explain.faults import UsageError, describe_fault
     from kubectl_gpu.terminal import warn
 
     try:
         return asyncio.run(_command(args))
-    except Mistake as error:
+    except UsageError as error:
         warn(f"error: {error}")
     except RuntimeFault as error:
-        warn(f"error: {told(error)}")
+        warn(f"error: {describe_fault(error)}")
     except KeyboardInterrupt:
         return INTERRUPTED
     return FAILED

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubectl_gpu.say.table import rendered
-from kubectl_gpu.terminal import is_ascii, paint, say
+from kubectl_gpu.explain.table import rendered
+from kubectl_gpu.terminal import is_ascii, paint, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubectl_gpu.say.lists import Row
-    from kubectl_gpu.say.table import Column
+    from kubectl_gpu.explain.lists import Row
+    from kubectl_gpu.explain.table import Column
 
 TABLES = ("table", "wide")
 FORMATS = (*TABLES, "json", "yaml", "name")
@@ -23,20 +23,22 @@ FORMATS = (*TABLES, "json", "yaml", "name")
 def structured(value: Any, form: str) -> None:
     """Write a value as JSON or YAML."""
     if form == "json" and is_ascii():
-        say([json.dumps(value, indent=2)])  # escapes what the stream cannot take; orjson never does
+        print_lines([json.dumps(value, indent=2)])  # escapes what the stream cannot take; orjson never does
         return
     if form == "json":
-        say([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()])
+        print_lines([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()])
         return
     import yaml
 
-    say([yaml.safe_dump(value, sort_keys=False, allow_unicode=not is_ascii(), width=120).rstrip("\n")])
+    print_lines([yaml.safe_dump(value, sort_keys=False, allow_unicode=not is_ascii(), width=120).rstrip("\n")])
 
 
 def objects(raws: Sequence[dict[str, Any]], form: str) -> None:
     """Write objects as a List, as `kubectl get -o` does, or their names."""
     if form == "name":
-        say(f"{raw['kind'].lower()}.{raw['apiVersion'].partition('/')[0]}/{raw['metadata']['name']}" for raw in raws)
+        print_lines(
+            f"{raw['kind'].lower()}.{raw['apiVersion'].partition('/')[0]}/{raw['metadata']['name']}" for raw in raws
+        )
         return
     bare = [{**raw, "metadata": {k: v for k, v in raw["metadata"].items() if k != "managedFields"}} for raw in raws]
     structured({"apiVersion": "v1", "kind": "List", "items": bare}, form)
@@ -44,4 +46,4 @@ def objects(raws: Sequence[dict[str, Any]], form: str) -> None:
 
 def table(columns: Sequence[Column], rows: Sequence[Row], form: str, *, headers: bool) -> None:
     """Write a table."""
-    say(rendered(columns, rows, wide=form == "wide", headers=headers, paint=paint))
+    print_lines(rendered(columns, rows, wide=form == "wide", headers=headers, paint=paint))

@@ -41,7 +41,7 @@ def forgive() -> None:
             stream.reconfigure(errors="replace")
 
 
-def say(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Write lines to standard output."""
     text = "".join(f"{line}\n" for line in lines)
     sys.stdout.write(text.replace("→", "->").replace("…", "...") if is_ascii() else text)

@@ -11,16 +11,16 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.runtime.errors import NotFound
 from kubectl_gpu.cluster import Cluster, attempt
-from kubectl_gpu.say import card, choice
-from kubectl_gpu.say.faults import told
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import counted
+from kubectl_gpu.explain import card, choice
+from kubectl_gpu.explain.faults import describe_fault
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import counted
 from kubectl_gpu.terminal import Progress, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubectl_gpu.say.choice import Change
+    from kubectl_gpu.explain.choice import Change
 
 OK, FAILED = 0, 1
 LOOK_AGAIN = 0.5
@@ -56,7 +56,7 @@ async def until_there(cluster: Cluster, made: Sequence[Change], pool: str | None
     for device in left.values():
         node = device.status.node_name or ""
         inventory = await attempt(cluster.get(resources.GPUNODEINVENTORY, GPUNodeInventory, node))
-        seen = card.CardSeen(device, inventory if isinstance(inventory, Unread) else inventory.obj, time.time())
+        seen = card.CardSeen(device, inventory if isinstance(inventory, Unreadable) else inventory.obj, time.time())
         said = card.explained(seen)
         why = said.findings[0].text if said.findings else "it does not say why"
         warn(f"error: after {patience:g} s {said.verdict}: {why}")
@@ -70,7 +70,7 @@ async def _now(cluster: Cluster, before: GPUDevice) -> GPUDevice | str:
     except NotFound as error:
         if not error.about:
             raise  # the kind itself is not there
-        return told(error)
+        return describe_fault(error)
     if now.metadata.uid != before.metadata.uid:
         return f"{before.name} is another card by now, which is in no pool: assign it once more if you mean it."
     return now

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import resources
 from kubectl_gpu.cluster import Cluster, attempt
+from kubectl_gpu.explain import refused, workload
+from kubectl_gpu.explain.faults import UsageError
+from kubectl_gpu.explain.records import (
+    CORE_EVENT,
+    JOB,
+    REPLICASET,
+    STATEFULSET,
+    SeenEvent,
+    SeenPod,
+    Unreadable,
+    Workload,
+)
 from kubectl_gpu.finding import maybe, sure
-from kubectl_gpu.say import refused, workload
-from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.say.records import CORE_EVENT, JOB, REPLICASET, STATEFULSET, SeenEvent, SeenPod, Unread, Workload
 
 if TYPE_CHECKING:
-    from kubectl_gpu.say.explanation import Explanation
+    from kubectl_gpu.explain.explanation import Explanation
 
 KINDS = {
     "deployment": resources.DEPLOYMENT,
@@ -26,29 +35,29 @@ KINDS = {
 
 
 async def explained(cluster: Cluster, kind: str, name: str) -> Explanation:
-    """Whether it has its pods, and why not; raises Mistake where it is not there."""
+    """Whether it has its pods, and why not; raises UsageError where it is not there."""
     found = await sure(cluster, KINDS[kind], Workload, name, kind, namespace=cluster.namespace)
-    return workload.explained(await _seen(cluster, kind, found))
+    return workload.explained(await _observe_workload(cluster, kind, found))
 
 
 async def missing(cluster: Cluster, name: str) -> Explanation:
-    """Why there is no pod of that name: by whatever makes such pods and lacks some. Raises Mistake."""
+    """Why there is no pod of that name: by whatever makes such pods and lacks some. Raises UsageError."""
     namespace, guesses = cluster.namespace, refused.makers(name)
     found = await asyncio.gather(*(maybe(cluster, KINDS[kind], Workload, of, namespace) for kind, of in guesses))
     for (kind, _), each in zip(guesses, found, strict=True):
-        if each is None or isinstance(each, Unread):
+        if each is None or isinstance(each, Unreadable):
             continue
-        seen = await _seen(cluster, kind, each)
+        seen = await _observe_workload(cluster, kind, each)
         if workload.lacks_pods(seen):
             return workload.explained(seen, asked=name)
     pods = await attempt(cluster.list(resources.POD, SeenPod, namespace=namespace))
-    known = [each.obj.name for each in pods] if not isinstance(pods, Unread) else []
+    known = [each.obj.name for each in pods] if not isinstance(pods, Unreadable) else []
     there = [f"{kind} {of}" for (kind, of), each in zip(guesses, found, strict=True) if isinstance(each, Workload)]
-    unread = next((each.why for each in found if isinstance(each, Unread)), "")
-    raise Mistake(refused.nothing_found(name, namespace, known, there, unread))
+    unread = next((each.reason for each in found if isinstance(each, Unreadable)), "")
+    raise UsageError(refused.nothing_found(name, namespace, known, there, unread))
 
 
-async def _seen(cluster: Cluster, kind: str, found: Workload) -> workload.WorkloadSeen:
+async def _observe_workload(cluster: Cluster, kind: str, found: Workload) -> workload.WorkloadSeen:
     """All that an answer about it needs, as far as this person may read it."""
     makers, events, pods = await asyncio.gather(
         _replicasets(cluster, kind, found),
@@ -65,10 +74,10 @@ async def _replicasets(cluster: Cluster, kind: str, found: Workload) -> Any:
     if kind != "deployment":
         return ()
     listed = await attempt(cluster.list(REPLICASET, Workload, namespace=cluster.namespace))
-    if isinstance(listed, Unread):
+    if isinstance(listed, Unreadable):
         return listed
     return tuple(workload.Maker(REPLICASET.kind, each.obj) for each in listed if workload.owns(found, each.obj))
 
 
 def _objects(found: Any) -> Any:
-    return found if isinstance(found, Unread) else tuple(each.obj for each in found)
+    return found if isinstance(found, Unreadable) else tuple(each.obj for each in found)

@@ -96,7 +96,7 @@ class CertificateController:
         now, secret, policy = time.time(), self._stores.secret, self._policy
         keyring = keyring_of(secret)
         if secret is None and self._last is not None:
-            leader.fence()
+            leader.require_leadership()
             await self._write(None, self._last, "put back")
             return 0.0
         if keyring is not None and not can_be_loaded(keyring):
@@ -105,7 +105,7 @@ class CertificateController:
         step = rotation.next_step(keyring, trusted=trusted, trusted_for=trusted_for, now=now, policy=policy)
         if step.do is Do.WAIT:
             return max(step.after, 0.01)
-        leader.fence()
+        leader.require_leadership()
         if step.do is Do.TRUST and keyring is not None:
             await self._write_bundles(keyring.bundle)
         elif step.do is Do.MAKE or keyring is None:

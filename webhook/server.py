@@ -53,7 +53,7 @@ class Server:
         self, admission: PodCreationHandler, objects: ObjectReviewHandler, health: Health, *, host: str, port: int
     ) -> None:
         """Prepare; port 0 lets the system choose."""
-        self._answers = {MUTATE_PODS: admission.answer, VALIDATE: objects.answer}
+        self._answers = {MUTATE_PODS: admission.handle, VALIDATE: objects.handle}
         self._health, self._host, self.port = health, host, port
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None

@@ -91,7 +91,7 @@ def condition(
     )
 
 
-def said(
+def condition_for(
     existing: Iterable[Condition], kind: str, found: Finding, *, now: str, generation: int | None = None
 ) -> Condition:
     """The condition that says what was found."""

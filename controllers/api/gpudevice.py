@@ -121,7 +121,7 @@ class MigApply:
     """Which loading of the driver that was, as a word that no other one of the same boot has."""
 
     @property
-    def why(self) -> str:
+    def explanation(self) -> str:
         """What the MIG manager says to it, for people."""
         return self.reason or ""
 

@@ -98,17 +98,17 @@ def read(elements: Mapping[str, str], role: str) -> Validation | None:
     if result is None:
         return None
 
-    def told(name: str) -> str:
+    def element(name: str) -> str:
         return elements.get(key(role, name), "")
 
-    cards = told(CARDS)
+    cards = element(CARDS)
     return Validation(
         result=result if result in (OK, FAILED) else UNKNOWN,
-        reason=told(REASON),
-        message=told(MESSAGE),
-        boot_id=told(BOOT_ID),
-        version=told(VERSION),
-        cuda_version=told(CUDA_VERSION),
+        reason=element(REASON),
+        message=element(MESSAGE),
+        boot_id=element(BOOT_ID),
+        version=element(VERSION),
+        cuda_version=element(CUDA_VERSION),
         cards=int(cards) if cards.isascii() and cards.isdigit() and len(cards) <= len("9999") else 0,
-        cards_failed=tuple(address for address in told(CARDS_FAILED).split(",") if address),
+        cards_failed=tuple(address for address in element(CARDS_FAILED).split(",") if address),
     )

@@ -58,7 +58,7 @@ class Reconciler:
         self._agent_env = api_server(process.args.agent_api_server_host, process.args.agent_api_server_port)
         self.nodes = Controller("bootstrap", self._reconcile_node, workers=16)
         self.components = Controller("components", self._components, workers=1)
-        self._note = process.recorder.note
+        self._note = process.recorder.enqueue
         self.monitor = HealthMonitor(world, lambda: settings.current, self.nodes.add, self._report_outage)
         fuse = DisruptionBudget(world, lambda: settings.current.health.max_unavailable_percent)
         self._reconciler = NodeReconciler(world, settings, self.monitor, fuse, self._execute)
@@ -81,7 +81,7 @@ class Reconciler:
         return made.requeue_after
 
     def _operand_changed(self, old: Operand | None, new: Operand | None) -> None:
-        cooldown.record_freed(self._world.freed, old, new, time.time())
+        cooldown.record_deletion(self._world.deleted_at, old, new, time.time())
         self.components.add(ALL)
 
     def _targets(self) -> dict[str, str]:

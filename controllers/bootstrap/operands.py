@@ -70,7 +70,7 @@ def _configmaps(draft: PlanBuilder, seen: ObservedOperands, wanted: Mapping[str,
 
 def _daemonsets(draft: PlanBuilder, seen: ObservedOperands, wanted: Mapping[str, Json], now: float) -> None:
     for name, body in wanted.items():
-        reconcile_daemonset(draft, name, seen.daemonsets.get(name), body, freed=seen.freed, now=now)
+        reconcile_daemonset(draft, name, seen.daemonsets.get(name), body, deleted_at=seen.deleted_at, now=now)
     unwanted = [seen.daemonsets[name] for name in build.NAMES if name in seen.daemonsets and name not in wanted]
     draft.add(*deletions((), unwanted))
 

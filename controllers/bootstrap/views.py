@@ -38,7 +38,7 @@ class ObservedOperands:
     daemonsets: Mapping[str, Operand] = field(default_factory=dict)
     configmaps: Mapping[str, ConfigMap] = field(default_factory=dict)
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
-    freed: Mapping[str, float] = field(default_factory=dict)
+    deleted_at: Mapping[str, float] = field(default_factory=dict)
     """When DaemonSets were gone, in epoch seconds by name, where that was a moment ago."""
     running: frozenset[str] = frozenset()
     """RuntimeClasses under which a DaemonSet or a pod of the module runs, the pools' among them."""

@@ -36,7 +36,7 @@ class World:
     daemonsets: Store[Operand]
     configmaps: Store[ConfigMap]
     runtime_classes: Store[RuntimeClass]
-    freed: dict[str, float] = field(default_factory=dict, init=False)
+    deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets were gone, in epoch seconds by name (`controllers.components.cooldown`)."""
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class World:
             {item.name: item for item in self.daemonsets},
             {item.name: item for item in self.configmaps},
             {item.name: item for item in self.runtime_classes},
-            self.freed,
+            self.deleted_at,
             frozenset(self.daemonsets.index_values(RUNS_UNDER)) | frozenset(self.pods.index_values(RUNS_UNDER)),
             frozenset(self.devices.index_values(BY_POOL)),
         )

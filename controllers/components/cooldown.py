@@ -19,14 +19,14 @@ COOLDOWN = 2.0
 """Seconds that a name stays free before it is used again."""
 
 
-def record_freed(freed: dict[str, float], old: KubeObject | None, new: KubeObject | None, now: float) -> None:
-    """Record when a name (key of `freed`) became free, in epoch seconds, and forget those of long ago."""
+def record_deletion(deleted_at: dict[str, float], old: KubeObject | None, new: KubeObject | None, now: float) -> None:
+    """Record when a name (key of `deleted_at`) became free, in epoch seconds, and forget those of long ago."""
     if old is not None and new is None:
-        freed[old.name] = now
-    for name in [name for name, since in freed.items() if now - since > COOLDOWN]:
-        del freed[name]
+        deleted_at[old.name] = now
+    for name in [name for name, since in deleted_at.items() if now - since > COOLDOWN]:
+        del deleted_at[name]
 
 
-def cooldown_left(freed: Mapping[str, float], name: str, now: float) -> float:
+def cooldown_left(deleted_at: Mapping[str, float], name: str, now: float) -> float:
     """Seconds for which a name is not to be used yet; 0 where it may be."""
-    return max(0.0, freed[name] + COOLDOWN - now) if name in freed else 0.0
+    return max(0.0, deleted_at[name] + COOLDOWN - now) if name in deleted_at else 0.0

@@ -40,14 +40,14 @@ class Workload(HasMetadata, Protocol):
 
 
 def reconcile_daemonset(
-    draft: PlanBuilder, name: str, found: Workload | None, wanted: Json, *, freed: Mapping[str, float], now: float
+    draft: PlanBuilder, name: str, found: Workload | None, wanted: Json, *, deleted_at: Mapping[str, float], now: float
 ) -> None:
     """Write a DaemonSet that is not as it is wanted; one that is being deleted is waited for.
 
-    `freed` says when names of DaemonSets became free, in epoch seconds: one that somebody deleted comes back after its
-    name has been free for a while (`controllers.components.cooldown`).
+    `deleted_at` says when names of DaemonSets became free, in epoch seconds: one that somebody deleted comes back after
+    its name has been free for a while (`controllers.components.cooldown`).
     """
-    if found is None and (left := cooldown_left(freed, name, now)) > 0:
+    if found is None and (left := cooldown_left(deleted_at, name, now)) > 0:
         draft.requeue_within(left)
         return
     if found is None or not (is_leaving(found) or _is_good(found, wanted)):

@@ -55,7 +55,7 @@ def slots_under(device: GPUDevice | None, allocation: AllocationSpec) -> int:
             return 1
 
 
-def undividable(pool: GPUPool, device: GPUDevice) -> str | None:
+def explain_mig_mismatch(pool: GPUPool, device: GPUDevice) -> str | None:
     """Why the card cannot be divided as the pool asks; None where it can, or need not be."""
     allocation = pool.spec.allocation
     card = mig.card_of(device) if allocation.mode == "MIG" else None

@@ -45,7 +45,7 @@ def beside(pool: str, tainting: Iterable[GPUPool], nodes_of: Callable[[str], Col
     if not others:
         return ()  # as in most clusters, and then it costs nothing
     here = frozenset(nodes_of(pool))
-    return tuple(other for other in sorted(others, key=_age) if not here.isdisjoint(nodes_of(other.name)))
+    return tuple(other for other in sorted(others, key=_creation_key) if not here.isdisjoint(nodes_of(other.name)))
 
 
 def tolerated(
@@ -109,7 +109,7 @@ def keeps_off(node: Node, tolerated: Collection[Toleration]) -> NodeTaint | None
     return None
 
 
-def _age(pool: GPUPool) -> tuple[str, str]:
+def _creation_key(pool: GPUPool) -> tuple[str, str]:
     return pool.metadata.creation_timestamp, pool.name
 
 

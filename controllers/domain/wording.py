@@ -32,7 +32,7 @@ def counted_pods(pods: Sequence[str]) -> str:
     return f"{len(pods)} pod{'s' if len(pods) != 1 else ''} ({listed(pods)})"
 
 
-def sentence(text: str) -> str:
+def format_message(text: str) -> str:
     """The text with a capital and a full stop, as a sentence that stands alone has them.
 
     A command keeps its spelling, and one at the end gets no stop that somebody would copy.

@@ -101,7 +101,7 @@ class Caches:
     def note_changes(self) -> None:
         """From now on, note when cards come into pools and DaemonSets go: no object records that."""
         self.devices.subscribe(self._on_device_changed)
-        self.daemonsets.subscribe(lambda old, new: cooldown.record_freed(self.deleted_at, old, new, self.clock()))
+        self.daemonsets.subscribe(lambda old, new: cooldown.record_deletion(self.deleted_at, old, new, self.clock()))
 
     def _on_device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
         if new is None or new.status.pool_ref is None or find(new.status.conditions, CONFIGURED) is not None:

@@ -30,12 +30,12 @@ class MIGFit(NamedTuple):
 
     able: int = 0
     unable: int = 0
-    why: str = ""
+    explanation: str = ""
     """Why the first of those that cannot be partitioned so cannot."""
 
     def plus(self, other: MIGFit) -> MIGFit:
         """Both together."""
-        return MIGFit(self.able + other.able, self.unable + other.unable, self.why or other.why)
+        return MIGFit(self.able + other.able, self.unable + other.unable, self.explanation or other.explanation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from controllers.api import names
-from controllers.install.work import clean, install, say
+from controllers.install.work import clean, install, write_log
 from controllers.runtime import logs
 from controllers.runtime.client import Client
 from controllers.runtime.errors import ConfigurationError, RuntimeFault
@@ -63,10 +63,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return 0 if asyncio.run(run(args)) else 1
     except ConfigurationError as error:
-        say(str(error))
+        write_log(str(error))
         return 2
     except RuntimeFault as error:
-        say(f"not done: {error}. It can be run again.")
+        write_log(f"not done: {error}. It can be run again.")
         return 1
 
 

@@ -35,7 +35,7 @@ class Cleanup:
     """What is to be done now."""
 
     actions: tuple[Action, ...] = ()
-    waits: tuple[str, ...] = ()
+    waiting_for: tuple[str, ...] = ()
     """For whom, before it can go on; sentences for people."""
     left: tuple[str, ...] = ()
     """What stays and why, once it is through; sentences for people."""
@@ -43,7 +43,7 @@ class Cleanup:
     @property
     def done(self) -> bool:
         """Whether nothing is left to do."""
-        return not self.actions and not self.waits
+        return not self.actions and not self.waiting_for
 
 
 def plan(seen: Observed, *, keep_records: bool) -> Cleanup:

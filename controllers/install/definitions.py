@@ -29,11 +29,11 @@ class Verdict:
     """What is to be done about one definition."""
 
     write: bool
-    why: str = ""
+    reason: str = ""
     """Why it is not written; a sentence for people."""
     refused: bool = False
     """Whether that is an error."""
-    waits: bool = False
+    is_waiting: bool = False
     """Whether it may be written later: `why` says after what."""
 
 
@@ -48,15 +48,17 @@ def wanted() -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one for one in made}
 
 
-def judge(there: Definition | None, want: dict[str, Any], *, allow_downgrade: bool = False) -> Verdict:
+def evaluate_definition(there: Definition | None, want: dict[str, Any], *, allow_downgrade: bool = False) -> Verdict:
     """Whether a definition may be written over the one that is there."""
     if there is None:
         return Verdict(write=True)
     name = want["metadata"]["name"]
     if there.metadata.deletion_timestamp is not None:  # what is written now would go with it
-        return Verdict(write=False, why=f"{name}, which is being deleted, to be gone with its objects", waits=True)
+        return Verdict(
+            write=False, reason=f"{name}, which is being deleted, to be gone with its objects", is_waiting=True
+        )
     if name == MODULE_CONFIGS and not is_ours(there):
-        return Verdict(write=False, why=f"{name} is there and not ours: it is left as it is.")
+        return Verdict(write=False, reason=f"{name} is there and not ours: it is left as it is.")
     if (lost := _lost(there, want)) and not allow_downgrade:
         shown = "; ".join(lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")  # noqa: PLR2004
         why = (
@@ -64,7 +66,7 @@ def judge(there: Definition | None, want: dict[str, Any], *, allow_downgrade: bo
             " install that or a later one; or, where those values may be lost, run this with --allow-downgrade"
             " (by Helm: --set gpuControlPlane.hooks.allowDowngrade=true)."
         )
-        return Verdict(write=False, why=why, refused=True)
+        return Verdict(write=False, reason=why, refused=True)
     return Verdict(write=True)
 
 

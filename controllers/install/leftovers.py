@@ -58,7 +58,7 @@ def left(seen: Observed, *, keep_records: bool) -> Iterator[str]:
         yield why
 
 
-def told_early(seen: Observed) -> list[str]:
+def list_early_leftovers(seen: Observed) -> list[str]:
     """What stays and can be told only before the clean-up: afterwards nobody remembers it."""
     return [*_divided(seen.of(resources.GPUDEVICE)), *_changed_taints(seen)]
 

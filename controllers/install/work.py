@@ -33,7 +33,7 @@ RIGHTS = 10.0
 """Seconds for which Forbidden may pass, too: an API server learns of new roles by watch."""
 
 
-def say(line: str) -> None:
+def write_log(line: str) -> None:
     """Tell the person who reads the Job's log."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
@@ -54,10 +54,10 @@ async def repeat(step: Callable[[], Awaitable[bool | str]], patience: float) -> 
         if isinstance(found, bool):
             return found
         if found and found != last:
-            say(f"waiting: {found}")
+            write_log(f"waiting: {found}")
         last = found
         if time.monotonic() - began > patience:
-            say(f"giving up after {patience:g} s; still waiting: {found}")
+            write_log(f"giving up after {patience:g} s; still waiting: {found}")
             return False
         await asyncio.sleep(PERIOD if found else 0)
 
@@ -74,12 +74,13 @@ async def install(client: Client, patience: float, *, allow_downgrade: bool) -> 
     async def step() -> bool | str:
         there = {name: await cluster.definition(name) for name in want}
         verdicts = {
-            name: definitions.judge(there[name], body, allow_downgrade=allow_downgrade) for name, body in want.items()
+            name: definitions.evaluate_definition(there[name], body, allow_downgrade=allow_downgrade)
+            for name, body in want.items()
         }
-        if refused := [verdict.why for verdict in verdicts.values() if verdict.refused]:
-            say("refused, and nothing was changed: " + " ".join(refused))
+        if refused := [verdict.reason for verdict in verdicts.values() if verdict.refused]:
+            write_log("refused, and nothing was changed: " + " ".join(refused))
             return False
-        if leaving := [verdict.why for verdict in verdicts.values() if verdict.waits]:
+        if leaving := [verdict.reason for verdict in verdicts.values() if verdict.is_waiting]:
             return listed(leaving)
         for name, verdict in verdicts.items():
             if name in written:
@@ -87,7 +88,7 @@ async def install(client: Client, patience: float, *, allow_downgrade: bool) -> 
             if verdict.write:
                 await executor.execute((Apply(Ref(CRD, name), want[name]),))
                 there[name] = await cluster.definition(name)
-            say(f"{name}: {verdict.why or 'applied'}")
+            write_log(f"{name}: {verdict.reason or 'applied'}")
             written.add(name)
         late = [name for name, found in there.items() if not definitions.is_established(found)]
         return f"{listed(late)} to be served" if late else True
@@ -102,12 +103,12 @@ async def clean(client: Client, patience: float, *, keep_records: bool) -> bool:
 
     async def step() -> bool | str:
         seen = await cluster.observe()
-        early.update(dict.fromkeys(leftovers.told_early(seen)))
+        early.update(dict.fromkeys(leftovers.list_early_leftovers(seen)))
         found = cleanup.plan(seen, keep_records=keep_records)
         if found.done:
             for sentence in (*early, *found.left):
-                say(f"left: {sentence}")
-            say("done")
+                write_log(f"left: {sentence}")
+            write_log("done")
             return True
         done: list[Action] = []
         try:
@@ -115,14 +116,14 @@ async def clean(client: Client, patience: float, *, keep_records: bool) -> bool:
                 await executor.execute((action,))
                 done.append(action)
         finally:
-            for line in told(done):
-                say(line)
-        return listed(found.waits) if not found.actions else ""
+            for line in describe_actions(done):
+                write_log(line)
+        return listed(found.waiting_for) if not found.actions else ""
 
     return await repeat(step, patience)
 
 
-def told(actions: Iterable[Action]) -> list[str]:
+def describe_actions(actions: Iterable[Action]) -> list[str]:
     """What was done, in words: one line for each kind of object."""
     done = [action for action in actions if isinstance(action, (Delete, Merge))]
     return [

@@ -140,7 +140,7 @@ class Decoder(Generic[T]):
         if self._recorder is not None:
             about = Ref(self._resource, meta.get("name", ""), meta.get("namespace"), meta.get("uid"))
             message = f"This {kind} cannot be read and is left out, or counts as it was before: {why}. Mend the object."
-            self._recorder.note(EmitEvent(about, "Warning", "Unreadable", message))
+            self._recorder.enqueue(EmitEvent(about, "Warning", "Unreadable", message))
 
     def mark(self, key: str, *, readable: bool) -> None:
         """Remember whether an object can be read now."""

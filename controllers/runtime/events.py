@@ -20,7 +20,7 @@ import structlog
 
 from controllers.api.resources import EVENT
 from controllers.domain.clock import stamp_exact
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.runtime import expiring, metrics
 from controllers.runtime.errors import AlreadyExists, LostLeadership, RuntimeFault
 
@@ -45,7 +45,7 @@ class Recorder:
         self.may_send = asyncio.Event()
         self.may_send.set()
 
-    def note(self, note: EmitEvent) -> None:
+    def enqueue(self, note: EmitEvent) -> None:
         """Queue an Event; never waits."""
         try:
             self._queue.put_nowait(note)
@@ -114,7 +114,7 @@ class Recorder:
             "action": note.reason,
             "reason": note.reason,
             "type": note.type,
-            "note": sentence(note.message).encode()[:NOTE_MAX].decode(errors="ignore"),
+            "note": format_message(note.message).encode()[:NOTE_MAX].decode(errors="ignore"),
             "regarding": regarding,
         }
 

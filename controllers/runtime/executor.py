@@ -62,7 +62,7 @@ class Executor:
         uids: dict[Ref, str] = {}
         for mode, group in groupby(actions, _mode):
             if mode == "read":
-                await self._expect_all([action for action in group if isinstance(action, Precondition)])
+                await self._check_preconditions([action for action in group if isinstance(action, Precondition)])
             elif mode == "parallel":
                 await self._write_all(list(group), uids)
             else:
@@ -98,7 +98,7 @@ class Executor:
             case EmitEvent(about=about):
                 # `kubectl describe` shows an Event only where its uid is the object's.
                 made = about.uid or uids.get(replace(about, uid=None))
-                self._recorder.note(replace(action, about=replace(about, uid=made)))
+                self._recorder.enqueue(replace(action, about=replace(about, uid=made)))
             case Apply(ref=ref):
                 key = replace(ref, uid=None)
                 made = await self._apply(action, ref.uid or uids.get(key))
@@ -198,12 +198,14 @@ class Executor:
         expiring.prune(self._deleted, DELETED_FOR, time.monotonic())
         return uid in self._deleted
 
-    async def _expect_all(self, actions: list[Precondition]) -> None:
+    async def _check_preconditions(self, actions: list[Precondition]) -> None:
         """Reads that follow one another, several at a time: a quorum list waits up to 100 ms for the server's cache."""
         for start in range(0, len(actions), READS_AT_ONCE):
-            await asyncio.gather(*(self._expect(action) for action in actions[start : start + READS_AT_ONCE]))
+            await asyncio.gather(
+                *(self._check_precondition(action) for action in actions[start : start + READS_AT_ONCE])
+            )
 
-    async def _expect(self, action: Precondition) -> None:
+    async def _check_precondition(self, action: Precondition) -> None:
         selectors = {"labelSelector": action.labels, "fieldSelector": action.fields}
         query = {key: value for key, value in selectors.items() if value}
         body = await self._client.request("GET", action.resource.path(action.namespace), query=query)

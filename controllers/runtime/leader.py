@@ -64,7 +64,7 @@ class Leader:
         self._seen = b""  # another's record
         self._dead_at = float("-inf")  # monotonic: when that record is dead unless it changes
 
-    def fence(self) -> None:
+    def require_leadership(self) -> None:
         """Raise LostLeadership unless this process may write now."""
         if not self.leads:
             msg = f"lease {self._name} was not renewed for {self._settings.renew_deadline} s"
@@ -105,9 +105,9 @@ class Leader:
             await asyncio.sleep(min(self._settings.retry_period, self._left))
             # Before renewing, too: a process that was stopped must not come back as leader. While
             # it slept another may have led, and what this one has cached is from before that.
-            self.fence()
+            self.require_leadership()
             await self._try()
-            self.fence()
+            self.require_leadership()
 
     async def _try(self) -> bool:
         """Take or renew the lease; False when another has it or the API server does not answer."""

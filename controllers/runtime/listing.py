@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
     from controllers.runtime.decoder import Decoder
-    from controllers.runtime.draft import Draft
+    from controllers.runtime.list_buffer import ListBuffer
 
 T = TypeVar("T", bound=KubeObject)
 PAGE_SECONDS = 60.0
@@ -86,7 +86,7 @@ class Scope:
 class Found(Generic[T]):
     """What a list has brought so far; whole where `Listing.read` returns it."""
 
-    draft: Draft[T]
+    buffer: ListBuffer[T]
     version: int = 0
     unreadable: set[str] = field(default_factory=set)
     """Keys of objects that do not decode."""
@@ -109,7 +109,7 @@ class Listing(Generic[T]):
 
     async def read(self) -> Found[T]:
         """Read everything, as it is now or later; raises ApiError and Unreachable."""
-        found = Found(self._store.draft())
+        found = Found(self._store.new_buffer())
         query = {"limit": str(self._settings.page_size), **self._scope.query()}
         more = await self._page(query, found)
         if more and self._settings.as_events:
@@ -132,13 +132,13 @@ class Listing(Generic[T]):
             raise Unreachable(f"list {self._path}: an answer that is no list: {body[:100]!r}") from error
         await asyncio.sleep(0)
         for item in filter(self._scope.keeps, items):
-            found.draft.put(item)
+            found.buffer.put(item)
         await asyncio.sleep(0)
         return str(meta.get("continue") or "")
 
     async def _events(self) -> Found[T]:
         """Read everything as the events of one watch, which says when that is all."""
-        found = Found(self._store.draft())
+        found = Found(self._store.new_buffer())
         query = {
             "watch": "1",
             "sendInitialEvents": "true",
@@ -164,9 +164,9 @@ class Listing(Generic[T]):
         if event.obj is None:
             found.unreadable.add(event.key)
             for old in self._decoder.understood(event.key):
-                found.draft.put(old)
+                found.buffer.put(old)
         elif event.type == "DELETED" or not self._scope.keeps(event.obj):
-            found.draft.drop(event.key)
+            found.buffer.drop(event.key)
         else:
-            found.draft.put(event.obj)
+            found.buffer.put(event.obj)
         return False

@@ -182,7 +182,7 @@ class Process:
         """Nothing is written, and no event sent, before the lease is ours."""
         settings = LeaseSettings(self.args.lease_duration, self.args.renew_deadline, self.args.retry_period)
         leader = Leader(self.lease_client, lease, namespace, f"{socket.gethostname()}_{uuid4().hex[:12]}", settings)
-        self.client.fence = leader.fence
+        self.client.fence = leader.require_leadership
         self.recorder.may_send.clear()
         return leader
 

@@ -73,7 +73,7 @@ class Readers:
         self._asking: dict[bytes, asyncio.Task[Word]] = {}
         self._waiting = 0
 
-    async def judge(self, token: str) -> Word:
+    async def authorize(self, token: str) -> Word:
         """Whether the owner of a token may read; raises nothing but a cancellation."""
         now, key = self._clock(), hashlib.sha256(token.encode()).digest()
         since = self._may.get(key)

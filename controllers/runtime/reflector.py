@@ -22,8 +22,8 @@ from controllers.runtime.listing import Listing, Scope, WatchSettings
 if TYPE_CHECKING:
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
-    from controllers.runtime.draft import Draft
     from controllers.runtime.events import Recorder
+    from controllers.runtime.list_buffer import ListBuffer
     from controllers.runtime.store import Store
 
 T = TypeVar("T", bound=KubeObject)
@@ -82,7 +82,7 @@ class Reflector(Generic[T]):
         """The kind is not served. Where it must be, that says nothing about the objects."""
         self.store.served = False
         if self._optional:
-            await self._take(self.store.draft(), 0)
+            await self._take(self.store.new_buffer(), 0)
             await asyncio.sleep(_jitter(self._settings.absent_retry))
             return delay
         log.warning("the API server does not serve a kind", kind=self.resource.kind, error=str(error))
@@ -100,11 +100,11 @@ class Reflector(Generic[T]):
         found = await self._listing.read()
         self.store.served = True
         self._decoder.listed(found.unreadable)
-        await self._take(found.draft, found.version)
+        await self._take(found.buffer, found.version)
         return str(found.version)
 
-    async def _take(self, draft: Draft[T], version: int) -> None:
-        self.store.take(draft, version)
+    async def _take(self, buffer: ListBuffer[T], version: int) -> None:
+        self.store.take(buffer, version)
         for _ in self.store.tell():
             await asyncio.sleep(0)
         metrics.OBJECTS.labels(self.store.kind).set(len(self.store))

@@ -90,7 +90,7 @@ class Scraping:
         header = request.headers.get("Authorization", "")
         token = header[len(SCHEME) :].strip() if header[: len(SCHEME)].lower() == SCHEME else ""
         with self._listener.answering(request.transport) if self._listener else nullcontext():
-            word = await self._readers.judge(token) if token and token.isascii() else Word.UNKNOWN
+            word = await self._readers.authorize(token) if token and token.isascii() else Word.UNKNOWN
             metrics.READS.labels(str(word.value)).inc()
             if word is Word.YES:
                 return await self._exposition()

@@ -69,7 +69,7 @@ class LiveSettings(Generic[S]):
             log.error("invalid settings; the last good ones stay in force", error=str(error))  # noqa: TRY400
             if new is not None:
                 message = f"{error}. The last good settings stay in force until this is mended."
-                self._recorder.note(
+                self._recorder.enqueue(
                     EmitEvent(ref(self._resource, new), "Warning", names.EVENT_SETTINGS_INVALID, message)
                 )
             return

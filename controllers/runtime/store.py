@@ -5,7 +5,7 @@ collectors of metrics, from another thread. Objects are immutable, so readers ne
 Handlers are called, synchronously and in order, only when the part of an object that we read
 has changed; a write of status fields that nobody here reads wakes nobody.
 
-A full list is gathered in a `Draft` beside the store, which its readers do not see, and becomes
+A full list is gathered in a `ListBuffer` beside the store, which its readers do not see, and becomes
 its content in one step: nobody ever finds half a list. Gathering it, and telling handlers of
 what it changed, can be done in portions, so that 80,000 objects stall no event loop.
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import structlog
 
 from controllers.api.meta import KubeObject
-from controllers.runtime.draft import Draft, Index
+from controllers.runtime.list_buffer import Index, ListBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,18 +107,18 @@ class Store(Generic[T]):
 
     def replace(self, items: Iterable[T], observed: int) -> None:
         """Take a full list at a version in one go."""
-        draft = self.draft()
+        buffer = self.new_buffer()
         for item in items:
-            draft.put(item)
-        self.take(draft, observed)
+            buffer.put(item)
+        self.take(buffer, observed)
         for _ in self.tell():
             pass
 
-    def draft(self) -> Draft[T]:
+    def new_buffer(self) -> ListBuffer[T]:
         """What a full list is gathered in."""
-        return Draft(self._items, [(name, index.values) for name, index in self._indexes.items()])
+        return ListBuffer(self._items, [(name, index.values) for name, index in self._indexes.items()])
 
-    def take(self, draft: Draft[T], observed: int) -> None:
+    def take(self, buffer: ListBuffer[T], observed: int) -> None:
         """Make a full list at a version the content: what is in it, and what we wrote after it. Then `tell`.
 
         Lists are quorum reads, so a version below what was seen means that the server's
@@ -126,16 +126,16 @@ class Store(Generic[T]):
         """
         set_back = observed < self._observed
         ours = {} if set_back else {key: at for key, (at, _) in self._offered.items() if at > observed}
-        self._offered = {key: (at, draft.items.get(key)) for key, at in ours.items()}
+        self._offered = {key: (at, buffer.items.get(key)) for key, at in ours.items()}
         self._observed = observed
         for key in ours:
-            draft.put(self._items[key])
-        before, self._items = self._items, draft.items
-        self._indexes = draft.indexes
+            buffer.put(self._items[key])
+        before, self._items = self._items, buffer.items
+        self._indexes = buffer.indexes
         self._found.clear()
         self._owner = get_ident()
-        changed = [key for key, old in before.items() if old is not draft.items.get(key)]
-        changed += draft.items.keys() - before.keys() if before else draft.items
+        changed = [key for key, old in before.items() if old is not buffer.items.get(key)]
+        changed += buffer.items.keys() - before.keys() if before else buffer.items
         self.change_count += len(changed)
         if self._handlers:
             for key in changed:

@@ -19,7 +19,7 @@ from nodeagent.deviceplugin import metrics
 from nodeagent.deviceplugin.devices import allocate, allocations, decide, offers, preferred_allocation
 from nodeagent.deviceplugin.devices.allocate import AllocationContext
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
-from nodeagent.deviceplugin.devices.records import Holdings, Seen
+from nodeagent.deviceplugin.devices.records import Holdings, NodeScan
 from nodeagent.deviceplugin.kubelet import KubeletUnavailable, holdings
 from nodeagent.deviceplugin.service import Service
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.kube import ConfigMap, Pod
-    from controllers.domain.offer import Offer
+    from controllers.domain.plugin_settings import PluginSettings
     from controllers.runtime.executor import Executor
     from controllers.runtime.store import Store
     from nodeagent.deviceplugin.devices.allocate import ContainerDevices
@@ -73,10 +73,10 @@ class Plugin:
     pod_resources: Path
     strategy: str
     intervals: Intervals
-    seen: Seen = field(default_factory=Seen, init=False)
+    last_scan: NodeScan = field(default_factory=NodeScan, init=False)
     reported: bool = field(default=False, init=False)
     """Whether kubelet's answer about its containers is known and recent."""
-    _settings: Offer | None = field(default=None, init=False)
+    _settings: PluginSettings | None = field(default=None, init=False)
     _held: Holdings = field(default_factory=Holdings, init=False)
     _stale: bool = field(default=True, init=False)
     _unreadable: bool = field(default=False, init=False)
@@ -88,43 +88,43 @@ class Plugin:
         """Set once there is a list."""
         self.service = Service(self._preferred, self._allocate, self._after_allocate)
         self._controller = Controller("device-plugin", self._pass, workers=1)
-        self.caches.configmaps.subscribe(lambda _old, _new: self.wake())
-        self.caches.cards.subscribe(lambda _old, _new: self.wake())
+        self.caches.configmaps.subscribe(lambda _old, _new: self.enqueue())
+        self.caches.cards.subscribe(lambda _old, _new: self.enqueue())
         self.caches.pods.subscribe(lambda _old, _new: self._ask_kubelet())
 
-    def wake(self) -> None:
+    def enqueue(self) -> None:
         """Ask for a pass."""
         self._controller.add(self.pool)
 
     def _ask_kubelet(self) -> None:
         """Ask for a pass with kubelet's word on what its containers hold."""
         self._stale = True
-        self.wake()
+        self.enqueue()
 
     async def run(self) -> None:
         """Look, offer and report until cancelled; the caches must be filled, and the socket ours."""
-        self.seen = await self._look()
-        self.wake()
+        self.last_scan = await self._scan_node()
+        self.enqueue()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run(), name="passes")
-            group.create_task(self._look_forever(), name="looks")
+            group.create_task(self._scan_forever(), name="looks")
             group.create_task(self._report_forever(), name="reports")
 
-    async def _look(self) -> Seen:
+    async def _scan_node(self) -> NodeScan:
         asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)
         cards = {offers.address(card): offers.uuid(card) for card in self.caches.cards}
-        return await self.scanner.look(cards, ask=offers.asks_driver(asked))
+        return await self.scanner.scan(cards, ask=offers.asks_driver(asked))
 
-    async def _look_forever(self) -> None:
+    async def _scan_forever(self) -> None:
         while True:
             await asyncio.sleep(self.intervals.check)
             if self._awaits_instances():
                 self.scanner.rescan()
-            seen = await self._look()
-            if seen != self.seen:
-                _tell(self.seen, seen)
-                self.seen = seen
-                self.wake()
+            seen = await self._scan_node()
+            if seen != self.last_scan:
+                _tell(self.last_scan, seen)
+                self.last_scan = seen
+                self.enqueue()
 
     def _awaits_instances(self) -> bool:
         """Whether cards are to be offered whose MIG instances have not been seen yet."""
@@ -140,7 +140,7 @@ class Plugin:
 
     async def _pass(self, _: str) -> None:
         """Make list and objects what they are to be, by one desired offer and one scan in all its steps."""
-        asked, seen = self._wish(), self.seen
+        asked, seen = self._desired_offer(), self.last_scan
         cards = list(self.caches.cards)
         await self.service.show(offers.listing(self.pool, cards, asked, seen, offers.reported(cards)))
         self.decided.set()
@@ -155,7 +155,7 @@ class Plugin:
         await self.executor.execute(decide.writes(cards, basis, foreign))
         await self.service.show(offers.listing(self.pool, self.caches.cards, asked, seen, foreign))
 
-    def _wish(self) -> DesiredOffer:
+    def _desired_offer(self) -> DesiredOffer:
         asked = offers.desired_offer(self.pool, self.caches.configmaps, self._settings)
         unreadable = offers.unreadable(self.pool, self.caches.configmaps)
         if unreadable and not self._unreadable:
@@ -198,12 +198,12 @@ class Plugin:
         cards, listed = list(self.caches.cards), {device.id: device for device in self.service.listing}
         waiting = preferred_allocation.claims(self.pool, cards, self.caches.pods, self._held.ours)
         return preferred_allocation.preferred(
-            available, must, size, listed, claims=waiting, places=preferred_allocation.places(cards)
+            available, must, size, listed, claims=waiting, places=preferred_allocation.locate_cards(cards)
         )
 
     def _allocate(self, ids: Sequence[str]) -> ContainerDevices:
         ground = AllocationContext(self.pool, {device.id: device for device in self.service.listing})
-        return allocate.container_devices(ids, ground, self.seen, self.strategy)
+        return allocate.container_devices(ids, ground, self.last_scan, self.strategy)
 
     def _after_allocate(self) -> None:
         """Kubelet notes what it was given once it has our answer."""
@@ -213,11 +213,11 @@ class Plugin:
 def _count(cards: Sequence[GPUDevice], basis: decide.Basis, foreign: ForeignUsage) -> None:
     """Tell metrics what kubelet has just said."""
     if basis.held is not None:
-        metrics.UNKNOWN.set(len(allocations.unknown(basis.held.ours, offers.owners(cards, basis.seen))))
+        metrics.UNKNOWN.set(len(allocations.unknown(basis.held.ours, offers.owners(cards, basis.scan))))
         metrics.FOREIGN.set(sum(bool(entries) for entries in foreign.users.values()))
 
 
-def _tell(before: Seen, now: Seen) -> None:
+def _tell(before: NodeScan, now: NodeScan) -> None:
     """Log what came and went."""
     for address in sorted(now.lost - before.lost):
         log.warning("a card is not on the bus any more", address=address)

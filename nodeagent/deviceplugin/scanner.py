@@ -17,7 +17,7 @@ import structlog
 from controllers.runtime.errors import RuntimeFault
 from nodeagent.deviceplugin.devices import cdi
 from nodeagent.deviceplugin.devices.allocate import CAPABILITIES, SHARED_NODES
-from nodeagent.deviceplugin.devices.records import Seen
+from nodeagent.deviceplugin.devices.records import NodeScan
 from nodeagent.host import procfs, sysfs
 from nodeagent.host.hostfiles import Reader, text
 from nodeagent.host.runtimes import configurations
@@ -57,13 +57,13 @@ class NodeScanner:
     """Seconds between two looks at what changes seldom."""
     runtime: str = ""
     """The container runtime, as the Node tells it."""
-    _slow: Seen = field(default_factory=Seen, init=False)
+    _slow: NodeScan = field(default_factory=NodeScan, init=False)
     _due: float = field(default=float("-inf"), init=False)
     _specs: dict[Path, tuple[tuple[int, int], frozenset[str]]] = field(default_factory=dict, init=False)
     _reports: dict[str, MigReport] = field(default_factory=dict, init=False)
-    _why: str = field(default="", init=False)
+    _runtime_error: str = field(default="", init=False)
 
-    async def look(self, cards: Mapping[str, str], *, ask: bool = True) -> Seen:
+    async def scan(self, cards: Mapping[str, str], *, ask: bool = True) -> NodeScan:
         """What is there now, of the cards with those addresses; with each its uuid, empty where that is not known.
 
         `ask`: whether the driver is asked.
@@ -86,12 +86,12 @@ class NodeScanner:
         try:
             told = await read()
         except (RuntimeFault, KeyError) as error:
-            if str(error) != self._why:
-                self._why = str(error)
+            if str(error) != self._runtime_error:
+                self._runtime_error = str(error)
                 known = self.runtime or "not known, and CDI is left alone unless asked for"
-                log.warning("the node's container runtime cannot be read", why=self._why, runtime=known)
+                log.warning("the node's container runtime cannot be read", why=self._runtime_error, runtime=known)
             return
-        self._why = ""
+        self._runtime_error = ""
         if told and told != self.runtime:
             self.runtime = told
             self.rescan()
@@ -102,21 +102,21 @@ class NodeScanner:
             await asyncio.sleep(period if self.runtime else self.slow_period)
             await self.learn_runtime(read)
 
-    async def _slowly(self, *, ask: bool) -> Seen:
+    async def _slowly(self, *, ask: bool) -> NodeScan:
         seen, driver, layout = await asyncio.to_thread(self._files)
         if driver is None or not ask:
             self.probe.forget()
             # An unloaded driver's instances are remembered, for their capacity, and ill.
             return replace(seen, unresponsive=frozenset(self._reports)) if ask else seen
         answer = await self.probe.answer(driver.version, (tuple(sorted(driver.cards)), layout))
-        silent = _silent(driver, answer, self._slow.unresponsive)
+        silent = _unresponsive(driver, answer, self._slow.unresponsive)
         if answer.driver is None:
             return replace(seen, unresponsive=silent)
-        told = _told(seen, answer.driver, self.paths.proc)
+        told = _mig_reports(seen, answer.driver, self.paths.proc)
         self._reports |= told
         return replace(_with_instances(seen, told), unresponsive=silent, remembered=frozenset())
 
-    def _files(self) -> tuple[Seen, Driver | None, tuple[str, ...]]:
+    def _files(self) -> tuple[NodeScan, Driver | None, tuple[str, ...]]:
         """What files tell, without the driver's own answer."""
         proc = self.paths.proc
         driver = procfs.read(proc, self.paths.sys)
@@ -127,7 +127,7 @@ class NodeScanner:
         }
         names = frozenset(name for path in self._spec_files() for name in self._names(path))
         applied = cdi.applied(self.runtime, configurations(Reader(self.paths.root)))
-        seen = Seen(minors=minors, nodes=self._nodes(minors.values()), cdi=names, runtime_cdi=applied)
+        seen = NodeScan(minors=minors, nodes=self._nodes(minors.values()), cdi=names, runtime_cdi=applied)
         return seen, driver, procfs.layout(proc)
 
     def _nodes(self, minors: Iterable[int]) -> frozenset[str]:
@@ -158,7 +158,7 @@ class NodeScanner:
         return self._specs[path][1]
 
 
-def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, MigReport]:
+def _mig_reports(seen: NodeScan, driver: Driver, proc: Path) -> dict[str, MigReport]:
     """The instances of the cards that the driver tells of."""
     return {
         address: MigReport(
@@ -171,7 +171,7 @@ def _told(seen: Seen, driver: Driver, proc: Path) -> dict[str, MigReport]:
     }
 
 
-def _silent(by_files: Driver, answer: DriverAnswer, before: frozenset[str]) -> frozenset[str]:
+def _unresponsive(by_files: Driver, answer: DriverAnswer, before: frozenset[str]) -> frozenset[str]:
     """The cards that the driver's files have and the driver, which told all else, does not.
 
     An answer that is not whole says nothing of what it leaves out: who was silent `before` stays so until it is named.
@@ -182,7 +182,7 @@ def _silent(by_files: Driver, answer: DriverAnswer, before: frozenset[str]) -> f
     return missing if whole else missing & before
 
 
-def _with_instances(seen: Seen, told: Mapping[str, MigReport]) -> Seen:
+def _with_instances(seen: NodeScan, told: Mapping[str, MigReport]) -> NodeScan:
     """The same with the instances of cards of which it has none."""
     added = {address: each for address, each in told.items() if address not in seen.instances}
     instances = {**{address: each.instances for address, each in added.items()}, **seen.instances}

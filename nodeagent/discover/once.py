@@ -19,7 +19,7 @@ COLUMNS = ("ADDRESS", "IDS", "CLASS", "NUMA", "DRIVER", "MEMORY", "MIG", "PRODUC
 
 def features(facts: Facts) -> dict[str, Any]:
     """The report that this one scan would make."""
-    return report.alone(report.seen(facts.bus, facts.driver, facts.toolkit), facts.boot_id)
+    return report.alone(report.observe(facts.bus, facts.driver, facts.toolkit), facts.boot_id)
 
 
 def show(facts: Facts, form: str) -> str:
@@ -46,7 +46,10 @@ def _text(facts: Facts, made: dict[str, Any]) -> str:
         root = f" in {facts.driver.root}" if facts.driver.root else ""
         lines += ["", f"Driver:  {(driver or {}).get('version', 'of unknown version')}{cuda}{root} ({source})"]
     lines.append(f"Toolkit: {_toolkit(told.get(names.FEATURE_TOOLKIT, {}).get('elements'))}")
-    others = [f"{f.address} ({f.vendor}:{f.device} class {f.class_[:4]}{_why(f)})" for f in cards.others(facts.bus)]
+    others = [
+        f"{f.address} ({f.vendor}:{f.device} class {f.class_[:4]}{_virtual_function_note(f)})"
+        for f in cards.others(facts.bus)
+    ]
     lines += [f"No cards, though displays or accelerators: {', '.join(others)}"] if others else []
     unclear = sorted(facts.bus.unclear)
     lines += [f"Ids that cannot be read: {', '.join(unclear)}"] if unclear else []
@@ -86,5 +89,5 @@ def _toolkit(told: dict[str, str] | None) -> str:
     )
 
 
-def _why(function: Any) -> str:
+def _virtual_function_note(function: Any) -> str:
     return f", virtual function of {function.physical_function}" if function.physical_function else ""

@@ -93,7 +93,7 @@ class Publisher:
     def _take(self, facts: Facts) -> None:
         """Believe a scan, and have the report written where it says something new."""
         before = self._state.cards
-        seen = report.seen(facts.bus, facts.driver, facts.toolkit, pending=facts.pending)
+        seen = report.observe(facts.bus, facts.driver, facts.toolkit, pending=facts.pending)
         self._state = confirm.step(self._state, seen)
         cards, driver, tools = self._state.cards, self._state.driver, self._state.toolkit
         self._scanned_at = time.monotonic()
@@ -129,7 +129,7 @@ def _names(patch: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _tell(before: Any, after: Any, seen: report.Seen) -> None:
+def _tell(before: Any, after: Any, seen: report.NodeScan) -> None:
     """Log what came and went, once."""
     for address in sorted(after.keys() - before.keys()):
         card = after[address].values

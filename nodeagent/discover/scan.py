@@ -51,8 +51,8 @@ class NodeScanner:
             return Facts(bus, None, tools, self.boot_id)
         about = (*_fingerprint(bus, by_procfs, layout), root.library)
         answer = await self.probe.answer(by_procfs.version, about, by_procfs.load)
-        driver = combine(replace(by_procfs, root=root.told), answer.driver)
-        return Facts(bus, driver, tools, self.boot_id, answer.pending, answer.why)
+        driver = combine(replace(by_procfs, root=root.reported_name), answer.driver)
+        return Facts(bus, driver, tools, self.boot_id, answer.pending, answer.reason)
 
     @property
     def boot_id(self) -> str:

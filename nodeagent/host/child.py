@@ -49,7 +49,7 @@ class Children:
     def __init__(self) -> None:
         self._left: asyncio.subprocess.Process | None = None
 
-    async def said(self, module: str, flags: Sequence[str], deadline: float) -> bytes:
+    async def run_module(self, module: str, flags: Sequence[str], deadline: float) -> bytes:
         """What a module of ours printed when it was run; raises DriverUnavailable. `deadline` in seconds."""
         if self._left is not None and self._left.returncode is None:
             raise DeadlineExceeded(NOT_RETURNED)
@@ -68,7 +68,7 @@ class Children:
         self._left = child
         try:
             async with asyncio.timeout(deadline):
-                output, errors, status = await _said(child)
+                output, errors, status = await _collect_output(child)
         except TimeoutError:
             raise DeadlineExceeded(f"no answer in {deadline:g} s") from None
         finally:
@@ -80,7 +80,7 @@ class Children:
         return output
 
 
-async def _said(child: asyncio.subprocess.Process) -> tuple[bytes, bytes, int]:
+async def _collect_output(child: asyncio.subprocess.Process) -> tuple[bytes, bytes, int]:
     """What the child printed, the end of what it complained of, and its status; one that prints too much is killed."""
 
     async def output() -> bytes:

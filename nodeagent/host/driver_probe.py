@@ -48,7 +48,7 @@ class DriverAnswer:
     """None where it said nothing."""
     pending: bool = False
     """Whether a newer answer is awaited: then silence about a value says nothing yet."""
-    why: str = ""
+    reason: str = ""
     """Why it told less than all; empty where it told all."""
 
 
@@ -83,12 +83,12 @@ class DriverProbe:
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=PATIENCE)
             if not self._task.done():
-                return DriverAnswer(self._last if self._loading == load else None, pending=True, why=self._why)
+                return DriverAnswer(self._last if self._loading == load else None, pending=True, reason=self._why)
             self._task.result()
             self._task = None
         if self._loading != load:  # it was on its way when the driver was loaded anew; the next look asks
             return DriverAnswer(pending=True)
-        return DriverAnswer(self._last, why=self._why)
+        return DriverAnswer(self._last, reason=self._why)
 
     def forget(self) -> None:
         """The driver is not loaded: what it said no longer counts."""
@@ -122,7 +122,7 @@ class DriverProbe:
 
     async def _reading(self, version: str) -> Driver:
         flags = [f"--version={version}", *(f"--root={root}" for root in await asyncio.to_thread(self._roots))]
-        return decode(await self._children.said("nodeagent.host.nvml", flags, self._timing.deadline))
+        return decode(await self._children.run_module("nodeagent.host.nvml", flags, self._timing.deadline))
 
 
 def decode(output: bytes) -> Driver:

@@ -34,7 +34,7 @@ class DriverRoot:
     was replaced it is another one: the version stands in its name."""
 
     @property
-    def told(self) -> str:
+    def reported_name(self) -> str:
         """The name, where it is not the host's own root."""
         return "" if self.name == HOST else self.name
 

@@ -95,7 +95,7 @@ def _function(folder: Path, address: str) -> PciFunction | None:
         driver=files.link("driver"),
         physical_function=canonical(files.link("physfn")) or "",
         virtual_functions=max(files.number("sriov_totalvfs") or 0, 0),
-        unread=tuple(name for name in files.unread if not ids.get(name)),
+        unreadable=tuple(name for name in files.unread if not ids.get(name)),
     )
 
 

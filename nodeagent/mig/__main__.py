@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     about = "between two looks while a card waits for something that no watch tells of"
     timing.add_argument("--check-period", type=seconds, default=intervals.check, help=about)
     about = "for programs that hold a card open which is to be reset; then its work has failed"
-    timing.add_argument("--clients-deadline", type=seconds, default=intervals.patience, help=about)
+    timing.add_argument("--clients-deadline", type=seconds, default=intervals.clients_deadline, help=about)
     timing.add_argument("--program-deadline", type=seconds, default=300.0, help="for one run of a program")
     about = "after which the driver counts as silent"
     timing.add_argument("--driver-deadline", type=seconds, default=Timing().deadline, help=about)
@@ -87,7 +87,7 @@ async def wire(process: Process) -> None:
     objects = Objects(process, node)
     intervals = Intervals(args.check_period, args.clients_deadline)
     manager = Manager(objects, scanner, Work(tools, scanner, memory), memory, lock, intervals)
-    objects.subscribe(manager.wake)
+    objects.subscribe(manager.enqueue)
     process.health.stall_interval = STALL_INTERVAL
     process.health.check("the node's layout is acknowledged", lambda: manager.acknowledged)
     try:

@@ -50,7 +50,7 @@ class Cluster(Protocol):
     async def fresh(self, card: GPUDevice) -> GPUDevice | None:
         """The card by the quorum; None where it is gone, or its name is another's."""
 
-    async def say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
+    async def write_status(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
         """Write `migApply` of exactly that version of the card; raises Conflict. Returns the card as it is then."""
 
 
@@ -82,7 +82,7 @@ class Quorum:
             return None
         return found if found.metadata.uid == card.metadata.uid else None
 
-    async def say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
+    async def write_status(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
         """See `Cluster`."""
         body = {"status": {"migApply": _body(said)}}
         meta = card.metadata

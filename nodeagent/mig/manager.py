@@ -21,7 +21,7 @@ from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict
 from nodeagent.mig import metrics
 from nodeagent.mig.cards import plan
-from nodeagent.mig.cards.records import Loading, NodeScan, Signs
+from nodeagent.mig.cards.records import HostEvidence, Loading, NodeScan
 from nodeagent.mig.files import Taken
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Intervals:
     """Between two looks while a card waits for something that no watch tells of."""
     slowest: float = 300.0
     """The driver is asked again, where nothing that is to be seen has changed, after pauses that grow up to this."""
-    patience: float = 420.0
+    clients_deadline: float = 420.0
     """For programs that hold cards open; bootstrap brings them back after ten minutes (`bootstrap.phaseDeadline`)."""
 
 
@@ -66,7 +66,7 @@ class Intervals:
 class Rest:
     """A pass came to nothing, and nobody tells when the next would not: what was to be seen then, and until when."""
 
-    seen: Hashable
+    observed: Hashable
     pause: float
     until: float
 
@@ -85,12 +85,12 @@ class Manager:
     acknowledged: bool = field(default=False, init=False)
     """Whether every version that the layout asks for has been acknowledged."""
     _held_since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
-    _waits: dict[str, str] = field(default_factory=dict, init=False)
+    _blockers: dict[str, str] = field(default_factory=dict, init=False)
     _unreadable: bool = field(default=False, init=False)
     _stopping: bool = field(default=False, init=False)
     _loading: Loading | None = field(default=None, init=False)
     """That of the look at hand: what is said of a card was seen under it."""
-    _signs: Signs = field(default_factory=Signs, init=False)
+    _evidence: HostEvidence = field(default_factory=HostEvidence, init=False)
     """What was to be seen of the node at the last pass."""
     _rest: Rest | None = field(default=None, init=False)
 
@@ -99,13 +99,13 @@ class Manager:
         self._controller = Controller("mig-manager", self._guarded, workers=1)
         self._busy = asyncio.Lock()
 
-    def wake(self) -> None:
+    def enqueue(self) -> None:
         """Ask for a pass."""
         self._controller.add("node")
 
     async def run(self) -> None:
         """Work until cancelled, and then to the end of the pass at hand."""
-        self.wake()
+        self.enqueue()
         running = asyncio.create_task(self._controller.run(), name="passes")
         following = asyncio.create_task(self._follow(), name="signs")
         try:
@@ -130,8 +130,8 @@ class Manager:
         """Ask for a pass when the node looks otherwise than at the last one: no watch tells of a driver loaded anew."""
         while True:
             await asyncio.sleep(self.intervals.check)
-            if await self.scanner.signs(plan.by_address(self.cluster.cards()).keys()) != self._signs:
-                self.wake()
+            if await self.scanner.collect_evidence(plan.by_address(self.cluster.cards()).keys()) != self._evidence:
+                self.enqueue()
 
     async def _guarded(self, _: str) -> float | None:
         async with self._busy:
@@ -143,17 +143,17 @@ class Manager:
         if layout is None:
             return None
         cards = plan.by_address(self.cluster.cards())
-        self._signs = await self.scanner.signs(cards.keys())
-        loading = self._signs.loading
+        self._evidence = await self.scanner.collect_evidence(cards.keys())
+        loading = self._evidence.loading
         if plan.is_settled(layout, cards, loading):
             self._note(())
             self.acknowledged, self._rest = True, None
             return None
         if (left := self._left(layout, cards)) > 0:
             return left
-        rests = self._waits and not self._late() and not plan.is_stale(layout, cards, loading)
-        if rests and plan.still_wait(self._waits, layout, cards, await self._clients()):
-            return self.intervals.check if plan.CLIENTS in self._waits.values() else None
+        rests = self._blockers and not self._late() and not plan.is_stale(layout, cards, loading)
+        if rests and plan.still_wait(self._blockers, layout, cards, await self._clients()):
+            return self.intervals.check if plan.CLIENTS in self._blockers.values() else None
         try:
             with self.lock.held():
                 return await self._turn(layout, cards)
@@ -171,40 +171,44 @@ class Manager:
         attempts = plan.remembered(self.memory.read(), layout, cards)
         if attempts != self.memory.read():
             self.memory.write(attempts)
-        look = await self.scanner.look(cards.keys())
+        look = await self.scanner.scan(cards.keys())
         self._loading = look.loading
-        if look.silence:
-            log.warning("the driver tells nothing of the cards", why=look.silence)
+        if look.unavailable_reason:
+            log.warning("the driver tells nothing of the cards", why=look.unavailable_reason)
         cards = await self._tell(layout, cards, look, attempts)
         self.acknowledged = True
         jobs = plan.jobs(layout, cards, look, attempts, self.cluster.pods())
-        if any(job.needs_reset and not job.obstacle for job in jobs):
+        if any(job.needs_reset and not job.blocker for job in jobs):
             jobs = plan.jobs(layout, cards, look, attempts, await self.cluster.clients())
         left = await self._without_late(jobs)
-        ready = await self._begin([job for job in left if not job.obstacle])
+        ready = await self._begin([job for job in left if not job.blocker])
         if ready:
             await self._do(ready)
             return 0.0  # what it was is said; what came meanwhile is looked at anew
         self._note(left)
-        obstacles = {job.obstacle for job in left} - {plan.IN_USE}
+        obstacles = {job.blocker for job in left} - {plan.IN_USE}
         if not (plan.is_stale(layout, cards, look.loading) or look.lost or obstacles):
             return None
-        # A gate that closes is to be seen by the quorum alone, and its card's patience runs; no driver is asked for it.
+        # A gate that closes is to be seen by the quorum alone, and its card's deadline runs; no driver is asked for it.
         return self.intervals.check if plan.CLIENTS in obstacles else self._rested(layout, cards)
 
-    def _seen(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> Hashable:
+    def _observed_state(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> Hashable:
         """All that may change what a pass comes to, but for the driver's own answer."""
-        return layout.version, self._signs, plan.visible(cards), self.cluster.pods()
+        return layout.version, self._evidence, plan.visible(cards), self.cluster.pods()
 
     def _left(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> float:
         """Seconds that the driver is left alone yet: nothing has changed since it was asked last."""
         rest = self._rest
-        return rest.until - self.clock() if rest is not None and rest.seen == self._seen(layout, cards) else 0.0
+        return (
+            rest.until - self.clock()
+            if rest is not None and rest.observed == self._observed_state(layout, cards)
+            else 0.0
+        )
 
     def _rested(self, layout: NodeLayout, cards: Mapping[str, GPUDevice]) -> float:
         """The pause after a pass that came to nothing: twice the one before it, where all looks the same."""
-        seen, before = self._seen(layout, cards), self._rest
-        same = before is not None and before.seen == seen
+        seen, before = self._observed_state(layout, cards), self._rest
+        same = before is not None and before.observed == seen
         pause = min(before.pause * 2, self.intervals.slowest) if before is not None and same else self.intervals.check
         self._rest = Rest(seen, pause, self.clock() + pause)
         return pause
@@ -217,15 +221,15 @@ class Manager:
         after = dict(cards)
         for address, card in cards.items():
             now = card.status.mig_apply
-            said = plan.said(parts.get(address), now, look, attempts.get(address))
+            said = plan.plan_status(parts.get(address), now, look, attempts.get(address))
             if said != now:
-                after[address] = await self._say(card, said)
+                after[address] = await self._write_status(card, said)
         return after
 
-    async def _say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice:
+    async def _write_status(self, card: GPUDevice, said: MigApply | None) -> GPUDevice:
         if said is not None and said.phase in MIG_OVER and (loading := self._loading) is not None:
             said = replace(said, boot_id=loading.boot, driver_load=loading.driver or None)
-        after = await self.cluster.say(card, said)
+        after = await self.cluster.write_status(card, said)
         if said is not None and said.phase in MIG_OVER:
             metrics.CARDS.labels(said.phase.lower()).inc()
         log.info(
@@ -235,28 +239,29 @@ class Manager:
 
     async def _clients(self) -> frozenset[str]:
         """Who holds cards open; nobody is asked where no card waits for that."""
-        if plan.CLIENTS not in self._waits.values():
+        if plan.CLIENTS not in self._blockers.values():
             return frozenset()
         return self.cluster.pods() or await self.cluster.clients()
 
     def _late(self) -> bool:
         now = self.clock()
-        return any(now - since >= self.intervals.patience for _, since in self._held_since.values())
+        return any(now - since >= self.intervals.clients_deadline for _, since in self._held_since.values())
 
     async def _without_late(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs less those whose card was held open for too long: these have failed."""
         now, left = self.clock(), []
-        self._held_since = {job.address: self._since(job, now) for job in jobs if job.obstacle == plan.CLIENTS}
+        self._held_since = {job.address: self._since(job, now) for job in jobs if job.blocker == plan.CLIENTS}
         for job in jobs:
             since = self._held_since.get(job.address)
-            if since is None or now - since[1] < self.intervals.patience:
+            if since is None or now - since[1] < self.intervals.clients_deadline:
                 left.append(job)
                 continue
             who = ", ".join(sorted(self.cluster.pods() or await self.cluster.clients()))
-            why = f"ClientsStay: the card is to be reset, and was held open for {self.intervals.patience:g} s by {who}"
+            after = f"{self.intervals.clients_deadline:g} s"
+            why = f"ClientsStay: the card is to be reset, and was held open for {after} by {who}"
             if job.begun:
                 why += f"; it stays as the work left it. {job.failed}".rstrip()
-            await self._say(job.card, _failed(job, why))
+            await self._write_status(job.card, _failed(job, why))
             del self._held_since[job.address]
         return left
 
@@ -274,7 +279,7 @@ class Manager:
             applying = MigApply(version=job.part.version, phase="Applying")
             if card.status.mig_apply != applying:
                 try:
-                    await self._say(card, applying)
+                    await self._write_status(card, applying)
                 except Conflict:
                     continue  # somebody has just changed it
             ready.append(job)
@@ -298,7 +303,7 @@ class Manager:
             if card is None or card.status.mig_apply != applying:
                 return
             try:
-                await self._say(card, said)
+                await self._write_status(card, said)
             except Conflict:
                 if not left:
                     raise
@@ -307,13 +312,13 @@ class Manager:
 
     def _note(self, jobs: Sequence[Job]) -> None:
         """Tell metrics and, at each change, the log what is waited for."""
-        waits = {job.address: job.obstacle for job in jobs}
+        waits = {job.address: job.blocker for job in jobs}
         counted = Counter(waits.values())
         for why in plan.OBSTACLES:
             metrics.WAITING.labels(why).set(counted[why])
-        for address, why in waits.items() - self._waits.items():
+        for address, why in waits.items() - self._blockers.items():
             log.info("a card waits", address=address, why=why)
-        self._waits = waits
+        self._blockers = waits
 
 
 def _failed(job: Job, why: str) -> MigApply:

@@ -13,7 +13,7 @@ from controllers.domain.catalogue import canonical_profile
 from controllers.domain.mig import DISABLED, CardLayout
 from controllers.domain.pci import place
 from nodeagent.host import library, procfs, sysfs
-from nodeagent.mig.cards.records import DriverReport, Loading, NodeScan, Signs
+from nodeagent.mig.cards.records import DriverReport, HostEvidence, Loading, NodeScan
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 class NodeScanner(Protocol):
     """What looks at the node."""
 
-    async def signs(self, addresses: Collection[str]) -> Signs:
+    async def collect_evidence(self, addresses: Collection[str]) -> HostEvidence:
         """What is to be seen now, also of the cards with those addresses; the driver is not asked."""
 
-    async def look(self, addresses: Collection[str]) -> NodeScan:
+    async def scan(self, addresses: Collection[str]) -> NodeScan:
         """What is there now, of the cards with those addresses and of all that the driver tells."""
 
 
@@ -41,30 +41,32 @@ class HostScanner:
         """Prepare."""
         self._places, self._probe = places, probe
 
-    async def signs(self, addresses: Collection[str]) -> Signs:
+    async def collect_evidence(self, addresses: Collection[str]) -> HostEvidence:
         """See `NodeScanner`."""
-        return await asyncio.to_thread(self._signs, addresses)
+        return await asyncio.to_thread(self._collect_evidence, addresses)
 
-    def _signs(self, addresses: Collection[str]) -> Signs:
+    def _collect_evidence(self, addresses: Collection[str]) -> HostEvidence:
         loading, (lost, driver) = self._loading(), self._files(addresses)
         taken = frozenset(driver.cards) if driver is not None else frozenset[str]()
-        return Signs(loading, lost, taken, procfs.layout(self._places.proc))
+        return HostEvidence(loading, lost, taken, procfs.layout(self._places.proc))
 
     def _loading(self) -> Loading | None:
         boot = procfs.boot_id(self._places.proc)
         loaded = procfs.is_loaded(self._places.proc, self._places.sys)
         return Loading(boot, procfs.load(self._places.sys)) if boot and loaded else None
 
-    async def look(self, addresses: Collection[str]) -> NodeScan:
+    async def scan(self, addresses: Collection[str]) -> NodeScan:
         """See `NodeScanner`."""
         loading = await asyncio.to_thread(self._loading)
         lost, by_files = await asyncio.to_thread(self._files, addresses)
         if by_files is None:
-            return NodeScan(lost=lost, silence="no driver is loaded")
+            return NodeScan(lost=lost, unavailable_reason="no driver is loaded")
         self._probe.forget()  # so that it is asked anew, and waited for
         answer = await self._probe.answer(by_files.version, ())
         if answer.driver is None:
-            return NodeScan(lost=lost, silence=answer.why or "the driver does not answer", loading=loading)
+            return NodeScan(
+                lost=lost, unavailable_reason=answer.reason or "the driver does not answer", loading=loading
+            )
         return NodeScan(driver_reports(by_files, answer.driver), lost, loading=loading)
 
     def _files(self, addresses: Collection[str]) -> tuple[frozenset[str], Driver | None]:
@@ -80,13 +82,13 @@ def driver_reports(by_files: Driver, by_driver: Driver) -> dict[str, DriverRepor
     everyone = sorted(by_files.cards.keys() | by_driver.cards.keys(), key=place)
     silent = next((n for n, address in enumerate(everyone) if address not in by_driver.cards), len(everyone))
     return {
-        address: _told(by_driver.cards[address], number if number < silent else None)
+        address: _driver_report(by_driver.cards[address], number if number < silent else None)
         for number, address in enumerate(everyone)
         if address in by_driver.cards
     }
 
 
-def _told(card: DriverCard, index: int | None) -> DriverReport:
+def _driver_report(card: DriverCard, index: int | None) -> DriverReport:
     return DriverReport(_layout(card), card.uuid, card.mig_capable, card.mig_profiles, index)
 
 

@@ -111,7 +111,7 @@ class Programs:
             return Outcome(ok=False, text=f"{what} cannot be started: {error.strerror or error}")
         try:
             async with asyncio.timeout(self._deadline):
-                _, output, status = await asyncio.gather(_give(child, given), _kept(child), child.wait())
+                _, output, status = await asyncio.gather(_write_stdin(child, given), _kept(child), child.wait())
         except TimeoutError:
             await _kill(child, what)
             return Outcome(ok=False, text=f"{what} did not end in {self._deadline:g} s and was killed")
@@ -145,7 +145,7 @@ def one_line(output: bytes) -> str:
     return " / ".join(filter(None, lines))[-TEXT_MAX:]
 
 
-async def _give(child: asyncio.subprocess.Process, text: str) -> None:
+async def _write_stdin(child: asyncio.subprocess.Process, text: str) -> None:
     stream = cast("asyncio.StreamWriter", child.stdin)
     with suppress(ConnectionError):  # it ended without reading: its status says why
         stream.write(text.encode())

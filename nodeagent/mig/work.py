@@ -88,7 +88,7 @@ class Work:
         if not jobs:
             return {}
         log.warning("putting back what cards had before", cards=[job.address for job in jobs])
-        now = await self._look(jobs)
+        now = await self._scan(jobs)
         errors = {}
         for job in jobs:
             told = now.get(job.address)
@@ -104,7 +104,7 @@ class Work:
         errors: dict[str, str] = {}
         self._tries_left = TRIES - 1
         await self._modes(goals, errors)
-        now = await self._look(job for job, _ in goals.values())
+        now = await self._scan(job for job, _ in goals.values())
         left = {
             address: goal
             for address, goal in goals.items()
@@ -116,14 +116,14 @@ class Work:
 
     async def _modes(self, goals: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str]) -> None:
         """Turn MIG mode on or off where that is to change, with a reset where it takes one."""
-        now = await self._look(job for job, _ in goals.values())
+        now = await self._scan(job for job, _ in goals.values())
         change = _other_mode(goals, now)
         if not change:
             return
         pending = await self._set_modes(change, errors, now)
         errors |= await self._reset([job for job, _ in pending.values()])
         if pending:
-            now = await self._look(job for job, _ in pending.values())
+            now = await self._scan(job for job, _ in pending.values())
         for address in _other_mode(pending, now):
             errors.setdefault(address, f"{REBOOT}: MIG mode of card {address} is not in force after a reset of the GPU")
 
@@ -136,7 +136,7 @@ class Work:
         """
         await self._apply(change, errors, now, mode_only=True)
         while True:
-            now = await self._look(job for job, _ in change.values())
+            now = await self._scan(job for job, _ in change.values())
             pending = {address: goal for address, goal in _other_mode(change, now).items() if address not in errors}
             held = {address: goal for address, goal in pending.items() if not goal[0].needs_reset}
             if not held or not await self._may_try_again():
@@ -207,7 +207,7 @@ class Work:
 
     async def _apply_one(self, job: Job, goal: CardLayout, *, mode_only: bool) -> Outcome:
         """Apply the goal of one card, where it is not reached yet."""
-        now = await self._look([job])
+        now = await self._scan([job])
         told = _layout(now, job.address)
         if told is not None and (told.enabled == goal.enabled if mode_only else told == goal):
             return Outcome(ok=True)
@@ -215,7 +215,7 @@ class Work:
 
     async def _check(self, goals: Mapping[str, tuple[Job, CardLayout]], errors: dict[str, str]) -> None:
         """Compare what is with what is wanted: by the driver, and by mig-parted, which sees what clients do not."""
-        now = await self._look(job for job, _ in goals.values())
+        now = await self._scan(job for job, _ in goals.values())
         for address, (_, layout) in goals.items():
             found = _layout(now, address)
             if address not in errors and found != layout:
@@ -230,9 +230,9 @@ class Work:
             if not outcome.ok:
                 errors[address] = f"NotAsWanted: {outcome.text}"
 
-    async def _look(self, jobs: Iterable[Job]) -> Mapping[str, DriverReport]:
+    async def _scan(self, jobs: Iterable[Job]) -> Mapping[str, DriverReport]:
         addresses = [job.address for job in jobs]
-        return (await self._scanner.look(addresses)).cards if addresses else {}
+        return (await self._scanner.scan(addresses)).cards if addresses else {}
 
 
 def _document(goals: Mapping[str, tuple[Job, CardLayout]], now: Mapping[str, DriverReport]) -> str:

@@ -27,7 +27,7 @@ from nodeagent.host.program import STALL_INTERVAL
 from nodeagent.toolkit import leaving
 from nodeagent.toolkit.host import SOCKET, Host
 from nodeagent.toolkit.keeper import DONE, READY, Keeper, State
-from nodeagent.toolkit.restart import Patience
+from nodeagent.toolkit.restart import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 def parser() -> argparse.ArgumentParser:
     """The program's flags; folders of the host come from the environment in a pod."""
     made = argparse.ArgumentParser(prog=names.MANAGER_TOOLKIT, description=DESCRIPTION, epilog=EPILOG)
-    env, usual = os.environ, Patience()
+    env, usual = os.environ, Timeouts()
     made.add_argument("--kubeconfig", type=Path, help="kubeconfig file (default: the pod's own credentials)")
     made.add_argument("--node", default=env.get("NODE_NAME", ""), help="name of this node (default: NODE_NAME)")
     add_ports(made)
@@ -69,8 +69,8 @@ def parser() -> argparse.ArgumentParser:
 
 def keeper(args: argparse.Namespace) -> Keeper:
     """What keeps the node's runtime."""
-    patience = Patience(args.quiet, args.busy, args.serving_deadline)
-    return Keeper(Host(args.root, args.proc, args.socket), patience)
+    timeouts = Timeouts(args.quiet, args.busy, args.serving_deadline)
+    return Keeper(Host(args.root, args.proc, args.socket), timeouts)
 
 
 async def live(args: argparse.Namespace) -> None:
@@ -96,16 +96,16 @@ async def live(args: argparse.Namespace) -> None:
     told: State | None = None
     try:
         while not stop.is_set():
-            state = await asyncio.to_thread(keeping.look)
+            state = await asyncio.to_thread(keeping.reconcile)
             if state != told:
-                (log.info if state.phase == READY else log.warning)("the runtime", state=state.phase, why=state.why)
+                (log.info if state.phase == READY else log.warning)("the runtime", state=state.phase, why=state.reason)
                 told = state
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(args.period):
                     await stop.wait()
         if await leaving.for_good(args.node, args.kubeconfig):
             gone = await asyncio.to_thread(keeping.remove)
-            log.info("the toolkit leaves this node", state=gone.phase, why=gone.why)
+            log.info("the toolkit leaves this node", state=gone.phase, why=gone.reason)
     finally:
         for task in beside:
             task.cancel()
@@ -121,8 +121,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     logs.configure(made.prog, args.log_level)
     if args.once or args.remove:
         keeping = keeper(args)
-        state = keeping.remove() if args.remove else keeping.look()
-        sys.stdout.write(f"{state.phase}: {state.why}\n" if state.why else f"{state.phase}\n")
+        state = keeping.remove() if args.remove else keeping.reconcile()
+        sys.stdout.write(f"{state.phase}: {state.reason}\n" if state.reason else f"{state.phase}\n")
         return 0 if state.phase == READY else 1
     try:
         asyncio.run(live(args))

@@ -103,7 +103,7 @@ class WayBack:
         for change in changes:
             if self.host.read(change.path) != change.before:
                 raise Overtaken(f"somebody has just written {change.path}; it is looked at anew")
-        self._write("way-back.json", [self._told(change) for change in changes])
+        self._write("way-back.json", [self._backup_record(change) for change in changes])
         for change in changes:
             self.put(change)
 
@@ -157,7 +157,7 @@ class WayBack:
         if self._path("refused.json").exists():
             remove(self._path("refused.json"))
 
-    def _told(self, change: Change) -> dict[str, Any]:
+    def _backup_record(self, change: Change) -> dict[str, Any]:
         path = self.host.at(change.path)
         had = path.stat() if change.before is not None else None
         return {

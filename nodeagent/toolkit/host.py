@@ -95,7 +95,7 @@ class Host:
         systemd = hostfiles.inside(self.root, "/run/systemd/system") is not None
         return Server(pid, program, main, found[-1] if found and systemd else "", int(parent[1]) if parent else 0)
 
-    def look(self, *, of_kubelet: bool = True) -> tuple[Server, Node]:
+    def observe(self, *, of_kubelet: bool = True) -> tuple[Server, Node]:
         """Everything that a plan depends on; raises Refused, RuntimeUnavailable, OSError.
 
         `of_kubelet`: only of the runtime that kubelet uses. To take ours away it does not matter whose it is now.

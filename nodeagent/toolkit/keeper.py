@@ -19,7 +19,7 @@ from nodeagent.toolkit.config import effective, plan
 from nodeagent.toolkit.config.sources import FORMER, ByHand, Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack, digest
-from nodeagent.toolkit.restart import Patience, restart, wait_until_quiet
+from nodeagent.toolkit.restart import Timeouts, restart, wait_until_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class State:
     """What a look came to."""
 
     phase: str
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Keeper:
     """One node's keeper; one thread at a time."""
 
     host: Host
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     stopping: Event = field(default_factory=Event)
     """Set by another thread where the program is to end."""
 
@@ -59,9 +59,9 @@ class Keeper:
         self._known: tuple[object, ...] | None = None
         self.state = State(SILENT, "nothing was looked at yet")
 
-    def look(self) -> State:
+    def reconcile(self) -> State:
         """See to it once; what cannot be done is told in the state."""
-        self.state = self._told(self._look)
+        self.state = self._state_after(self._reconcile)
         for phase in PHASES:
             metrics.STATE.labels(phase).set(self.state.phase == phase)
         return self.state
@@ -69,9 +69,9 @@ class Keeper:
     def remove(self) -> State:
         """Take away all that is ours, and restart nothing: a handler that nobody names does no harm."""
         self._known = None
-        return self._told(self._remove)
+        return self._state_after(self._remove)
 
-    def _told(self, work: Any) -> State:
+    def _state_after(self, work: Any) -> State:
         try:
             state: State = work()
         except ByHand as error:
@@ -86,7 +86,7 @@ class Keeper:
             return State(REFUSED, f"{error.filename or 'a file of the host'}: {error.strerror or error}")
         return state
 
-    def _look(self) -> State:
+    def _reconcile(self) -> State:
         if self._known is not None and self.state.phase == READY and self.host.fingerprint() == self._known:
             return self.state
         self._known = None
@@ -95,7 +95,7 @@ class Keeper:
         program = f"{plan.FOLDER}/{plan.PROGRAM}"
         if not self.host.at(program).exists():
             return State(TOOLKIT, f"{program} is not there yet; a handler that names it would fail every pod")
-        server, node = self.host.look()
+        server, node = self.host.observe()
         done = plan.install(node)
         state = None if done.changes else self._in_force(done)
         if state is None:
@@ -112,7 +112,7 @@ class Keeper:
     def _remove(self) -> State:
         self._back.go()
         try:
-            server, node = self.host.look(of_kubelet=False)
+            server, node = self.host.observe(of_kubelet=False)
         except (Refused, RuntimeUnavailable):
             self._back.carry_out(plan.remove(self.host.files()).changes)
         else:
@@ -127,7 +127,7 @@ class Keeper:
             return State(READY, f"handler nvidia is somebody else's, and runs {done.foreign}")
         if cri.in_force(self.host.runtime.settings(), done.handlers, cdi=done.cdi):
             return State(READY)
-        if done.waits:
+        if done.awaits_bashible:
             self._back.proved()
             return State(WAITING, "the drop-in is written; bashible merges it and restarts containerd at its next run")
         return None
@@ -139,7 +139,7 @@ class Keeper:
         former = [change for change in done.changes if change.path == FORMER]
         try:
             self._back.carry_out([*former, *(change for change in done.changes if change.path != FORMER)])
-            if not done.waits:
+            if not done.awaits_bashible:
                 self._prove(server, node, done)
         except Refused as error:
             self._back.go()
@@ -181,18 +181,18 @@ class Keeper:
             self._back.proved()
             why = f"nothing would start containerd (process {server.pid}) again once it has ended: restart it by hand"
             return State(WAITING, f"the configuration is written; {why}")
-        wait_until_quiet(self.host, self.patience, self.stopping)
+        wait_until_quiet(self.host, self.timeouts, self.stopping)
         log.info(
             "restarting containerd, which does not run with NVIDIA's handlers yet", unit=server.unit, pid=server.pid
         )
         metrics.RESTARTS.inc()
-        if restart(self.host, server, self.patience):
+        if restart(self.host, server, self.timeouts):
             settings = self.host.runtime.settings()
             if cri.in_force(settings, done.handlers, cdi=done.cdi):
                 return State(READY)
             why = "containerd runs without the handlers though its configuration has them"
         else:
-            why = f"containerd did not serve within {self.patience.serving:g} s of its restart"
+            why = f"containerd did not serve within {self.timeouts.serving:g} s of its restart"
         self._back.refuse(digest(done, node), why)
         return self._reverted(why, server.unit)
 
@@ -205,5 +205,5 @@ class Keeper:
             server: Server | None = self.host.server()
         except Refused:
             server = None  # it ended, or does so again and again
-        served = restart(self.host, server, self.patience, unit)
+        served = restart(self.host, server, self.timeouts, unit)
         return State(REVERTED, why if served else f"{why}, nor with the former configuration: look at it on the node")

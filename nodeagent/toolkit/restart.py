@@ -30,7 +30,7 @@ SYSTEMCTL: Final = ("/usr/bin/systemctl", "/bin/systemctl", "/run/current-system
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Seconds."""
 
     quiet: float = 10.0
@@ -43,54 +43,54 @@ class Patience:
     """Between two looks."""
 
 
-def wait_until_quiet(host: Host, patience: Patience, stopping: Event) -> None:
+def wait_until_quiet(host: Host, timeouts: Timeouts, stopping: Event) -> None:
     """Return when no container has been created for a while; raises RuntimeUnavailable, also at the program's end."""
-    end = time.monotonic() + patience.busy
+    end = time.monotonic() + timeouts.busy
     since = time.monotonic()
     while time.monotonic() < end:
         if host.runtime.making():
             since = time.monotonic()
-        elif time.monotonic() - since >= patience.quiet:
+        elif time.monotonic() - since >= timeouts.quiet:
             return
-        if stopping.wait(patience.poll):
+        if stopping.wait(timeouts.poll):
             raise RuntimeUnavailable(
                 "told to end before the runtime was restarted; the next run undoes the change, and makes it"
             )
     log.warning("containers have been in the making all the time; containerd is restarted all the same")
 
 
-def restart(host: Host, server: Server | None, patience: Patience, unit: str = "") -> bool:
+def restart(host: Host, server: Server | None, timeouts: Timeouts, unit: str = "") -> bool:
     """Start it anew; whether another process then serves.
 
     `server`: the one that serves now, if any. `unit`: systemd's, of the one that served before.
     """
     if server is None and unit:
-        _by_systemd(host, unit, patience)  # one that failed too often is not started by itself any more
+        _by_systemd(host, unit, timeouts)  # one that failed too often is not started by itself any more
     if server is not None:
         if server.unit:
-            _by_systemd(host, server.unit, patience)
+            _by_systemd(host, server.unit, timeouts)
         # Where systemd was not asked, or says that it did and did not, as in a root that it takes for another's.
         # Whatever started it starts what ended again.
         with suppress(ProcessLookupError, Refused):
             if host.server().pid == server.pid:
                 os.kill(server.pid, signal.SIGTERM)
-    return wait_until_serving(host, server.pid if server is not None else 0, patience)
+    return wait_until_serving(host, server.pid if server is not None else 0, timeouts)
 
 
-def wait_until_serving(host: Host, but: int, patience: Patience) -> bool:
+def wait_until_serving(host: Host, but: int, timeouts: Timeouts) -> bool:
     """Whether a process other than `but` answers in time."""
-    end = time.monotonic() + patience.serving
+    end = time.monotonic() + timeouts.serving
     while time.monotonic() < end:
         with suppress(Refused, RuntimeUnavailable, OSError):
             if host.server().pid != but and host.runtime.release() is not None:
                 return True
-        time.sleep(patience.poll)
+        time.sleep(timeouts.poll)
     return False
 
 
-def _by_systemd(host: Host, unit: str, patience: Patience) -> None:
+def _by_systemd(host: Host, unit: str, timeouts: Timeouts) -> None:
     found = next((path for path in SYSTEMCTL if hostfiles.inside(host.root, path) is not None), None)
     if found is not None:
         for verb in ("reset-failed", "restart"):
             with suppress(TimeoutError):
-                inside.run(host.root, [found, verb, unit], patience.serving)
+                inside.run(host.root, [found, verb, unit], timeouts.serving)

@@ -77,7 +77,7 @@ async def wire(process: Process) -> None:
 
 
 async def _once(args: argparse.Namespace) -> int:
-    facts = await make_scanner(args).look()
+    facts = await make_scanner(args).scan()
     found = report.evaluate(args.role, facts)
     sys.stdout.write(once.show(args.role, facts, found, args.output))
     return 0 if found.result == validation.OK else FAILED

@@ -118,9 +118,9 @@ class Trials:
     async def _answer(self, address: str, one: Wanted, version: str) -> CudaAnswer:
         flags = [one.target, f"--version={version}", *(f"--root={root}" for root in self._roots)]
         try:
-            return decode(await self._children[address].said("nodeagent.host.cuda", flags, self._timing.deadline))
+            return decode(await self._children[address].run_module("nodeagent.host.cuda", flags, self._timing.deadline))
         except DriverUnavailable as silence:
-            return CudaAnswer(silence=str(silence), late=isinstance(silence, DeadlineExceeded))
+            return CudaAnswer(unavailable_reason=str(silence), late=isinstance(silence, DeadlineExceeded))
 
 
 def _tell(address: str, answer: CudaAnswer) -> None:
@@ -133,7 +133,7 @@ def _tell(address: str, answer: CudaAnswer) -> None:
 def _result(answer: CudaAnswer) -> str:
     if answer.works:
         return "ok"
-    return "in_use" if answer.in_use else "silent" if answer.silence else "failed"
+    return "in_use" if answer.in_use else "silent" if answer.unavailable_reason else "failed"
 
 
 def decode(output: bytes) -> CudaAnswer:

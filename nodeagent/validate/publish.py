@@ -116,7 +116,7 @@ class Publisher:
         due = loop.time()
         while True:
             try:
-                facts = await self._scanner.look()
+                facts = await self._scanner.scan()
             except OSError as error:  # then nothing is said, and what stands grows stale
                 log.error("the node cannot be looked at", error=str(error))  # noqa: TRY400
             else:
@@ -147,10 +147,13 @@ class Publisher:
             self._want[_ENDED_FOR] = noted
         if self._lacks and self._lacks == self._ended_for and before != self._lacks:
             log.warning(
-                "this container was made anew and lacks device nodes of MIG instances all the same", **_say(facts)
+                "this container was made anew and lacks device nodes of MIG instances all the same",
+                **_log_fields(facts),
             )
         elif self._ending:
-            log.warning("device nodes of new MIG instances are lacking here; ending, to be made anew", **_say(facts))
+            log.warning(
+                "device nodes of new MIG instances are lacking here; ending, to be made anew", **_log_fields(facts)
+            )
 
     def _take(self, facts: Facts, new: Mapping[str, str]) -> None:
         """Believe a look, and have it written where it says something new."""
@@ -210,7 +213,7 @@ def _body(elements: Mapping[str, str | None], cards: list[dict[str, str]]) -> di
     return {"spec": {"features": features}}
 
 
-def _say(facts: Facts) -> dict[str, list[str]]:
+def _log_fields(facts: Facts) -> dict[str, list[str]]:
     return {"lacking": [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in sorted(renewal.lacking(facts))]}
 
 

@@ -65,14 +65,14 @@ class NodeScanner:
         if self.trials is not None:
             await self.trials.close()
 
-    async def look(self) -> Facts:
+    async def scan(self) -> Facts:
         """Everything that can be known now."""
         facts = await asyncio.to_thread(self._files)
         if facts.module is None:
             self.probe.forget()
             return facts
         answer = await self.probe.answer(facts.version, _fingerprint(facts), facts.module.load)
-        told = replace(facts, driver=answer.driver, silence=answer.why, pending=answer.pending)
+        told = replace(facts, driver=answer.driver, unavailable_reason=answer.reason, pending=answer.pending)
         if self.trials is not None:
             told = await self._tried(told, self.trials)
         return replace(told, fabric_due=self._is_overdue(told))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.api.meta import ObjectMeta
     from controllers.api.resources import Resource
     from controllers.runtime.client import Client
-    from controllers.runtime.draft import Draft
+    from controllers.runtime.list_buffer import ListBuffer
 
 UNBROKEN = WatchSettings(watch_seconds=3600.0)
 """A watch that is opened anew meanwhile would be in the figures."""
@@ -54,11 +54,11 @@ class ObjectWatch(Store[Shown]):
         self._expected.setdefault(name, []).append((shows, future))
         return future
 
-    def take(self, draft: Draft[Shown], observed: int) -> None:
+    def take(self, buffer: ListBuffer[Shown], observed: int) -> None:
         """Take a list: the first, or one after a break that was too long, which shows what changed meanwhile."""
         first = not self.synced
-        super().take(self.draft(), observed)  # an empty one
-        for item in draft.items.values():
+        super().take(self.new_buffer(), observed)  # an empty one
+        for item in buffer.items.values():
             known = self.meta.get(item.name)
             if first:
                 self.meta[item.name] = item.metadata

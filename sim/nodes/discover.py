@@ -22,7 +22,7 @@ HANDLER = "nvidia"
 
 def features(node: str, boot_id: str, machine: Machine) -> dict[str, Any]:
     """The features by their form."""
-    return report.alone(report.seen(bus.bus(machine), _driver(node, machine), _toolkit(machine)), boot_id)
+    return report.alone(report.observe(bus.bus(machine), _driver(node, machine), _toolkit(machine)), boot_id)
 
 
 def manifest(node: str, features: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class _Node:
             if not listed:
                 continue
             claims = self._own(pod) if container == UNTOLD else self._claims(pool)
-            places, free = preferred_allocation.places(self._cards), tuple(self._free(listed.values()))
+            places, free = preferred_allocation.locate_cards(self._cards), tuple(self._free(listed.values()))
             for id_ in preferred_allocation.preferred(free, (), slots - has, listed, claims=claims, places=places):
                 self._given[listed[id_].card, uid, container] += 1
 

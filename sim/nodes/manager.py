@@ -14,7 +14,7 @@ from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.api.resources import NODE
 from controllers.runtime.errors import Terminal
-from nodeagent.mig.cards.records import Loading, NodeScan, Signs
+from nodeagent.mig.cards.records import HostEvidence, Loading, NodeScan
 from nodeagent.mig.cluster import Quorum
 from nodeagent.mig.manager import Manager
 from nodeagent.mig.scanner import driver_reports
@@ -118,24 +118,26 @@ class Host:
         answer = await self._admin.merge(NODE, node.name, body, manager=names.HARDWARE)
         self._cluster.nodes.on_own_write(adapter(Node).validate_json(answer))
 
-    async def signs(self, addresses: Collection[str]) -> Signs:
+    async def collect_evidence(self, addresses: Collection[str]) -> HostEvidence:
         """See `nodeagent.mig.scanner.Looker`."""
         machine = self.machine()
         there = frozenset(card.address for card in machine.cards)
         instances = tuple(f"{address}: {machine.divided(address).instances}" for address in sorted(there))
-        return Signs(self._loading(), frozenset(addresses) - there, there if machine.driver else frozenset(), instances)
+        return HostEvidence(
+            self._loading(), frozenset(addresses) - there, there if machine.driver else frozenset(), instances
+        )
 
     def _loading(self) -> Loading | None:
         boot = self._node.status.node_info.boot_id
         return Loading(boot) if boot and self.machine().driver else None
 
-    async def look(self, addresses: Collection[str]) -> NodeScan:
+    async def scan(self, addresses: Collection[str]) -> NodeScan:
         """See `nodeagent.mig.scanner.Looker`."""
         loading, machine = self._loading(), self.machine()
         lost = frozenset(addresses) - {card.address for card in machine.cards}
         software = machine.software
         if software is None or not machine.driver:
-            return NodeScan(lost=lost, silence="no driver is loaded")
+            return NodeScan(lost=lost, unavailable_reason="no driver is loaded")
         by_files, by_driver = (tell(self._name, machine, software) for tell in (bus.by_procfs, nvml.driver))
         return NodeScan(driver_reports(by_files, by_driver), lost, loading=loading)
 

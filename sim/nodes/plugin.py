@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controllers.api import names as api
 from nodeagent.deviceplugin.devices import offers
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
-from nodeagent.deviceplugin.devices.records import ContainerHolding, Seen
+from nodeagent.deviceplugin.devices.records import ContainerHolding, NodeScan
 from sim.nodes import nvml
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ def pool_of(configmap: ConfigMap) -> str:
     return configmap.metadata.labels.get(api.LABEL_POOL) or configmap.name.removeprefix(prefix)
 
 
-def seen(node: str, machine: Machine, cards: Iterable[GPUDevice], asked: DesiredOffer) -> Seen:
+def seen(node: str, machine: Machine, cards: Iterable[GPUDevice], asked: DesiredOffer) -> NodeScan:
     """What a pool's plugin sees there; a driver that is not loaded told of MIG instances earlier."""
     lost = frozenset(map(offers.address, cards)) - {card.address for card in machine.cards} - {""}
     if machine.software is None or not offers.asks_driver(asked):
-        return Seen(lost=lost)
+        return NodeScan(lost=lost)
     told = nvml.driver(node, machine, machine.software).cards.values()
     instances = {card.address: card.mig_devices for card in told if card.mig_enabled is not None}
     if machine.driver:
-        return Seen(lost=lost, instances=instances)
-    return Seen(lost=lost, unresponsive=frozenset(instances), instances=instances, remembered=frozenset(instances))
+        return NodeScan(lost=lost, instances=instances)
+    return NodeScan(lost=lost, unresponsive=frozenset(instances), instances=instances, remembered=frozenset(instances))
 
 
 def deaf(pool: str, cards: Iterable[GPUDevice]) -> DesiredOffer:

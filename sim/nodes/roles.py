@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.runtime.client import Client
     from nodeagent.deviceplugin.devices.offers import DesiredOffer
-    from nodeagent.deviceplugin.devices.records import Listed, Seen
+    from nodeagent.deviceplugin.devices.records import Listed, NodeScan
     from sim.nodes.cluster import Cluster
     from sim.nodes.evaluator import Evaluator
     from sim.nodes.machine import Machine
@@ -168,7 +168,7 @@ class Roles:
 
 def _situation(
     pool: str, node: Node, machine: Machine, cards: Sequence[GPUDevice], asked: DesiredOffer
-) -> tuple[DesiredOffer, Seen]:
+) -> tuple[DesiredOffer, NodeScan]:
     """What a pool's plugin goes by: what it is asked, and what it sees."""
     if machine.faults.silent_plugin:
         deaf = plugin.deaf(pool, cards)
@@ -177,7 +177,7 @@ def _situation(
 
 
 def _lists(
-    cards: Sequence[GPUDevice], situations: Mapping[str, tuple[DesiredOffer, Seen]]
+    cards: Sequence[GPUDevice], situations: Mapping[str, tuple[DesiredOffer, NodeScan]]
 ) -> dict[str, tuple[Listed, ...]]:
     """What the plugins list, by pool."""
     taken = offers.reported(cards)

@@ -68,7 +68,7 @@ def facts(role: str, node: str, boot_id: str, machine: Machine) -> Facts:
 
 def _on_host(loaded: Facts, software: Software, machine: Machine) -> Facts:
     version = OTHER if DRIVER in machine.faults.failed_checks else software.driver
-    return replace(loaded, libraries=_libraries(version), nodes=None, silence=NOT_ASKED)
+    return replace(loaded, libraries=_libraries(version), nodes=None, unavailable_reason=NOT_ASKED)
 
 
 def _in_container(loaded: Facts, software: Software, node: str, machine: Machine) -> Facts:
@@ -76,7 +76,9 @@ def _in_container(loaded: Facts, software: Software, node: str, machine: Machine
     minors = [taken.minor for taken in started.values() if taken.minor is not None]
     if CONTAINER in machine.faults.failed_checks or machine.faults.toolkit:
         handler = "" if machine.faults.toolkit else MODULE
-        return replace(loaded, libraries={}, nodes={}, silence="no library libnvidia-ml.so.1 here", handler=handler)
+        return replace(
+            loaded, libraries={}, nodes={}, unavailable_reason="no library libnvidia-ml.so.1 here", handler=handler
+        )
     nodes = {devices.CONTROL: Node(FRONTEND, devices.CONTROL_MINOR), devices.UVM: Node(UVM, 0)}
     answers = {card.address: nvml.answer(node, card, machine) for card in machine.cards if card.address in started}
     tried = marks.wanted(answers, loaded.held, loaded.boot_id, Driver(software.driver))

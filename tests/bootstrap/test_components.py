@@ -407,7 +407,7 @@ def test_a_daemonset_comes_back_after_its_name_has_been_free_for_a_while(cluster
     key = next(key for key in cluster.objects if key[0] == "DaemonSet")
     name = key[1].split("/")[-1]
     del cluster.objects[key]
-    seen = replace(cluster.view().operands(), freed={name: cluster.now - COOLDOWN / 4})
+    seen = replace(cluster.view().operands(), deleted_at={name: cluster.now - COOLDOWN / 4})
 
     waits, comes = (operands.plan(seen, cluster.settings.bootstrap, now=cluster.now + after) for after in (0, 2))
 

@@ -14,7 +14,7 @@ import yaml
 from controllers.api.settings import parse_settings
 from controllers.components import build
 from nodeagent.deviceplugin.devices import allocate, cdi
-from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 from nodeagent.validate.checks import cdi as validate_cdi
 from sim.hardware import load
 from sim.nvml import Config
@@ -421,7 +421,7 @@ def test_nvidias_program_sees_a_driver_in_a_container_with_its_libraries_and_dev
 def test_the_device_plugin_gives_cards_by_the_names_of_that_specification(real: Host) -> None:
     with real.keeper() as keeper:
         keeper.settle()
-    seen = Seen(cdi=cdi.names(real.specification.read_text()), runtime_cdi=True)
+    seen = NodeScan(cdi=cdi.names(real.specification.read_text()), runtime_cdi=True)
     uuid = CARDS[0]
     ground = allocate.AllocationContext("pool", {uuid: Listed(uuid, uuid, "card", "0000:19:00.0")})
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.record import json_name
-from controllers.domain.allocation import undividable
+from controllers.domain.allocation import explain_mig_mismatch
 from controllers.domain.selectors.explain import FOUND, explain_mismatch
 from controllers.domain.selectors.match import CHECKS, matches, selects
 from tests.domain.test_compiled_selectors import CARDS, SELECTORS
@@ -39,14 +39,14 @@ def test_there_is_a_reason_exactly_where_the_card_is_not_meant(
     meant = (
         matches(made.spec.node_selector, labels)
         and selects(made.spec.device_selector, card, position)
-        and undividable(made, card) is None
+        and explain_mig_mismatch(made, card) is None
     )
     found = explain_mismatch(made, card, labels, position)
     assert (found is None) == meant
     if found is not None:
         assert found.key.startswith("spec.")
         assert found.expected
-        assert found.found
+        assert found.actual
 
 
 def test_every_key_says_what_a_card_has() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.api.gpupool import AllocationSpec, TimeSlice
-from controllers.domain.offer import Offer, offer_of, read
+from controllers.domain.plugin_settings import PluginSettings, offer_of, read
 
 SHARED = AllocationSpec(mode="TimeSlice", time_slice=TimeSlice(max_slices_per_device=4))
 DIVIDED = AllocationSpec(mode="MIG", mig_profile="1g.10gb")
@@ -72,6 +72,6 @@ def test_what_cannot_be_read_is_no_offer(text: str) -> None:
 
 
 def test_the_acknowledgement_tells_modes_apart() -> None:
-    versions = {Offer("a", mode, 1).of("n-1").config_version for mode in ("Exclusive", "TimeSlice")}
+    versions = {PluginSettings("a", mode, 1).of("n-1").config_version for mode in ("Exclusive", "TimeSlice")}
 
     assert len(versions) == 2

@@ -16,7 +16,7 @@ from nodeagent.toolkit.config.sources import Refused
 from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.host import Host
 from nodeagent.toolkit.keeper import Keeper
-from nodeagent.toolkit.restart import Patience
+from nodeagent.toolkit.restart import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class RealContainerd:
         self.root, self.starts = root, 0
         self.refuses = ""
         """A text with which in its main file it does not start."""
-        self.impatient = Patience(quiet=0.2, busy=5.0, serving=3.0, poll=0.05)
+        self.impatient = Timeouts(quiet=0.2, busy=5.0, serving=3.0, poll=0.05)
         self._ending = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
         self._place(program)
@@ -50,7 +50,7 @@ class RealContainerd:
             self.at(f"{plan.FOLDER}/{plan.PROGRAM}").parent.mkdir(parents=True)
             self.at(f"{plan.FOLDER}/{plan.PROGRAM}").touch(mode=0o755)
         self.host = Host(root)
-        self.keeper = Keeper(self.host, Patience(quiet=0.2, busy=5.0, serving=20.0, poll=0.05))
+        self.keeper = Keeper(self.host, Timeouts(quiet=0.2, busy=5.0, serving=20.0, poll=0.05))
         self._supervisor = threading.Thread(target=self._run, daemon=True)
         self._supervisor.start()
         self.served()

@@ -17,7 +17,7 @@ from nodeagent.toolkit import cri, inside
 from nodeagent.toolkit.config import effective, marks, plan, sources
 from nodeagent.toolkit.disk import STATE
 from nodeagent.toolkit.keeper import READY, REFUSED, REVERTED, SILENT, TOOLKIT, WAITING, Keeper, State
-from nodeagent.toolkit.restart import Patience
+from nodeagent.toolkit.restart import Timeouts
 from sim.module.install import ROOT
 from sim.realnode import distribution
 from sim.realnode.needs import missing
@@ -113,7 +113,7 @@ def test_handlers_are_in_force_after_one_restart_and_are_taken_away_to_the_byte(
         node.restart()
     before, starts, dumped = contents(node), node.starts, node.host.dump(node.host.server())
 
-    assert node.keeper.look() == State(READY)
+    assert node.keeper.reconcile() == State(READY)
     assert node.starts == starts + 1
     assert runs_with_handlers(node)
     changed = effective.differences(dumped, node.host.dump(node.host.server()))
@@ -123,8 +123,8 @@ def test_handlers_are_in_force_after_one_restart_and_are_taken_away_to_the_byte(
         assert (seen.st_mode & 0o777, seen.st_uid, seen.st_gid) == (0o600, 1234, 4321)
 
     written = tree(node)
-    again = Keeper(node.host, node.keeper.patience)  # as a pod that was started again
-    assert [node.keeper.look().phase, again.look().phase, again.look().phase] == [READY] * 3
+    again = Keeper(node.host, node.keeper.timeouts)  # as a pod that was started again
+    assert [node.keeper.reconcile().phase, again.reconcile().phase, again.reconcile().phase] == [READY] * 3
     assert tree(node) == written
     assert node.starts == starts + 1
 
@@ -166,7 +166,7 @@ def test_the_former_drop_in_goes_with_its_passwords_and_a_hidden_edit_takes_effe
     assert node.host.runtime.settings()["sandboxImage"] != "edited.example.com/pause:9", "the copy hides the edit"
     node.at(sources.MAIN).chmod(0o600)
 
-    assert node.keeper.look().phase == READY
+    assert node.keeper.reconcile().phase == READY
 
     assert not node.at(sources.FORMER).exists()
     assert list(node.at(STATE).glob("way-back*")) == []
@@ -185,24 +185,24 @@ def test_a_containerd_that_does_not_come_back_gets_its_former_files_and_the_same
     node.config.chmod(0o640)
     before = contents(node)
     node.refuses = marks.BEGIN
-    node.keeper.patience = node.impatient
+    node.keeper.timeouts = node.impatient
 
-    state = node.keeper.look()
+    state = node.keeper.reconcile()
 
     assert state.phase == REVERTED
-    assert "did not serve" in state.why
+    assert "did not serve" in state.reason
     assert contents(node) == before
     assert node.config.stat().st_mode & 0o777 == 0o640
     node.served()
     starts, written = node.starts, tree(node)
-    assert node.keeper.look().phase == REVERTED
-    assert Keeper(node.host, node.keeper.patience).look().phase == REVERTED
+    assert node.keeper.reconcile().phase == REVERTED
+    assert Keeper(node.host, node.keeper.timeouts).reconcile().phase == REVERTED
     assert (node.starts, tree(node)) == (starts, written)
 
     node.refuses = ""
     with node.config.open("a") as file:
         file.write("# the administrator changed something\n")
-    assert node.keeper.look().phase == READY
+    assert node.keeper.reconcile().phase == READY
 
 
 def test_what_another_file_would_hide_is_not_left_behind(start: Callable[..., RealContainerd]) -> None:
@@ -211,13 +211,13 @@ def test_what_another_file_would_hide_is_not_left_behind(start: Callable[..., Re
     node = start(path_of("1.7"), {sources.MAIN: text, "/etc/containerd/my.d/cri.toml": made.SHORT})
     before = contents(node)
 
-    state = node.keeper.look()
+    state = node.keeper.reconcile()
 
     assert state.phase == REFUSED
-    assert "would not see nvidia" in state.why
+    assert "would not see nvidia" in state.reason
     assert contents(node) == before
     assert node.starts == 1
-    assert node.keeper.look().phase == REVERTED, "not tried again"
+    assert node.keeper.reconcile().phase == REVERTED, "not tried again"
 
 
 @pytest.mark.parametrize("at", range(1, 7))
@@ -236,11 +236,11 @@ def test_a_process_that_is_killed_at_any_moment_is_followed_by_one_that_ends_the
 
         monkeypatch.setattr(owner, name, step)
     with pytest.raises(KeyboardInterrupt):
-        node.keeper.look()
+        node.keeper.reconcile()
     monkeypatch.undo()
 
     node.served()
-    assert Keeper(node.host, node.keeper.patience).look().phase == READY
+    assert Keeper(node.host, node.keeper.timeouts).reconcile().phase == READY
     assert runs_with_handlers(node)
     assert not node.at(sources.FORMER).exists()
     assert not (node.at(STATE) / "way-back.json").exists()
@@ -254,7 +254,7 @@ def test_on_deckhouses_node_the_drop_in_is_written_and_bashible_waited_for(
     node = start(path_of("1.7"), files)
     place = node.at(f"{sources.CONF_D}/{sources.DROP_IN}")
 
-    assert node.keeper.look().phase == WAITING
+    assert node.keeper.reconcile().phase == WAITING
     assert node.starts == 1
     assert made.PASSWORD not in place.read_text()
     # What bashible's toml-merge would make of both; containerd merges nothing.
@@ -262,9 +262,9 @@ def test_on_deckhouses_node_the_drop_in_is_written_and_bashible_waited_for(
     node.config.write_text(
         node.config.read_text().replace("  sandbox_image", "  enable_cdi = true\n  sandbox_image", 1)
     )
-    assert node.keeper.look().phase == WAITING
+    assert node.keeper.reconcile().phase == WAITING
     node.restart()
-    assert node.keeper.look().phase == READY
+    assert node.keeper.reconcile().phase == READY
     assert node.starts == 2
 
     assert node.keeper.remove().phase == READY
@@ -274,18 +274,18 @@ def test_on_deckhouses_node_the_drop_in_is_written_and_bashible_waited_for(
 def test_no_handler_is_told_of_before_its_program_is_there(start: Callable[..., RealContainerd]) -> None:
     node = start(path_of("1.7"), {sources.MAIN: made.SHORT}, toolkit=False)
 
-    assert node.keeper.look().phase == TOOLKIT
+    assert node.keeper.reconcile().phase == TOOLKIT
     assert contents(node) == {sources.MAIN.lstrip("/"): made.SHORT.encode()}
 
 
 def test_a_containerd_that_is_upgraded_goes_on_with_what_it_knows(start: Callable[..., RealContainerd]) -> None:
     """The newest know no switch of CDI: what was switched on for 1.7 is not asked of them."""
     old = start(path_of("1.7"), {sources.MAIN: BY_HAND})
-    assert old.keeper.look() == State(READY)
+    assert old.keeper.reconcile() == State(READY)
     old.end()
     new = start(path_of("2"), {sources.MAIN: old.config.read_text()})
 
-    assert new.keeper.look() == State(READY)
+    assert new.keeper.reconcile() == State(READY)
     assert new.starts == 1, "it runs with the handlers already"
     assert runs_with_handlers(new)
     assert new.keeper.remove().phase == READY
@@ -294,7 +294,7 @@ def test_a_containerd_that_is_upgraded_goes_on_with_what_it_knows(start: Callabl
 
 def test_ours_goes_though_no_containerd_answers(start: Callable[..., RealContainerd]) -> None:
     node = start(path_of("1.7"), {sources.MAIN: made.SHORT})
-    node.keeper.look()
+    node.keeper.reconcile()
     node.end()
 
     assert node.keeper.remove().phase == READY
@@ -305,12 +305,12 @@ def test_who_is_told_to_end_while_it_waits_for_quiet_ends_and_the_next_one_goes_
     start: Callable[..., RealContainerd],
 ) -> None:
     node = start(path_of("1.7"), {sources.MAIN: made.SHORT})
-    waiting = Keeper(node.host, Patience(quiet=PATIENCE, busy=PATIENCE))
+    waiting = Keeper(node.host, Timeouts(quiet=PATIENCE, busy=PATIENCE))
     waiting.stopping.set()
 
-    assert waiting.look().phase == SILENT
+    assert waiting.reconcile().phase == SILENT
     assert node.starts == 1
-    assert node.keeper.look() == State(READY)
+    assert node.keeper.reconcile() == State(READY)
     assert node.starts == 2
     assert not (node.at(STATE) / "way-back.json").exists()
 

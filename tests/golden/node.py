@@ -57,7 +57,7 @@ def _by_agent(told: Told) -> dict[str, Any]:
         driver = Driver(told.driver, told.cuda, known)
     else:
         assert not any(card.by_driver for card in cards), f"{told.dump}: give the driver's version"
-    seen = report.seen(Bus(tuple(_function(card) for card in cards)), driver, None)
+    seen = report.observe(Bus(tuple(_function(card) for card in cards)), driver, None)
     values = {address: one.values for address, one in seen.cards.items()}
     return report.features(values, seen.driver.values if seen.driver else None, seen.toolkit.values, BOOT)
 

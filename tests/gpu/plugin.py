@@ -42,7 +42,7 @@ def listing(driver: Driver) -> tuple[Listed, ...]:
 async def admitted(places: HostPaths, dev: Path, asker: DriverProbe, driver: Driver) -> dict[str, list[str]]:
     """The device nodes that a pod gets with each of the devices, by its id; raises what a kubelet would meet."""
     offered = listing(driver)
-    seen = await NodeScanner(places, dev, (), asker).look({})
+    seen = await NodeScanner(places, dev, (), asker).scan({})
     ground = AllocationContext(POOL, {one.id: one for one in offered})
 
     def prefer(available: Sequence[str], must: Sequence[str], size: int) -> Sequence[str]:

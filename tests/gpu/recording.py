@@ -39,6 +39,6 @@ def features(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report that was made on that machine, and the one that this code makes of what was read there."""
     kept = json.loads(path.read_text())
     driver = decode(json.dumps({"driver": kept["driver"]}).encode()) if kept["driver"] is not None else None
-    bus = Bus(tuple(PciFunction(**{**one, "unread": tuple(one["unread"])}) for one in kept["functions"]))
+    bus = Bus(tuple(PciFunction(**{**one, "unreadable": tuple(one["unreadable"])}) for one in kept["functions"]))
     toolkit = Toolkit(**{**kept["toolkit"], "failed": tuple(kept["toolkit"]["failed"])}) if kept["toolkit"] else None
     return kept["steps"]["discover"]["kept"], once.features(Facts(bus, driver, toolkit, kept["boot_id"]))

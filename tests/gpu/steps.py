@@ -82,7 +82,7 @@ class Machine:
         asker = DriverProbe(self.places.library_roots if role == validation.DRIVER else lambda: own, self.timing)
         trying = Trials(own, self.timing, None) if role == validation.CONTAINER else None
         looker = NodeScanner(role, self.places, asker, self.own, trials=trying, fabric_grace=0)
-        facts = await looker.look()
+        facts = await looker.scan()
         await looker.close()
         verdict = report.evaluate(role, facts)
         told = "; ".join(f"{check.name}: {check.message}" for check in verdict.checks if check.result != OK)

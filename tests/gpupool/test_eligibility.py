@@ -23,7 +23,7 @@ from controllers.gpupool.membership import assignment, obstacles
 from controllers.gpupool.membership.approval import approve_cards
 from controllers.gpupool.membership.candidates import candidates_on
 from controllers.gpupool.node.pending import pending_cards
-from kubectl_gpu.say import choice
+from kubectl_gpu.explain import choice
 from tests.gpupool.world import AUTOMATIC, Cluster
 from tests.kit.manifests import body
 from tests.kit.objects import published
@@ -163,7 +163,7 @@ def test_no_check_is_left_out() -> None:
 def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
-    found = obstacles.annotation_obstacle(made.view().node("n1"), device(made))
+    found = obstacles.check_annotation(made.view().node("n1"), device(made))
     assert found is not None
     assert found.kind == case.reason
     if (pool := made.view().pool(case.named)) is not None:
@@ -172,7 +172,7 @@ def test_the_controller_does_not_take_it_in_and_says_why(case: Case) -> None:
     made.execute(made.planned("GPUNodeInventory", "n1").actions, names.MANAGER_POOL)
     told = find(device(made).status.conditions, CONFIGURED)
     assert told is not None
-    assert (told.reason, found.found in told.message) == (case.reason, True)
+    assert (told.reason, found.message in told.message) == (case.reason, True)
 
 
 def test_a_card_that_others_have_says_so_once_and_nothing_else() -> None:
@@ -189,7 +189,7 @@ def test_its_pools_and_nodes_lists_agree(case: Case) -> None:
     made = case.made()
     made.annotate(CARD, case.named)
     node = made.view().node("n1")
-    found = obstacles.annotation_obstacle(node, device(made))
+    found = obstacles.check_annotation(node, device(made))
     assert found is not None
     listed = {entry.card: entry.reason for entry in candidates_on(node).get(case.named, ())}
     assert listed.get(CARD) == (None if case.reason == chain.POOL_UNKNOWN else case.reason)
@@ -223,14 +223,14 @@ def test_the_webhook_refuses_it_or_says_that_it_waits(case: Case) -> None:
     made = case.made()
     said = judged(made, case.named)
     made.annotate(CARD, case.named)
-    found = obstacles.annotation_obstacle(made.view().node("n1"), device(made))
+    found = obstacles.check_annotation(made.view().node("n1"), device(made))
     assert found is not None
     if case.reason in webhook.REFUSED:
         assert said.denied is not None
-        assert (said.denied.error_code, found.found in said.denied.message) == (webhook.REFUSED[case.reason], True)
+        assert (said.denied.error_code, found.message in said.denied.message) == (webhook.REFUSED[case.reason], True)
     else:
         assert said.denied is None
-        assert any(found.found in warning for warning in said.warnings)
+        assert any(found.message in warning for warning in said.warnings)
 
 
 @every_case
@@ -268,7 +268,7 @@ def test_a_card_that_passes_is_taken_by_everybody() -> None:
     assert judged(made, "a") == webhook.ReviewResult()
     assert [change.after for change in choice.changes([], [device(made)], "a")[0]] == ["a"]
     made.annotate(CARD, "a")
-    assert obstacles.annotation_obstacle(made.view().node("n1"), device(made)) is None
+    assert obstacles.check_annotation(made.view().node("n1"), device(made)) is None
     made.settle()
     assert device(made).home == "a"
 

@@ -667,14 +667,14 @@ def test_a_card_that_failed_while_others_had_it_is_tried_again_when_they_have_en
             card["status"]["foreignAllocations"] = [taken]
         made.settle()
         assert configured(made, CARDS[0]) == "HeldElsewhere"
-        assert layout(made).cards[0].held
+        assert layout(made).cards[0].used_since_failure
         with made.edit("GPUDevice", CARDS[0]) as card:
             card["status"]["foreignAllocations"] = []
         made.settle()
         assert layout(made).cards[0].again == min(times, 2)
     made.breaks = {}
     resume(made)
-    assert (published(made), layout(made).cards[0].held) == ([7, 7], False)
+    assert (published(made), layout(made).cards[0].used_since_failure) == ([7, 7], False)
 
 
 def test_a_card_that_was_divided_otherwise_while_its_node_was_away_is_divided_anew_on_resume() -> None:

@@ -18,7 +18,7 @@ from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import ConfigMap, Node, Pod
-from controllers.domain import offer
+from controllers.domain import plugin_settings
 from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.pool.plan import plan_orphans
 from controllers.install import dismantle
@@ -80,7 +80,7 @@ class Living(Cluster):
         """One look of a plugin: what goes falls off its list, then all is told, then what comes is listed."""
         configs = [c for c in self.all(resources.CONFIGMAP, ConfigMap) if c.name == names.plugin_object(pool)]
         allowed = cards_in(configs[0]) if configs else set()
-        asked = offer.read(pool, configs[0].data.get(names.PLUGIN_SETTINGS, "")) if configs else None
+        asked = plugin_settings.read(pool, configs[0].data.get(names.PLUGIN_SETTINGS, "")) if configs else None
         for device in self.devices(node):
             now, card = device.status.published, device.status.inventory_id or ""
             if now is None or now.pool == pool:

@@ -16,7 +16,7 @@ from controllers.api.record import adapter
 from controllers.api.settings import Settings
 from controllers.api.tenant import TenantPod, UnadmittedPod
 from controllers.components import cooldown
-from controllers.domain import mig, offer
+from controllers.domain import mig, plugin_settings
 from controllers.domain.allocation import applied, slots_under
 from controllers.domain.lifecycle import TRANSITIONS, Facts, apply_transition, facts_of, is_allowed, live
 from controllers.gpupool.__main__ import UNADMITTED
@@ -285,7 +285,7 @@ class Cluster(cluster.Cluster):
         for config in self.all(resources.CONFIGMAP, ConfigMap):
             pool = config.metadata.labels.get(names.LABEL_POOL, "")
             allowed = set(config.data.get(names.ALLOWED_DEVICES, "").split("\n"))
-            settings = offer.read(pool, config.data.get(names.PLUGIN_SETTINGS, ""))
+            settings = plugin_settings.read(pool, config.data.get(names.PLUGIN_SETTINGS, ""))
             for device in self.all(resources.GPUDEVICE, GPUDevice):
                 card = device.status.inventory_id or ""
                 offered = settings and card in allowed and device.name not in self.elsewhere

@@ -109,7 +109,7 @@ def test_nothing_that_a_controller_makes_anew_goes_while_one_may_still_write(
         for action in made.actions:
             assert isinstance(action, Delete)
             assert action.ref.resource.kind in stopping or action.ref.name == names.DISCOVER_DAEMONSET
-        assert made.waits
+        assert made.waiting_for
         cluster.execute(made.actions, names.MANAGER_CLEANUP, stop_after=stop)
 
 
@@ -122,7 +122,7 @@ def test_whoever_holds_a_lease_without_a_deployment_is_waited_for_and_named(name
         cluster.nature()
         cluster.leading.add(name)
 
-    assert made.waits == (f"{name} still holds its lease: somebody runs it outside its Deployment",)
+    assert made.waiting_for == (f"{name} still holds its lease: somebody runs it outside its Deployment",)
     assert ("GPUPool", "a") in cluster.objects
 
 
@@ -137,12 +137,12 @@ def test_a_pod_that_has_no_node_yet_is_waited_for_and_one_on_a_node_that_is_away
         ]:
             cluster.drop(resources.POD, name)
 
-    assert cleanup.plan(cluster.seen(), keep_records=False).waits == ("pod late to end",)
+    assert cleanup.plan(cluster.seen(), keep_records=False).waiting_for == ("pod late to end",)
 
 
 def test_what_stays_is_told_with_its_reason() -> None:
     cluster = whole(deckhouse=True)
-    early = leftovers.told_early(cluster.seen())
+    early = leftovers.list_early_leftovers(cluster.seen())
     left = cluster.settle(keep_records=False).left
 
     assert [line for line in early if "n1-0000:17:00.0 stays in MIG mode" in line and "-mig 0" in line]
@@ -162,7 +162,7 @@ def test_a_pool_that_others_hold_is_named() -> None:
         cluster.execute(kept, names.MANAGER_CLEANUP)
         cluster.nature()
 
-    assert made.waits == ("GPUPool a is held by finalizers of others: theirs/hold",)
+    assert made.waiting_for == ("GPUPool a is held by finalizers of others: theirs/hold",)
 
 
 def test_modules_configs_of_others_keep_their_definition() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from controllers.api.record import adapter
-from controllers.install.definitions import is_established, judge, wanted
+from controllers.install.definitions import evaluate_definition, is_established, wanted
 from controllers.install.observed import MODULE_CONFIGS, OURS, Definition
 from controllers.install.schema import losses
 from sim.module.install import ROOT
@@ -47,42 +47,42 @@ def test_they_are_those_of_the_chart() -> None:
 
 @pytest.mark.parametrize("name", sorted(wanted()))
 def test_what_is_not_there_or_the_same_is_written(name: str) -> None:
-    assert judge(None, wanted()[name]).write
-    assert judge(read(stored(name)), wanted()[name]).write
+    assert evaluate_definition(None, wanted()[name]).write
+    assert evaluate_definition(read(stored(name)), wanted()[name]).write
 
 
 def test_deckhouse_s_definition_is_left_alone_and_ours_is_not() -> None:
     body = stored(MODULE_CONFIGS)
     body["metadata"]["labels"] = {"heritage": "deckhouse", "module": "deckhouse"}
-    found = judge(read(body), wanted()[MODULE_CONFIGS])
+    found = evaluate_definition(read(body), wanted()[MODULE_CONFIGS])
 
     assert (found.write, found.refused) == (False, False)
-    assert "not ours" in found.why
+    assert "not ours" in found.reason
 
 
 def test_a_version_in_which_objects_are_stored_is_not_dropped() -> None:
     body = stored()
     body["status"]["storedVersions"].append("v1")
-    found = judge(read(body), wanted()[POOLS])
+    found = evaluate_definition(read(body), wanted()[POOLS])
 
     assert found.refused
-    assert "version v1, in which objects are stored" in found.why
-    assert judge(read(body), wanted()[POOLS], allow_downgrade=True).write
+    assert "version v1, in which objects are stored" in found.reason
+    assert evaluate_definition(read(body), wanted()[POOLS], allow_downgrade=True).write
 
 
 def test_a_field_of_the_future_is_not_dropped() -> None:
     body = stored()
     spec(body)["properties"]["allocation"]["properties"]["later"] = {"type": "string"}
-    found = judge(read(body), wanted()[POOLS])
+    found = evaluate_definition(read(body), wanted()[POOLS])
 
     assert found.refused
-    assert "field spec.allocation.later" in found.why
+    assert "field spec.allocation.later" in found.reason
 
 
 def test_a_field_that_is_new_is_no_loss() -> None:
     body = stored()
     del spec(body)["properties"]["access"]
-    assert judge(read(body), wanted()[POOLS]).write
+    assert evaluate_definition(read(body), wanted()[POOLS]).write
 
 
 @pytest.mark.parametrize("name", [POOLS, MODULE_CONFIGS])
@@ -90,10 +90,10 @@ def test_one_that_is_being_deleted_is_waited_for(name: str) -> None:
     body = stored(name)
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     body["metadata"]["labels"] = {}
-    found = judge(read(body), wanted()[name])
+    found = evaluate_definition(read(body), wanted()[name])
 
-    assert (found.write, found.refused, found.waits) == (False, False, True)
-    assert name in found.why
+    assert (found.write, found.refused, found.is_waiting) == (False, False, True)
+    assert name in found.reason
 
 
 def test_one_is_served_once_the_api_server_says_so() -> None:

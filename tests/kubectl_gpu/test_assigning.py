@@ -17,10 +17,10 @@ from controllers.domain.assignment import assigned_pool
 from controllers.runtime.errors import Forbidden, NotFound, RuntimeFault
 from kubectl_gpu import assigning, listing
 from kubectl_gpu.cluster import Found
+from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.output import structured
 from kubectl_gpu.parser import build
-from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.terminal import forgive, say
+from kubectl_gpu.terminal import forgive, print_lines
 from tests.kubectl_gpu.test_say import POOL, device, pool
 
 NODE = "worker-01"
@@ -157,13 +157,13 @@ class TestANode:
 
 class TestNothingFound:
     async def test_of_a_node_or_pool_that_is_not_there(self) -> None:
-        with pytest.raises(Mistake, match="There is no node with cards 'gpu-9'"):
+        with pytest.raises(UsageError, match="There is no node with cards 'gpu-9'"):
             await command(Api(*FREE), "cards --node gpu-9")
 
     async def test_who_may_not_read_it_hears_that_no_card_matches(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert await command(Api(*FREE, may_read=False), "cards --node gpu-9") == 0
         assert capsys.readouterr().err == "No card matches.\n"
-        with pytest.raises(Mistake, match=r"Node 'gpu-9' has no cards\.$"):
+        with pytest.raises(UsageError, match=r"Node 'gpu-9' has no cards\.$"):
             await command(Api(*FREE, may_read=False), "unassign --node gpu-9")
 
 
@@ -234,7 +234,7 @@ class TestATerminalWithoutUtf8:
     def test_gets_what_it_can_show(self, monkeypatch: pytest.MonkeyPatch) -> None:
         written = ascii_stdout(monkeypatch)
         forgive()
-        say(["no pool → training, worker-01… größer"])
+        print_lines(["no pool → training, worker-01… größer"])
         assert written.getvalue() == b"no pool -> training, worker-01... gr??er\n"
 
     @pytest.mark.parametrize("form", ["json", "yaml"])

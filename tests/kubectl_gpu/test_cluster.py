@@ -10,7 +10,7 @@ import pytest
 from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from kubectl_gpu.cluster import Cluster
-from kubectl_gpu.say.faults import Mistake
+from kubectl_gpu.explain.faults import UsageError
 
 
 def cluster(body: bytes) -> Cluster:
@@ -38,9 +38,9 @@ def cluster(body: bytes) -> Cluster:
 )
 async def test_what_no_api_server_says_is_told_with_the_address(body: bytes) -> None:
     told = "https://portal.example.com answered, and not as an API server: check the cluster's address"
-    with pytest.raises(Mistake, match=told):
+    with pytest.raises(UsageError, match=told):
         await cluster(body).get(resources.GPUDEVICE, GPUDevice, "card")
-    with pytest.raises(Mistake, match=told):
+    with pytest.raises(UsageError, match=told):
         await cluster(body).list(resources.GPUDEVICE, GPUDevice)
 
 

@@ -15,8 +15,8 @@ from controllers.api.record import to_json
 from controllers.runtime.errors import Forbidden, RuntimeFault
 from kubectl_gpu import keeping
 from kubectl_gpu.cluster import Found
+from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
-from kubectl_gpu.say.faults import Mistake
 from tests.kit import objects
 
 DENIED = 'admission webhook "gpudevices.gpu.deckhouse.io" denied the request: UnknownPool: there is no GPUPool.'
@@ -186,10 +186,10 @@ async def test_what_kubectl_get_prints_is_taken_too(file: Path) -> None:
 )
 async def test_another_file_is_a_mistake(file: Path, text: str) -> None:
     stored(file, text)
-    with pytest.raises(Mistake, match="is not what kubectl gpu export writes"):
+    with pytest.raises(UsageError, match="is not what kubectl gpu export writes"):
         await command(Api(), f"apply -f {file}")
 
 
 async def test_a_file_that_is_not_there_is_a_mistake(file: Path) -> None:
-    with pytest.raises(Mistake, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         await command(Api(), f"apply -f {file}")

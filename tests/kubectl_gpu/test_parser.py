@@ -6,8 +6,8 @@ import pytest
 from multidict import CIMultiDict
 
 from kubectl_gpu.cluster import _impersonation
+from kubectl_gpu.explain.faults import UsageError
 from kubectl_gpu.parser import build
-from kubectl_gpu.say.faults import Mistake
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_every_group_counts_before_the_command_and_after_it() -> None:
     assert headers.getall("Impersonate-Group") == ["a", "b", "c"]
     assert headers["Impersonate-User"] == "joe"
     assert list(_impersonation(build().parse_args(["nodes", "--as", "joe"]))) == ["Impersonate-User"]
-    with pytest.raises(Mistake, match="--as-group needs --as"):
+    with pytest.raises(UsageError, match="--as-group needs --as"):
         _impersonation(build().parse_args(["nodes", "--as-group", "a"]))

@@ -14,13 +14,13 @@ from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
 from controllers.api.record import adapter
 from controllers.domain.clock import stamp
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.runtime.errors import Forbidden, Invalid, NotFound, Unreachable
-from kubectl_gpu.say import card, choice, faults, lists, pod, words
-from kubectl_gpu.say import pool as pools
-from kubectl_gpu.say.explanation import Explanation, lines
-from kubectl_gpu.say.records import SeenPod, Unread
-from kubectl_gpu.say.table import Cell, Column, rendered
+from kubectl_gpu.explain import card, choice, faults, lists, pod, words
+from kubectl_gpu.explain import pool as pools
+from kubectl_gpu.explain.explanation import Explanation, lines
+from kubectl_gpu.explain.records import SeenPod, Unreadable
+from kubectl_gpu.explain.table import Cell, Column, rendered
 from tests.kit import objects
 from tests.kit.pods import pod_body
 
@@ -151,11 +151,11 @@ class TestPods:
         assert "Kubelet had no card left" in said
 
     def test_what_may_not_be_read_is_said_and_nothing_is_made_up(self) -> None:
-        no = Unread("dev may not list gpudevices.")
+        no = Unreadable("dev may not list gpudevices.")
         answer = pod.explained(seen(a_pod(), cards=no, pool=no))
         assert answer.verdict == "Pod team/p waits for 1 card of GPUPool training"
         assert answer.findings == ()
-        assert answer.unread == (no.why, no.why)
+        assert answer.unread == (no.reason, no.reason)
 
 
 class TestPools:
@@ -204,7 +204,7 @@ class TestCards:
         assert card.explained(card.CardSeen(unknown, None, NOW)).findings[0].do.startswith("docs/conditions.md")
 
     def test_one_that_leaves_its_pool(self) -> None:
-        answer = card.explained(card.CardSeen(device(claim=None), Unread("no"), NOW))
+        answer = card.explained(card.CardSeen(device(claim=None), Unreadable("no"), NOW))
         assert answer.verdict.endswith("is leaving GPUPool training")
         assert "its annotation was removed" in text(answer)
 
@@ -275,8 +275,8 @@ class TestWords:
         ],
     )
     def test_a_sentence(self, given: str, said: str) -> None:
-        assert sentence(given) == said
-        assert sentence(said) == said
+        assert format_message(given) == said
+        assert format_message(said) == said
 
     def test_ages(self) -> None:
         assert [words.span(s) for s in (-1, 5, 119, 120, 7199, 7200, 200_000)] == [
@@ -301,16 +301,16 @@ class TestFaults:
     def test_each_is_a_sentence_with_a_cure(self) -> None:
         message = 'gpudevices.gpu.deckhouse.io is forbidden: User "joe" cannot list resource "gpudevices" in API group'
         message += ' "gpu.deckhouse.io" at the cluster scope'
-        said = faults.told(Forbidden(403, "Forbidden", message))
+        said = faults.describe_fault(Forbidden(403, "Forbidden", message))
         assert said.startswith("joe may not list gpudevices.gpu.deckhouse.io in the whole cluster.")
         events = 'events is forbidden: User "joe" cannot list resource "events" in API group "" in the namespace "team"'
-        assert "create role --namespace=team gpu-list --verb=list --resource=events," in faults.told(
+        assert "create role --namespace=team gpu-list --verb=list --resource=events," in faults.describe_fault(
             Forbidden(403, "Forbidden", events)
         )
-        assert "Log in again" in faults.told(Forbidden(401, "Unauthorized", "Unauthorized"))
-        assert "installed?" in faults.told(
+        assert "Log in again" in faults.describe_fault(Forbidden(401, "Unauthorized", "Unauthorized"))
+        assert "installed?" in faults.describe_fault(
             NotFound(404, "NotFound", "the server could not find the requested resource")
         )
-        assert "kubectl cluster-info" in faults.told(Unreachable("GET /x: refused"))
+        assert "kubectl cluster-info" in faults.describe_fault(Unreachable("GET /x: refused"))
         denied = 'admission webhook "gpudevices.gpu.deckhouse.io" denied the request: DeviceBusy: it serves a pod.'
-        assert faults.told(Invalid(422, "Invalid", denied)) == "DeviceBusy: it serves a pod."
+        assert faults.describe_fault(Invalid(422, "Invalid", denied)) == "DeviceBusy: it serves a pod."

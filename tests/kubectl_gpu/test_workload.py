@@ -12,11 +12,11 @@ from controllers.domain.refusals import NOT_ALLOWED
 from controllers.runtime.errors import Forbidden, NotFound
 from kubectl_gpu import workloads
 from kubectl_gpu.cluster import Found
-from kubectl_gpu.say import refused
-from kubectl_gpu.say.explanation import Explanation
-from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.say.records import CORE_EVENT, REPLICASET, SeenEvent, SeenPod, Unread, Workload
-from kubectl_gpu.say.workload import Maker, WorkloadSeen, explained, lacks_pods
+from kubectl_gpu.explain import refused
+from kubectl_gpu.explain.explanation import Explanation
+from kubectl_gpu.explain.faults import UsageError
+from kubectl_gpu.explain.records import CORE_EVENT, REPLICASET, SeenEvent, SeenPod, Unreadable, Workload
+from kubectl_gpu.explain.workload import Maker, WorkloadSeen, explained, lacks_pods
 from tests.kubectl_gpu.test_say import NOW, POOL, a_pod, made, text
 
 TEAM, RS = "team", "web-6b9898b466"
@@ -124,7 +124,7 @@ class TestWhatIsRefused:
         deployment = replicas("Deployment", "web", 2, 0, conditions=[failure])
         kept = explained(seen(deployment, replicas("ReplicaSet", RS, 2, 0, conditions=[failure])))
         assert kept.verdict.endswith("AccessDenied")
-        blind = explained(seen(deployment, replicasets=Unread("not these"), events=Unread("nor those")))
+        blind = explained(seen(deployment, replicasets=Unreadable("not these"), events=Unreadable("nor those")))
         assert blind.verdict.endswith("AccessDenied")
         assert blind.unread == ("not these", "nor those")
 
@@ -211,9 +211,9 @@ class TestReading:
         assert healthy.verdict == "Deployment team/web has all its pods: 2 of 2"
 
     async def test_its_kind_counts_and_one_that_is_not_there_is_a_mistake(self) -> None:
-        with pytest.raises(Mistake, match="There is no statefulset 'web' in namespace team"):
+        with pytest.raises(UsageError, match="There is no statefulset 'web' in namespace team"):
             await workloads.explained(api(0), "statefulset", "web")
-        with pytest.raises(Mistake, match="Did you mean web"):
+        with pytest.raises(UsageError, match="Did you mean web"):
             await workloads.explained(api(0), "deployment", "webb")
 
     @pytest.mark.parametrize("asked", ["web", RS, f"{RS}-blgkv"])
@@ -223,9 +223,9 @@ class TestReading:
         assert ("There is no pod" in text(answer)) == asked.endswith("blgkv")
 
     async def test_a_pod_that_nothing_fails_to_make_is_a_mistake(self) -> None:
-        with pytest.raises(Mistake, match=r"nothing fails to make one.*kubectl gpu explain deployment web -n team"):
+        with pytest.raises(UsageError, match=r"nothing fails to make one.*kubectl gpu explain deployment web -n team"):
             await workloads.missing(api(2), "web")
-        with pytest.raises(Mistake) as told:
+        with pytest.raises(UsageError) as told:
             await workloads.missing(Api(Deployment=[], Pod=[]), "web")  # type: ignore[arg-type]
         assert "nothing fails" not in str(told.value)
         assert "ReplicaSet is not for you" in str(told.value)

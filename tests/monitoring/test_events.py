@@ -67,7 +67,7 @@ async def test_an_event_that_is_sent_is_a_line_in_the_log(kind: Any, level: str)
     with structlog.testing.capture_logs() as lines:
         task = asyncio.create_task(recorder.run())
         for _ in range(2):  # the same twice is one event, and one line
-            recorder.note(EmitEvent(Ref(NODE, "n1"), kind, "GPUFuseHeld", "Too many."))
+            recorder.enqueue(EmitEvent(Ref(NODE, "n1"), kind, "GPUFuseHeld", "Too many."))
         await recorder.drain(10)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -115,7 +115,7 @@ async def validated(at: Validated, monkeypatch: pytest.MonkeyPatch, library: Pat
         Trials(own, timing, None),
         0,
     )
-    facts = await looker.look()
+    facts = await looker.scan()
     await looker.close()
     return report.attributes(validation.CONTAINER, facts, report.evaluate(validation.CONTAINER, facts))
 
@@ -175,7 +175,7 @@ async def test_what_the_container_is_told_of_its_cards(
         at.config.partitioned(address, ("7g.40gb", 0)).write(at.nvml)
     asker = DriverProbe(lambda: (at.own,), Timing(deadline=PATIENCE))
     try:
-        facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, {}).look()
+        facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, {}).scan()
     finally:
         await asker.close()
     found = cardfacts.elements(cardfacts.step({}, facts))

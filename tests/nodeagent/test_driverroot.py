@@ -151,7 +151,7 @@ def told(host: Path, driver: str = DRIVER) -> Found:
     """By the agents; paths are told as the host has them."""
     found = HostPaths(root=host, driver_root=host.__class__(driver)).driver()
     assert found.path == host / found.name[1:]
-    assert (found.told or "/") == found.name
+    assert (found.reported_name or "/") == found.name
     return found.name, f"/{found.devices.relative_to(host)}".replace("/.", "/"), found.library
 
 

@@ -22,7 +22,7 @@ from controllers.runtime.store import Store, version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controllers.runtime.draft import Draft
+    from controllers.runtime.list_buffer import ListBuffer
 
 NAMES_OF_ALL = ["a", "b", "c"]
 NAMES = st.sampled_from(NAMES_OF_ALL)
@@ -55,7 +55,7 @@ class Server(RuleBasedStateMachine):
         self.mirror: dict[str, ConfigMap] = {}  # what somebody knows who only heard the handlers
         self.store.subscribe(self.heard)
         self.store.replace([], 1000)
-        self.listing: tuple[Draft[ConfigMap], list[ConfigMap], int] | None = None  # gathered, left, at a revision
+        self.listing: tuple[ListBuffer[ConfigMap], list[ConfigMap], int] | None = None  # gathered, left, at a revision
         self.telling: Iterator[None] | None = None
 
     # --- the server ---------------------------------------------------------------------
@@ -163,16 +163,16 @@ class Server(RuleBasedStateMachine):
     @rule()
     def a_long_list_begins(self) -> None:
         """Beside it we go on writing, and nobody sees it."""
-        self.listing = (self.store.draft(), list(self.objects.values()), self.revision)
+        self.listing = (self.store.new_buffer(), list(self.objects.values()), self.revision)
 
     @precondition(lambda self: self.listing is not None)
     @rule(count=st.integers(1, 2))
     def it_goes_on(self, count: int) -> None:
         assert self.listing is not None
-        draft, left, at = self.listing
+        buffer, left, at = self.listing
         for obj in left[:count]:
-            draft.put(replace(obj, data=dict(obj.data)))  # decoded anew
-        self.listing = (draft, left[count:], at)
+            buffer.put(replace(obj, data=dict(obj.data)))  # decoded anew
+        self.listing = (buffer, left[count:], at)
 
     @precondition(lambda self: self.listing is not None)
     @rule()
@@ -184,9 +184,9 @@ class Server(RuleBasedStateMachine):
     def it_ends(self) -> None:
         self.it_goes_on(len(NAMES_OF_ALL))
         assert self.listing is not None
-        draft, _, at = self.listing
-        listed = dict(draft.items)
-        self.store.take(draft, at)
+        buffer, _, at = self.listing
+        listed = dict(buffer.items)
+        self.store.take(buffer, at)
         self.listing, self.telling = None, self.store.tell(portion=1)
         self.watched = listed
         self.arrive(at)

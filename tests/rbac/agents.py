@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
 from controllers.domain.mig import CardLayout
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from controllers.runtime.errors import AlreadyExists, NotFound
 from sim.nodes import names as sim
 from sim.nvml import build, environment
@@ -118,7 +118,7 @@ async def plugin(cluster: Cluster, folder: Path) -> None:
         node = Node(world, kubelet, short, agents)
         node.folder = folder
         try:
-            await world.configure(POOL, Offer(POOL, "Exclusive", 1), 0, 1)
+            await world.configure(POOL, PluginSettings(POOL, "Exclusive", 1), 0, 1)
             agent = await node.plugin(POOL, "--report-period=0.5")
 
             async def here() -> bool:
@@ -134,7 +134,7 @@ async def plugin(cluster: Cluster, folder: Path) -> None:
             await _until(agent, known, "the pod to be known")
             await kubelet.admit(SPACE, "held", names.resource_name(POOL))
             await world.until(_count(world), 1, PATIENCE)
-            await world.configure(POOL, Offer(POOL, "Exclusive", 1), 0)
+            await world.configure(POOL, PluginSettings(POOL, "Exclusive", 1), 0)
             await world.until(world.published, {0: (POOL, 1)}, PATIENCE)
         finally:
             for agent in agents:

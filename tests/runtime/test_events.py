@@ -53,8 +53,8 @@ async def test_the_same_sentence_is_sent_once(
     recorder: Recorder, proxy: FaultProxy, admin: Client, space: Space
 ) -> None:
     for _ in range(5):
-        recorder.note(note(space))
-    recorder.note(note(space, "Something else happened."))
+        recorder.enqueue(note(space))
+    recorder.enqueue(note(space, "Something else happened."))
     await recorder.drain(PATIENCE)
     assert len(proxy.seen(EVENTS)) == 2
     first = next(e for e in await kept(admin, space.name) if e["note"] == "It happened.")
@@ -67,18 +67,18 @@ async def test_an_event_that_is_there_is_counted(
     recorder: Recorder, client: Client, admin: Client, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After ten minutes, or by another process of the same name."""
-    recorder.note(note(space))
+    recorder.enqueue(note(space))
     await recorder.drain(PATIENCE)
     for expected in (2, 3):
         other = Recorder(client, "tested", "instance")
         task = asyncio.create_task(other.run())
-        other.note(note(space))
+        other.enqueue(note(space))
         await other.drain(PATIENCE)
         task.cancel()
         (event,) = await kept(admin, space.name)
         assert event["series"]["count"] == expected
     monkeypatch.setattr(events, "REPEAT_AFTER", 0.0)
-    recorder.note(note(space))
+    recorder.enqueue(note(space))
     await recorder.drain(PATIENCE)
     (event,) = await kept(admin, space.name)
     assert event["series"]["count"] == 4
@@ -88,10 +88,10 @@ async def test_one_that_was_not_sent_can_be_sent_again(
     recorder: Recorder, proxy: FaultProxy, admin: Client, space: Space
 ) -> None:
     proxy.fail(EVENTS, 500, times=1)
-    recorder.note(note(space))
+    recorder.enqueue(note(space))
     await recorder.drain(PATIENCE)
     assert await kept(admin, space.name) == []
-    recorder.note(note(space))
+    recorder.enqueue(note(space))
     await recorder.drain(PATIENCE)
     assert len(await kept(admin, space.name)) == 1
 
@@ -100,7 +100,7 @@ async def test_about_a_cluster_scoped_object_with_a_long_name_and_text(
     recorder: Recorder, admin: Client, space: Space
 ) -> None:
     name = f"{space.name}.{'n' * 250}"[:199] + ".where-it-is-cut"
-    recorder.note(EmitEvent(Ref(NODE, name), "Warning", "Happened", "ы" * 2000))
+    recorder.enqueue(EmitEvent(Ref(NODE, name), "Warning", "Happened", "ы" * 2000))
     await recorder.drain(PATIENCE)
     (event,) = [e for e in await kept(admin, "default") if e["regarding"]["name"] == name]
     assert set(event["note"].lower()) == {"ы"}
@@ -130,7 +130,7 @@ async def test_before_it_leads_a_process_keeps_its_events(client: Client, proxy:
     recorder = Recorder(client, "tested", "instance")
     recorder.may_send.clear()
     task = asyncio.create_task(recorder.run())
-    recorder.note(note(space))
+    recorder.enqueue(note(space))
     for _ in range(5):
         await asyncio.sleep(0)
     assert proxy.seen(EVENTS) == []

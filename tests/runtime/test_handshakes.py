@@ -88,7 +88,7 @@ async def test_a_stranger_who_shakes_hands_without_end_is_not_answered_and_a_rea
     async def anybody(_self: Readers, token: str) -> Word:
         return Word.YES if token == "good" else Word.UNKNOWN
 
-    monkeypatch.setattr(Readers, "judge", anybody)
+    monkeypatch.setattr(Readers, "authorize", anybody)
     # As good as no rate: whatever time this machine takes, no more than the bursts shake hands.
     monkeypatch.setattr(scraping, "EACH", scraping.EACH._replace(per_second=1e-3))
     client: Any = None

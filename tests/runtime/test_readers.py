@@ -52,53 +52,53 @@ async def test_a_yes_counts_for_minutes_and_a_no_for_seconds() -> None:
     for token, word, lasts in (("prometheus", Word.YES, readers.ALLOWED), ("tenant", Word.NO, readers.REFUSED)):
         api.asked.clear()
         for _ in range(3):
-            assert await api.readers.judge(token) is word
+            assert await api.readers.authorize(token) is word
         assert api.asked == [token]
         api.now += lasts
-        assert await api.readers.judge(token) is word
+        assert await api.readers.authorize(token) is word
         assert api.asked == [token, token]
 
 
 async def test_a_right_that_is_taken_away_or_given_is_seen() -> None:
     api = Api()
     api.word["one"] = True
-    assert await api.readers.judge("one") is Word.YES
+    assert await api.readers.authorize("one") is Word.YES
     api.word["one"] = False
     api.now += readers.ALLOWED
-    assert await api.readers.judge("one") is Word.NO
+    assert await api.readers.authorize("one") is Word.NO
     api.word["one"] = True
     api.now += readers.REFUSED
-    assert await api.readers.judge("one") is Word.YES
+    assert await api.readers.authorize("one") is Word.YES
 
 
 @pytest.mark.parametrize("nobody", [Unreachable("refused"), Busy(503, "x", "x")], ids=["away", "busy"])
 async def test_who_could_read_goes_on_while_the_api_server_is_away_and_nobody_else(nobody: Exception) -> None:
     api = Api()
     api.word["prometheus"] = True
-    assert await api.readers.judge("prometheus") is Word.YES
+    assert await api.readers.authorize("prometheus") is Word.YES
     api.word = {"prometheus": nobody, "new": nobody}
     api.now += readers.ALLOWED
-    assert await api.readers.judge("prometheus") is Word.YES
-    assert await api.readers.judge("new") is Word.NOT_ASKED
+    assert await api.readers.authorize("prometheus") is Word.YES
+    assert await api.readers.authorize("new") is Word.NOT_ASKED
     api.now += readers.STALE
-    assert await api.readers.judge("prometheus") is Word.NOT_ASKED
+    assert await api.readers.authorize("prometheus") is Word.NOT_ASKED
 
 
 @pytest.mark.parametrize(("error", "word"), [(UNKNOWN, Word.UNKNOWN), (MAY_NOT_ASK, Word.NO)])
 async def test_who_is_unknown_is_told_so_and_who_may_not_ask_may_not_read(error: Exception, word: Word) -> None:
     api = Api()
     api.word["somebody"] = error
-    assert await api.readers.judge("somebody") is word
+    assert await api.readers.authorize("somebody") is word
 
 
 async def test_strangers_by_the_thousand_push_nobody_out_who_may_read() -> None:
     api = Api()
     api.word["prometheus"] = True
-    assert await api.readers.judge("prometheus") is Word.YES
+    assert await api.readers.authorize("prometheus") is Word.YES
     for number in range(3 * readers.KNOWN_MAX):
-        assert await api.readers.judge(f"forged-{number}") is Word.UNKNOWN
+        assert await api.readers.authorize(f"forged-{number}") is Word.UNKNOWN
     api.asked.clear()
-    assert await api.readers.judge("prometheus") is Word.YES
+    assert await api.readers.authorize("prometheus") is Word.YES
     assert api.asked == []
 
 
@@ -106,8 +106,8 @@ async def test_of_many_questions_at_once_few_are_asked_and_the_same_once() -> No
     api = Api()
     api.word["prometheus"] = True
     api.go.clear()
-    waiting = [asyncio.create_task(api.readers.judge("prometheus")) for _ in range(5)]
-    waiting += [asyncio.create_task(api.readers.judge(f"forged-{n}")) for n in range(readers.ASKING_MAX)]
+    waiting = [asyncio.create_task(api.readers.authorize("prometheus")) for _ in range(5)]
+    waiting += [asyncio.create_task(api.readers.authorize(f"forged-{n}")) for n in range(readers.ASKING_MAX)]
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert {one.result() for one in done} == {Word.NOT_ASKED}, "one beyond those that are asked about"
     api.go.set()
@@ -119,13 +119,13 @@ async def test_of_many_questions_at_once_few_are_asked_and_the_same_once() -> No
 async def test_a_crowd_of_strangers_lengthens_no_word_and_keeps_nobody_out_who_may_read() -> None:
     api = Api()
     api.word = {"prometheus": True, "revoked": True}
-    assert [await api.readers.judge(token) for token in api.word] == [Word.YES, Word.YES]
+    assert [await api.readers.authorize(token) for token in api.word] == [Word.YES, Word.YES]
     api.word["revoked"] = UNKNOWN
     api.now += readers.ALLOWED
     api.go.clear()
-    strangers = [asyncio.create_task(api.readers.judge(f"forged-{n}")) for n in range(readers.ASKING_MAX)]
+    strangers = [asyncio.create_task(api.readers.authorize(f"forged-{n}")) for n in range(readers.ASKING_MAX)]
     await asyncio.sleep(0)
-    known = [asyncio.create_task(api.readers.judge(token)) for token in ("prometheus", "revoked")]
+    known = [asyncio.create_task(api.readers.authorize(token)) for token in ("prometheus", "revoked")]
     await asyncio.sleep(0)
     api.go.set()
     assert await asyncio.gather(*known) == [Word.YES, Word.UNKNOWN]
@@ -135,19 +135,19 @@ async def test_a_crowd_of_strangers_lengthens_no_word_and_keeps_nobody_out_who_m
 async def test_so_many_strangers_wait_and_no_more() -> None:
     api = Api()
     api.go.clear()
-    waiting = [asyncio.create_task(api.readers.judge("forged")) for _ in range(readers.WAITING_MAX)]
+    waiting = [asyncio.create_task(api.readers.authorize("forged")) for _ in range(readers.WAITING_MAX)]
     await asyncio.sleep(0)
-    assert await api.readers.judge("forged") is Word.NOT_ASKED
+    assert await api.readers.authorize("forged") is Word.NOT_ASKED
     api.go.set()
     assert set(await asyncio.gather(*waiting)) == {Word.UNKNOWN}
-    assert await api.readers.judge("another") is Word.UNKNOWN, "room comes back"
+    assert await api.readers.authorize("another") is Word.UNKNOWN, "room comes back"
 
 
 async def test_who_goes_away_does_not_take_the_question_with_them() -> None:
     api = Api()
     api.word["prometheus"] = True
     api.go.clear()
-    first, second = (asyncio.create_task(api.readers.judge("prometheus")) for _ in range(2))
+    first, second = (asyncio.create_task(api.readers.authorize("prometheus")) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     api.go.set()
@@ -162,7 +162,7 @@ async def test_who_goes_away_does_not_take_the_question_with_them() -> None:
 async def test_what_is_asked_is_what_roles_name(program: str, kind: str) -> None:
     api = Api()
     client: Any = api
-    await Readers(client, program).judge("x")
+    await Readers(client, program).authorize("x")
     assert api.bodies[0]["spec"]["resourceAttributes"] == {
         "group": "apps", "resource": kind, "subresource": "prometheus-metrics", "verb": "get",
         "namespace": names.NAMESPACE, "name": program,
@@ -172,6 +172,6 @@ async def test_what_is_asked_is_what_roles_name(program: str, kind: str) -> None
 async def test_no_token_is_kept() -> None:
     api = Api()
     api.word["the-secret"] = True
-    await api.readers.judge("the-secret")
-    await api.readers.judge("another-secret")
+    await api.readers.authorize("the-secret")
+    await api.readers.authorize("another-secret")
     assert "secret" not in str(vars(api.readers))

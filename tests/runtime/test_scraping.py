@@ -206,7 +206,7 @@ async def test_strangers_cut_off_no_answer_that_is_being_read(monkeypatch: pytes
     async def anybody(_self: Readers, token: str) -> Word:
         return Word.YES if token == "good" else Word.UNKNOWN
 
-    monkeypatch.setattr(Readers, "judge", anybody)
+    monkeypatch.setattr(Readers, "authorize", anybody)
     monkeypatch.setattr("controllers.runtime.listener.SILENCE", 60.0)  # who reads slowly is not what this is about
     client: Any = None
     port = Scraping("x", client, much, host="127.0.0.1", port=0)

@@ -41,7 +41,7 @@ class Api:
         self.done.append(name)
         return b"{}"
 
-    def note(self, note: EmitEvent) -> None:
+    def enqueue(self, note: EmitEvent) -> None:
         self.notes.append(note.about.name)
 
 

@@ -41,7 +41,7 @@ async def port() -> AsyncIterator[int]:
     assert tls.loaded.is_set()
 
     class Nobody:
-        async def answer(self, body: bytes, seconds: float) -> bytes:
+        async def handle(self, body: bytes, seconds: float) -> bytes:
             raise AssertionError((body, seconds))
 
     server = Server(Nobody(), Nobody(), Health("127.0.0.1", 0), host="127.0.0.1", port=0)  # type: ignore[arg-type]

@@ -24,14 +24,14 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from controllers.api.resources import NODEFEATURERULE
 from controllers.bootstrap.health.dcgm_parser import parse
-from controllers.domain import offer as offers
+from controllers.domain import plugin_settings as offers
 from controllers.domain.clock import stamp
 from controllers.domain.mig import DISABLED, CardLayout, NodeLayout, PlannedCard, configmap
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from controllers.inventory.reports.discovered_cards import read
 from controllers.inventory.rule import node_feature_rule
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
-from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 from sim.controlplane import ProcessSpec, Ready, add_process, remove_process, wait_ready
 from sim.controlplane.ports import free_ports
 from sim.hardware import load
@@ -172,14 +172,17 @@ def test_a_plugin_sees_the_bus_and_asks_the_driver_for_instances_alone():
     first, second, *_ = (card.address for card in load().shape("a100-sxm-8").cards)
     at = Pci(vendor="10de", device="20b0", class_="0302", address=first)
     mine = GPUDevice(metadata=ObjectMeta(name="a"), status=GPUDeviceStatus(hardware=Hardware(pci=at)))
-    whole, divided = DesiredOffer(last=Offer("p", "Exclusive", 1)), DesiredOffer(last=Offer("p", "MIG", 7, "1g.5gb"))
+    whole, divided = (
+        DesiredOffer(last=PluginSettings("p", "Exclusive", 1)),
+        DesiredOffer(last=PluginSettings("p", "MIG", 7, "1g.5gb")),
+    )
 
     def seen(asked, faults=""):
         marks = {SHAPE: "a100-sxm-8", FAULT: faults, names.MIG: json.dumps({first: {"1g.5gb": 7}})}
         made = machine(Node(metadata=ObjectMeta(name="n", annotations=marks)), None, load())
         return plugin.seen("n", made, [mine], asked)
 
-    assert seen(whole) == seen(whole, "no-driver") == Seen()
+    assert seen(whole) == seen(whole, "no-driver") == NodeScan()
     assert seen(whole, f"card-lost:{first},card-lost:{second}").lost == {first}
     told = seen(divided)
     assert (len(told.instances[first]), told.instances[second], told.unresponsive) == (7, (), frozenset())

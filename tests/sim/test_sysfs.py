@@ -23,7 +23,7 @@ def test_the_bus_has_what_the_shape_has(tmp_path, name):
     assert [f.address for f in bus.functions] == sorted(there)
     assert [f.address for f in cards(bus)] == [card.address for card in shape.cards]
     assert not bus.unclear
-    assert not any(f.unread for f in bus.functions)
+    assert not any(f.unreadable for f in bus.functions)
     for function in bus.functions:
         alone = [f for f in bus.functions if f.iommu_group == function.iommu_group]
         assert len({f.address.rpartition(".")[0] for f in alone}) == 1, "a card must be alone in its group"

@@ -55,7 +55,7 @@ ADMISSION = admission()
 def answered(body: bytes) -> dict[str, Any] | None:
     """The response; None where the body is said to be no review. Nothing else may come of it."""
     try:
-        answer = orjson.loads(asyncio.run(ADMISSION.answer(body, 2.0)))
+        answer = orjson.loads(asyncio.run(ADMISSION.handle(body, 2.0)))
     except NotAReview:
         return None
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")

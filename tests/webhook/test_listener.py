@@ -33,7 +33,7 @@ class Asked:
         self.go, self.waiting, self.most = asyncio.Event(), 0, 0
         self.go.set()
 
-    async def answer(self, _body: bytes, _deadline: float) -> bytes:
+    async def handle(self, _body: bytes, _deadline: float) -> bytes:
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         await self.go.wait()

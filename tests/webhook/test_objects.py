@@ -86,7 +86,7 @@ def review(kind: str, new: Any, old: Any = None, **changes: Any) -> dict[str, An
 
 
 def send(body: dict[str, Any], to: ObjectReviewHandler = OBJECTS) -> dict[str, Any]:
-    return orjson.loads(asyncio.run(to.answer(orjson.dumps(body), 1.0)))["response"]
+    return orjson.loads(asyncio.run(to.handle(orjson.dumps(body), 1.0)))["response"]
 
 
 def card(number: int = 2, *, pool: str | None = None, mark: str | None = None, **status: Any) -> dict[str, Any]:
@@ -485,6 +485,6 @@ def test_odd_reviews_are_answered_and_never_end_in_an_error(body: dict[str, Any]
 @given(st.binary(max_size=300) | json_values.map(orjson.dumps))
 def test_raw_bytes_never_end_in_an_error(body: bytes) -> None:
     try:
-        asyncio.run(OBJECTS.answer(body, 1.0))
+        asyncio.run(OBJECTS.handle(body, 1.0))
     except NotAReview:
         return

@@ -58,7 +58,7 @@ class Replica:
 
     async def answer(self) -> str:
         """`Granted`, or the error code of the refusal."""
-        answer = orjson.loads(await self.handler.answer(orjson.dumps(world.review_of(world.pod())), 5.0))["response"]
+        answer = orjson.loads(await self.handler.handle(orjson.dumps(world.review_of(world.pod())), 5.0))["response"]
         return "Granted" if answer["allowed"] else answer["status"]["message"].partition(":")[0]
 
 

@@ -85,7 +85,7 @@ async def race(plane: Plane, api: Api, client: Client, slots: int, *, careless: 
     await until(lambda: api.ready_node(node), "the node to be ready")
     pair = [await webhook(client, node, pool, careless=careless) for _ in range(2)]
     body = orjson.dumps(world.review_of(world.pod(pool=pool, tolerations=[{"operator": "Exists"}])))
-    answers = [orjson.loads(text) for text in await asyncio.gather(*(one.answer(body, 4) for one in pair))]
+    answers = [orjson.loads(text) for text in await asyncio.gather(*(one.handle(body, 4) for one in pair))]
     granted = sum(answer["response"]["allowed"] for answer in answers)
     stored = len(await api.reservations(pool))
     await api.client.request("DELETE", NODE.path(name=node))

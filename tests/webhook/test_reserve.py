@@ -149,7 +149,7 @@ async def answered(failing: Failing, cards: int = 2) -> dict[str, Any]:
     client: Any = None
     stub: Any = failing
     admission = PodCreationHandler(client, caches, snapshot, stub, Settings)
-    response = orjson.loads(await admission.answer(orjson.dumps(world.review_of(world.pod())), 0.2))["response"]
+    response = orjson.loads(await admission.handle(orjson.dumps(world.review_of(world.pod())), 0.2))["response"]
     # Whatever happened, nothing is held any more.
     assert sum(shelf.in_flight for shelf in snapshot.view("a", "team", world.NOW).capacities) == 0
     return response

@@ -23,7 +23,7 @@ UID = world.review_of(None)["request"]["uid"]
 
 
 def send(admission: PodCreationHandler, body: bytes) -> dict[str, Any]:
-    return orjson.loads(asyncio.run(admission.answer(body, 1.0)))
+    return orjson.loads(asyncio.run(admission.handle(body, 1.0)))
 
 
 def admission() -> PodCreationHandler:

@@ -49,7 +49,7 @@ def encrypted(key: str) -> str:
 class Asked:
     """Says what it was asked."""
 
-    async def answer(self, body: bytes, _deadline: float) -> bytes:
+    async def handle(self, body: bytes, _deadline: float) -> bytes:
         return body
 
 
@@ -121,7 +121,7 @@ class Term:
     def __init__(self) -> None:
         self.written: list[dict[str, str]] = []
 
-    def fence(self) -> None:
+    def require_leadership(self) -> None:
         pass
 
     async def merge(self, _resource: object, _name: str, body: dict[str, Any], **_: object) -> bytes:

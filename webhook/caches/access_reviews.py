@@ -42,7 +42,7 @@ ENTRIES_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _CachedReview:
     allowed: bool
     until: float
     failure: str = ""
@@ -54,8 +54,8 @@ class AccessReviewCache:
     def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare; nothing is asked yet."""
         self._client, self._clock = client, clock
-        self._answers: dict[bytes, _Answer] = {}
-        self._in_flight: dict[bytes, asyncio.Task[_Answer]] = {}
+        self._answers: dict[bytes, _CachedReview] = {}
+        self._in_flight: dict[bytes, asyncio.Task[_CachedReview]] = {}
 
     def __len__(self) -> int:
         """Answers that are kept."""
@@ -78,14 +78,14 @@ class AccessReviewCache:
             return NOT_REVIEWED
         return await self.review(pool.name, subjects(requester))
 
-    def _cached(self, key: bytes) -> _Answer | None:
+    def _cached(self, key: bytes) -> _CachedReview | None:
         answer = self._answers.get(key)
         if answer is None or answer.until <= self._clock():
             return None
         metrics.ACCESS_REVIEWS.labels("hit").inc()
         return answer
 
-    async def _review_once(self, pool: str, subject: Subject) -> _Answer:
+    async def _review_once(self, pool: str, subject: Subject) -> _CachedReview:
         """Ask, or wait for somebody who asks the same."""
         key = _key(pool, subject)
         if (task := self._in_flight.get(key)) is None:
@@ -96,7 +96,7 @@ class AccessReviewCache:
             metrics.ACCESS_REVIEWS.labels("joined").inc()
         return await asyncio.shield(task)
 
-    async def _review(self, key: bytes, pool: str, subject: Subject) -> _Answer:
+    async def _review(self, key: bytes, pool: str, subject: Subject) -> _CachedReview:
         began = self._clock()
         try:
             body = await self._client.request("POST", REVIEW.path(), body=_review(pool, subject), timeout=TIMEOUT)
@@ -104,10 +104,10 @@ class AccessReviewCache:
         except (RuntimeFault, ValueError, LookupError, AttributeError, TypeError) as error:
             metrics.ACCESS_REVIEWS.labels("failure").inc()
             log.warning("cannot ask who may use a pool", pool=pool, user=subject.user, error=str(error))
-            answer = _Answer(allowed=False, until=self._clock() + FAILED_TTL, failure=_why(error))
+            answer = _CachedReview(allowed=False, until=self._clock() + FAILED_TTL, failure=_failure_message(error))
         else:
             metrics.ACCESS_REVIEWS.labels("miss").inc()
-            answer = _Answer(allowed, self._clock() + (ALLOWED_TTL if allowed else REFUSED_TTL))
+            answer = _CachedReview(allowed, self._clock() + (ALLOWED_TTL if allowed else REFUSED_TTL))
         metrics.ACCESS_REVIEW_SECONDS.observe(self._clock() - began)
         self._answers.pop(key, None)  # it goes to the end
         self._answers[key] = answer
@@ -116,7 +116,7 @@ class AccessReviewCache:
         return answer
 
 
-def _why(error: Exception) -> str:
+def _failure_message(error: Exception) -> str:
     """A failure in few words, for whoever creates the pod."""
     if isinstance(error, ApiError):
         return f"{error.status} {error.reason}"

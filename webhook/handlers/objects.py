@@ -75,7 +75,7 @@ class ObjectReviewHandler:
         self._client, self._stores, self._access_reviews, self._settings = client, stores, access_reviews, settings
         self._admitted = AdmittedPodValidator(client, stores, access_reviews, self._read_pool)
 
-    async def answer(self, body: bytes, deadline: float) -> bytes:
+    async def handle(self, body: bytes, deadline: float) -> bytes:
         """The answer to a review, within `deadline` seconds; raises NotAReview."""
         started = time.perf_counter()
         parsed = parse(body)

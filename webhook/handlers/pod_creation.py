@@ -72,7 +72,7 @@ class PodCreationHandler:
         self._access_reviews = access_reviews or AccessReviewCache(client)
         self._limiter = ConcurrencyLimiter()
 
-    async def answer(self, body: bytes, deadline: float) -> bytes:
+    async def handle(self, body: bytes, deadline: float) -> bytes:
         """The answer to a review, within `deadline` seconds; raises NotAReview."""
         began = _Stopwatch()
         parsed = review.parse(body)

@@ -110,7 +110,7 @@ def _assigned(device: GPUDevice, named: str, view: CardView) -> ReviewResult:
         denied = _refusal(device, unready, context.pool, view)
     if denied is not None:
         return ReviewResult(denied)
-    waits = (f"card {device.name} waits: {found.found}. {found.action}" for found in (*of_pool, *of_card))
+    waits = (f"card {device.name} waits: {found.message}. {found.action}" for found in (*of_pool, *of_card))
     return warned(*waits, _is_closed(context.pool) if context.pool is not None else None)
 
 
@@ -124,7 +124,7 @@ def _context(device: GPUDevice, named: str, view: CardView) -> CardContext:
         ready=view.ready,
         part=part_of(view.layout, device),
         siblings=view.neighbours.get(named, 0),
-        held=bool(view.holders),
+        maybe_in_use=bool(view.holders),
         knows_layout=view.knows_layout,
     )
 
@@ -139,10 +139,10 @@ def _refusal(device: GPUDevice, found: Ineligible, pool: GPUPool | None, view: C
     error_code = REFUSED[found.kind]
     match error_code:
         case names.UNKNOWN_POOL:
-            return Denied(error_code, f"{found.found}. {_pools_here(view)}")
+            return Denied(error_code, f"{found.message}. {_pools_here(view)}")
         case names.DEVICE_NOT_IN_SELECTOR:
-            return Denied(error_code, f"{found.found}. {_pools_that_match(device, pool, view)}")
-    what = f"{found.found}{found.detail}. {found.action}"
+            return Denied(error_code, f"{found.message}. {_pools_that_match(device, pool, view)}")
+    what = f"{found.message}{found.detail}. {found.action}"
     return Denied(error_code, f"card {device.name} cannot be pooled now: {what}; then assign it again.")
 
 

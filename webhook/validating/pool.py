@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
 from controllers.domain import taints
-from controllers.domain.allocation import layout, spelled, undividable, wanted
+from controllers.domain.allocation import explain_mig_mismatch, layout, spelled, wanted
 from controllers.domain.catalogue import canonical_profile
 from controllers.domain.catalogue.lookup import GEOMETRIES
 from controllers.domain.node_fit import REPELLING
@@ -44,7 +44,7 @@ class SelectorSearch:
     cards: int = 0
     matched: int = 0
     members: int = 0
-    undividable: list[str] = field(default_factory=list)
+    mig_mismatches: list[str] = field(default_factory=list)
     """Why members cannot be divided as the pool asks."""
     strays: int = 0
     """Members that the pool's selectors do not match (any more)."""
@@ -72,8 +72,8 @@ class SelectorSearch:
             is_member = device.home == self.pool.name
             self.cards += 1
             self.members += is_member
-            if is_member and (why := undividable(self.pool, device)) is not None:
-                self.undividable.append(why)
+            if is_member and (why := explain_mig_mismatch(self.pool, device)) is not None:
+                self.mig_mismatches.append(why)
             self.matched += mismatch is None
             if mismatch is not None:
                 self.strays += is_member
@@ -165,13 +165,13 @@ def _profile(pool: GPUPool, search: SelectorSearch) -> Denied | None:
 
 def _of_members(pool: GPUPool, search: SelectorSearch) -> Denied | None:
     """A pool with cards of which none can be divided so would be closed at once, and stay closed."""
-    if not search.members or len(search.undividable) < search.members:
+    if not search.members or len(search.mig_mismatches) < search.members:
         return None
     return Denied(
         names.INVALID_MIG_PROFILE,
         f"spec.allocation.migProfile is {pool.spec.allocation.mig_profile!r}, and none of the cards in GPUPool"
-        f" {pool.name} ({search.members}) can be divided so: {search.undividable[0]}. Name a profile that they hold, or"
-        f" take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
+        f" {pool.name} ({search.members}) can be divided so: {search.mig_mismatches[0]}. Name a profile that they hold,"
+        f" or take them out first: kubectl annotate gpudevice <card> {names.ASSIGNMENT}-",
     )
 
 

@@ -98,10 +98,10 @@ def find(scope: str, kind: str, status: str, reason: str) -> Row | None:
     if row is None and (scope, kind, status) == ("node", READY_FOR_POOLING, "False"):
         # It says why in the words of the condition that found it.
         return next(
-            (one for one in SECTIONS["node-bootstrap"] + SECTIONS["validators"] if _troubles(one, reason)), None
+            (one for one in SECTIONS["node-bootstrap"] + SECTIONS["validators"] if _blocks_pooling(one, reason)), None
         )
     return row
 
 
-def _troubles(row: Row, reason: str) -> bool:
+def _blocks_pooling(row: Row, reason: str) -> bool:
     return reason in row.reasons.split() and row.statuses != "False"

@@ -85,7 +85,7 @@ class DcgmParser:
         self._labels: dict[bytes, Labels | None] = {}
         self._values: dict[Labels, dict[str, int]] = {}
 
-    def feed(self, piece: bytes) -> None:
+    def parse(self, piece: bytes) -> None:
         """Read what is whole, and keep the begun line."""
         end = piece.rfind(b"\n") + 1
         if not end:
@@ -121,7 +121,7 @@ class DcgmParser:
 def parse(text: bytes) -> tuple[CardSample, ...]:
     """The cards of a whole text; none where it is another exporter's or no such text at all."""
     parser = DcgmParser()
-    parser.feed(text)
+    parser.parse(text)
     return parser.cards()
 
 

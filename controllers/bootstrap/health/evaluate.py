@@ -57,10 +57,10 @@ def evaluate(
         state, verdict = _return_by_hand(state, verdict)
     if excused:
         state = excuse(state, now)
-    if state.unread:
+    if state.has_new_sample:
         made = _conclude(state, verdict, limits, validated=validated)
-        return CardEvaluation(replace(state, unread=False, pending=None), made)
-    return CardEvaluation(state, _without_news(verdict, limits) if is_silent(state, limits, now) else verdict)
+        return CardEvaluation(replace(state, has_new_sample=False, pending=None), made)
+    return CardEvaluation(state, _without_telemetry(verdict, limits) if is_silent(state, limits, now) else verdict)
 
 
 def _conclude(state: CardHealthState, verdict: CardVerdict, limits: Limits, *, validated: bool) -> CardVerdict:
@@ -91,7 +91,7 @@ def _return_by_hand(state: CardHealthState, verdict: CardVerdict) -> tuple[CardH
     return replace(state, pending=None, clean_scrapes=0, hot_scrapes=0, remap_accepted=accepted), returned
 
 
-def _without_news(verdict: CardVerdict, limits: Limits) -> CardVerdict:
+def _without_telemetry(verdict: CardVerdict, limits: Limits) -> CardVerdict:
     """Nothing is known after so long a silence, but a fault stays a fault."""
     if verdict.fault is not None:
         return replace(verdict, finding=verdict.fault.finding)

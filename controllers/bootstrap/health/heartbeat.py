@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Heartbeat:
     """What is known of one node's exporter."""
 
-    since: float
+    monitored_since: float
     """When monitoring began, or the suspension was last seen; seconds since the epoch."""
     ready: bool | None = None
     """True ready, False missing, None not known yet."""
@@ -29,7 +29,7 @@ class Heartbeat:
 
 def recall(ready: bool | None, now: float) -> Heartbeat:
     """What is recorded of a node (`monitoring.dcgmReady`) when monitoring of it begins."""
-    return Heartbeat(since=now, ready=ready)
+    return Heartbeat(monitored_since=now, ready=ready)
 
 
 def on_scrape(heart: Heartbeat, limits: Limits, at: float, *, fresh: bool) -> Heartbeat:
@@ -43,13 +43,13 @@ def on_scrape(heart: Heartbeat, limits: Limits, at: float, *, fresh: bool) -> He
 def tick(heart: Heartbeat, limits: Limits, now: float, *, suspended: bool = False) -> Heartbeat:
     """Let time pass until `now` (seconds since the epoch)."""
     if suspended:
-        return replace(heart, since=now, streak=0)
+        return replace(heart, monitored_since=now, streak=0)
     return replace(heart, ready=False) if seconds_left(heart, limits, now) <= 0 else heart
 
 
 def seconds_left(heart: Heartbeat, limits: Limits, now: float) -> float:
     """Seconds until the node is missing unless a fresh scrape comes; 0 or less when it is."""
-    return max(heart.since, heart.last or heart.since) + limits.missing_after - now
+    return max(heart.monitored_since, heart.last or heart.monitored_since) + limits.missing_after - now
 
 
 def is_silent(heart: Heartbeat, limits: Limits, period: float, now: float) -> bool:
@@ -59,4 +59,4 @@ def is_silent(heart: Heartbeat, limits: Limits, period: float, now: float) -> bo
     missing, all of them must count as silent.
     """
     enough = min(2 * period, limits.missing_after - period)
-    return heart.ready is not False and max(heart.since, heart.last or heart.since) + enough < now
+    return heart.ready is not False and max(heart.monitored_since, heart.last or heart.monitored_since) + enough < now

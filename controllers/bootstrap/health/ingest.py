@@ -43,7 +43,7 @@ def ingest(
     throttled, contradicting = _throttle(state, sample, limits, table)
     return CardHealthState(
         last_heard=at,
-        unread=True,
+        has_new_sample=True,
         pending=_pending(state.pending, events, lasting),
         warnings=(*state.warnings, *_warnings(state, sample, new, limits, table)),
         clean_scrapes=clean + 1 if is_clean else 0,

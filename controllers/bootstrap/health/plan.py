@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controllers.api import conditions as kinds
 from controllers.api import names
-from controllers.api.conditions import Finding, said
+from controllers.api.conditions import Finding, condition_for
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
 from controllers.bootstrap.health.faulted import faulted
 from controllers.bootstrap.health.status_update import health_status, health_to_write
 from controllers.domain.clock import stamp
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.runtime.plan import Apply, EmitEvent, Merge, ref
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plan(seen: ObservedNode, health: NodeHealth, roles: Sequence[str], limits: L
 
 def _condition(card: Card, found: Finding, now: float) -> Condition:
     generation = card.metadata.generation
-    return said(card.status.conditions, kinds.FAULTED, found, now=stamp(now), generation=generation)
+    return condition_for(card.status.conditions, kinds.FAULTED, found, now=stamp(now), generation=generation)
 
 
 def _health(card: Card, state: CardHealthState | None, limits: Limits, now: float) -> DeviceHealth | None:
@@ -72,7 +72,7 @@ def _fault_events(card: Card, recorded: Condition | None, made: Condition | None
     was, now = (one.status if one else "False" for one in (recorded, made))
     if made is None:
         return
-    text, see = sentence(f"{made.reason}: {made.message}"), f"kubectl describe gpudevice {card.name}"
+    text, see = format_message(f"{made.reason}: {made.message}"), f"kubectl describe gpudevice {card.name}"
     if now == "True" and was != "True":
         yield EmitEvent(ref(GPUDEVICE, card), "Warning", names.EVENT_DEVICE_FAULTED, f"{text} {_AWAY}: {see}")
     elif now == "False" and was == "True":
@@ -85,6 +85,6 @@ def _remove_command(card: Card, made: Condition | None, *, is_obeyed: bool) -> I
     yield Merge(about, card.metadata.resource_version, {"metadata": {"annotations": {names.RETURN: None}}})
     if not is_obeyed:
         why = f"{made.reason}: {made.message}" if made is not None and made.status == "True" else "it is not faulted"
-        text = sentence(f"{names.RETURN} changes nothing: {why}")
+        text = format_message(f"{names.RETURN} changes nothing: {why}")
         see = f"What keeps the card out is in its conditions: kubectl describe gpudevice {card.name}"
         yield EmitEvent(about, "Warning", names.EVENT_RETURN_IGNORED, f"{text} {see}")

@@ -39,7 +39,7 @@ class CardHealthState:
 
     last_heard: float
     """When a sample last came, or none was expected; seconds since the epoch."""
-    unread: bool = False
+    has_new_sample: bool = False
     """Whether a sample came since the last evaluation."""
     pending: CardFault | None = None
     """The gravest fault that samples showed since the last evaluation, the newest of several events."""

@@ -74,7 +74,7 @@ def _is_evident(state: NodeState) -> bool:
     too old is none: the version is the node's word, and what it is held against is ours, which a release or a
     setting raises for a whole fleet at once. Where a driver does not serve its cards, the checks fail.
     """
-    seen = state.seen
+    seen = state.observed
     if seen.node is None or seen.report is None or not is_of_this_boot(seen.report, seen.node):
         return False
     told = state.fact("toolkit", "installed") is not None and no_toolkit(state) is not None
@@ -104,7 +104,7 @@ def agent_check(state: NodeState) -> Finding | None:
 
 
 def _agent_blocker(state: NodeState) -> Blocker | None:
-    seen, look = state.seen, f"look at {names.DISCOVER_DAEMONSET}'s pod there"
+    seen, look = state.observed, f"look at {names.DISCOVER_DAEMONSET}'s pod there"
     if seen.node is None or not seen.node.ready:
         message = f"node {state.name} is not Ready; its cards cannot be vouched for"
         return Blocker(Finding(True, "NodeNotReady", message), "Node")

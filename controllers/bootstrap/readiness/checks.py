@@ -112,7 +112,7 @@ def monitoring_check(state: NodeState) -> Finding | None:
     if health.ready is None:
         message = f"the exporter of node {state.name} has not yet answered often enough with fresh values"
         return Finding(None, "HeartbeatAwaited", message)
-    found = health.error or ("" if EXPORTER in state.seen.ready else "its pod is not ready")
+    found = health.error or ("" if EXPORTER in state.observed.ready else "its pod is not ready")
     message = f"the exporter of node {state.name} gives no fresh values{': ' + found if found else ''}"
     return Finding(True, "HeartbeatMissing", f"{message}; see {_pods(state, EXPORTER)}")
 

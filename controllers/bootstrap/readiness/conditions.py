@@ -117,7 +117,7 @@ def _infra_degraded(state: NodeState) -> Finding:
     found = blockers.agent_check(state) or checks.container_check(state)
     if found is not None:
         return found
-    late = [p for p in state.phases if p.condition == kinds.INFRA_DEGRADED and p.name not in state.seen.ready]
+    late = [p for p in state.phases if p.condition == kinds.INFRA_DEGRADED and p.name not in state.observed.ready]
     if state.blocking is None and late:
         return component_check(state, late[0], status=True)
     if state.overdue and state.blocking is not None and state.blocking in late:
@@ -139,7 +139,7 @@ CONDITIONS: Final[dict[str, Callable[[NodeState], Finding]]] = {
 
 def degraded_workloads(state: NodeState, pooling: Finding, *, is_held: bool) -> Finding:
     """Pods go on with cards that the module would give to nobody now."""
-    used = [card for card in state.seen.devices if card.status.in_use]
+    used = [card for card in state.observed.devices if card.status.in_use]
     faulted = [card.name for card in used if is_true(card.status.conditions, kinds.FAULTED)]
     if used and (pooling.status is not True or is_held):
         message = (
@@ -157,7 +157,7 @@ def _first_names(cards: list[str]) -> str:
 
 
 def _without_report(state: NodeState) -> Finding | None:
-    if state.seen.report is not None:
+    if state.observed.report is not None:
         return None
     message = f"{report_name(state.name)} is not there, so nobody tells of node {state.name}'s driver and toolkit"
     return Finding(None, "NoReport", message)
@@ -188,7 +188,7 @@ def _version_finding(state: NodeState, words: _VersionReasons, found: str | None
 def _components_finding(state: NodeState, kind: str, *, checked: Reason, unchecked: Reason) -> Finding:
     """A condition that stands for one or more components."""
     members = [phase for phase in state.phases if phase.condition == kind]
-    missing = [phase for phase in members if phase.name not in state.seen.ready]
+    missing = [phase for phase in members if phase.name not in state.observed.ready]
     if not missing:
         if not members:
             return Finding(False, unchecked, f"the settings run no component for it on node {state.name}")

@@ -9,7 +9,7 @@ from controllers.api import names
 from controllers.api.resources import GPUNODEINVENTORY
 from controllers.bootstrap.readiness import conditions
 from controllers.bootstrap.readiness.recorded_stage import recorded_stage
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.runtime.plan import EmitEvent, PlanBuilder, ref
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def readiness_changed(draft: PlanBuilder, inventory: GPUNodeInventory, found: Fi
     if found.status and not was:
         draft.add(EmitEvent(about, "Normal", names.EVENT_NODE_READY, found.message))
     elif was and not found.status:
-        text = sentence(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
+        text = format_message(f"{kinds.READY_FOR_POOLING} is False ({found.reason}): {found.message}")
         text += f" Its free cards leave circulation: kubectl describe gpunodeinventory {inventory.name}"
         draft.add(EmitEvent(about, "Warning", names.EVENT_INVENTORY_CONDITION, text))
     elif (
@@ -45,5 +45,5 @@ def driver_missing(draft: PlanBuilder, inventory: GPUNodeInventory, now: Conditi
 def managed_elsewhere(draft: PlanBuilder, inventory: GPUNodeInventory, now: Condition | None) -> None:
     """An event when others are found to serve the node's cards, too."""
     if now is not None and now.status == "True" and not kinds.is_true(inventory.status.conditions, now.type):
-        text = sentence(f"{now.type} is True ({now.reason}): {now.message}")
+        text = format_message(f"{now.type} is True ({now.reason}): {now.message}")
         draft.add(EmitEvent(ref(GPUNODEINVENTORY, inventory), "Warning", names.EVENT_INVENTORY_CONDITION, text))

@@ -29,7 +29,7 @@ FACT_MAX: Final = 64
 class NodeState:
     """One node at one moment, as the checks and the conditions read it."""
 
-    seen: ObservedNode
+    observed: ObservedNode
     health: NodeHealth
     managed: bool
     """Whether the module is to prepare it."""
@@ -55,11 +55,11 @@ class NodeState:
     @property
     def name(self) -> str:
         """The node."""
-        return self.seen.name
+        return self.observed.name
 
     def fact(self, feature: str, key: str) -> str | None:
         """A value of the node agent's report; None where it has none."""
-        report = self.seen.report
+        report = self.observed.report
         attributes = getattr(report.spec.features.attributes, feature) if report else None
         return (attributes.elements.get(key) or "")[:FACT_MAX] or None if attributes else None
 
@@ -68,7 +68,7 @@ class NodeState:
         """The newest CUDA that the driver serves: as discover says, else as NVML told the validator of this driver."""
         if (found := self.fact("driver", "cuda_version")) is not None:
             return found
-        told = validation_of(self.seen, validation.CONTAINER)
+        told = validation_of(self.observed, validation.CONTAINER)
         same = told is not None and told.version != "" and told.version == self.fact("driver", "version")
         return told.cuda_version[:FACT_MAX] or None if told is not None and same else None
 
@@ -78,7 +78,7 @@ class NodeState:
 
     def validation(self, role: str) -> Validation | None:
         """What a validator found since the node last started, while the settings want it."""
-        return validation_of(self.seen, role) if role in self.roles else None
+        return validation_of(self.observed, role) if role in self.roles else None
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ OFF: Final = "nvidia.com/gpu.deploy.operands=false"
 
 def managed_elsewhere(state: NodeState) -> Finding:
     """Whether the Node shows that others serve its cards, and what to do about it."""
-    node = state.seen.node
+    node = state.observed.node
     offered, parts = (_offered_resources(node), _labelled_operands(node)) if node is not None else ((), ())
     told = [f"kubelet offers {listed(offered)}, so another device plugin serves its cards"] if offered else []
     if parts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from controllers.api import conditions as kinds
 from controllers.api import names
 from controllers.api.components import EXPORTER
-from controllers.api.conditions import said
+from controllers.api.conditions import condition_for
 from controllers.api.gpunodeinventory import Bootstrap, DriverInfo, Monitoring
 from controllers.api.record import to_json
 from controllers.api.resources import GPUNODEINVENTORY, NODE
@@ -76,7 +76,7 @@ def _status(draft: PlanBuilder, known: Assessment, held: str, now: float) -> Non
     kept = conditions.kept_in_service(state, blocker, known.grace_reason, held)
     pooling = conditions.ready_for_pooling(state, blocker, kept, held)
     made = [
-        said(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
+        condition_for(old.conditions, kind, found, now=stamp(now), generation=inventory.metadata.generation)
         for kind, found in conditions.findings(state, pooling, kept).items()
     ]
     driver = _driver_info(state) or old.driver
@@ -113,7 +113,7 @@ def _is_disrupted(known: Assessment, held: str) -> bool:
 
 def _component_flags(state: NodeState) -> dict[str, bool | None]:
     """What is ready on the node; None for what the module does not run there."""
-    ready = {c: c in state.seen.ready if state.runs(c) else None for c in ("gfd", "toolkit", "validator")}
+    ready = {c: c in state.observed.ready if state.runs(c) else None for c in ("gfd", "toolkit", "validator")}
     installed = state.fact("toolkit", "installed")
     by_hand = installed == "true" if installed else None
     toolkit = ready["toolkit"] if state.runs("toolkit") else by_hand
@@ -123,7 +123,7 @@ def _component_flags(state: NodeState) -> dict[str, bool | None]:
 
 def _driver_info(state: NodeState) -> DriverInfo | None:
     """What the agent says of driver and toolkit; None where it says nothing."""
-    if state.seen.report is None:
+    if state.observed.report is None:
         return None
     installed = state.fact("toolkit", "installed")
     return DriverInfo(

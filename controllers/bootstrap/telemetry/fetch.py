@@ -24,7 +24,7 @@ class Scrape:
     """How one scrape ended."""
 
     node: str
-    at: float
+    ended_at: float
     """When it ended; seconds since the epoch."""
     result: str
     """ok, no_cards, http, too_large, timeout, unreachable or broken."""
@@ -69,7 +69,7 @@ async def _cards(url: str, session: aiohttp.ClientSession) -> tuple[CardSample, 
             size += len(piece)
             if size > MAX_BYTES:
                 raise _Refused("too_large", f"{url} sent more than {MAX_BYTES} bytes")
-            parser.feed(piece)
+            parser.parse(piece)
             await asyncio.sleep(0)
     if not (cards := parser.cards()):
         raise _Refused("no_cards", f"{url} answers with lines that name no card of DCGM's")

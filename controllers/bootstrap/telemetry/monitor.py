@@ -1,4 +1,4 @@
-"""HealthMonitor: keeps what DCGM exporters' scrapes showed, cuts views of it, and enqueues nodes with news.
+"""HealthMonitor: keeps what DCGM exporters' scrapes showed, cuts views of it, and enqueues nodes that changed.
 
 Lives while the process leads, used from its event loop only; nothing here waits, and nothing here decides. What is
 kept may be lost at any moment: what a status records is recalled from there.
@@ -51,7 +51,7 @@ class HealthMonitor:
         enqueue: Callable[[str], None],
         report_outage: Callable[[Finding], None],
     ) -> None:
-        """`enqueue` is called with a node of which there is news; `report_outage` when an outage of ours begins."""
+        """`enqueue` is called with a node that changed; `report_outage` when an outage of ours begins."""
         self._world, self._settings, self._enqueue, self._report_outage = world, settings, enqueue, report_outage
         self._heartbeats: dict[str, Heartbeat] = {}
         self._errors: dict[str, str] = {}
@@ -80,18 +80,18 @@ class HealthMonitor:
     # --- samples in ---------------------------------------------------------------------------
 
     def receive(self, scrape: Scrape) -> None:
-        """Fold a scrape into what is known, and enqueue its node where that is news."""
-        node, at = scrape.node, scrape.at
+        """Fold a scrape into what is known, and enqueue its node where that changes something."""
+        node, at = scrape.node, scrape.ended_at
         if not self.is_monitored(node):
             return
         before = self._heartbeat(node, at)
         after = self._heartbeats[node] = heartbeat.on_scrape(before, self.limits, at, fresh=scrape.fresh)
         self._errors[node] = scrape.error
-        news = after.ready != before.ready or (scrape.fresh and node in self._outage)
+        changed = after.ready != before.ready or (scrape.fresh and node in self._outage)
         if scrape.fresh:
             self._ingest(scrape)
-            news |= self._has_news(node, at)
-        if news:
+            changed |= self._has_changes(node, at)
+        if changed:
             self._enqueue(node)
 
     def _ingest(self, scrape: Scrape) -> None:
@@ -99,20 +99,20 @@ class HealthMonitor:
         suspended = is_awaited(mig_work(cards), inventory.status.bootstrap if inventory is not None else None)
         samples = match(cards, scrape.cards)
         for card in cards:
-            known = self._telemetry(card) or recall(card, scrape.at)
+            known = self._telemetry(card) or recall(card, scrape.ended_at)
             if (sample := samples.get(card.name)) is not None:
-                known = CardTelemetry(ingest(known.state, sample, self.limits, scrape.at), known.verdict)
+                known = CardTelemetry(ingest(known.state, sample, self.limits, scrape.ended_at), known.verdict)
             elif suspended:
-                known = CardTelemetry(excuse(known.state, scrape.at), known.verdict)
+                known = CardTelemetry(excuse(known.state, scrape.ended_at), known.verdict)
             self._cards[card.name] = (card.metadata.uid, known)
 
-    def _has_news(self, node: str, now: float) -> bool:
+    def _has_changes(self, node: str, now: float) -> bool:
         """Whether the planner would have something to write or to say; what it would remember is left to it."""
         seen = self._world.node(node, self._cut(node))
         health = evaluate_node(seen, self.limits, self._settings(), now)
-        return any(self._is_news(card, health.cards[card.name], now) for card in seen.devices)
+        return any(self._has_changed(card, health.cards[card.name], now) for card in seen.devices)
 
-    def _is_news(self, card: Card, made: CardEvaluation, now: float) -> bool:
+    def _has_changed(self, card: Card, made: CardEvaluation, now: float) -> bool:
         known = self._telemetry(card)
         if known is None or made.verdict.finding != known.verdict.finding or made.state.warnings:
             return True

@@ -17,6 +17,7 @@ from controllers.domain.eligibility.checks import (
     STILL_IN_USE,
     Check,
     blocked,
+    check_card,
     failed_checks,
     first_failed,
     has_room,
@@ -24,16 +25,15 @@ from controllers.domain.eligibility.checks import (
     pool_exists,
     pool_stays,
     serves,
-    unfit,
 )
 from controllers.domain.eligibility.mig import (
     MIG_ENABLED,
     MIG_STATE_UNKNOWN,
+    check_mig_mode,
+    check_mig_state,
     is_enabled,
-    mode_obstacle,
     part_of,
     teller,
-    untold_state,
 )
 from controllers.domain.eligibility.records import CardContext, Ineligible
 
@@ -58,17 +58,17 @@ __all__ = [
     "Check",
     "Ineligible",
     "blocked",
+    "check_card",
+    "check_mig_mode",
+    "check_mig_state",
     "failed_checks",
     "first_failed",
     "has_room",
     "is_enabled",
-    "mode_obstacle",
     "nobody_uses_it",
     "part_of",
     "pool_exists",
     "pool_stays",
     "serves",
     "teller",
-    "unfit",
-    "untold_state",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from controllers.api import names
 from controllers.api.conditions import IGNORED
 from controllers.domain.approval import is_ignored
-from controllers.domain.eligibility.mig import mode_obstacle
+from controllers.domain.eligibility.mig import check_mig_mode
 from controllers.domain.eligibility.records import CardContext, Ineligible
 from controllers.domain.slots import blocked_by
 from controllers.domain.usage import foreign_users, in_use
@@ -107,7 +107,7 @@ def mode_fits(seen: CardContext) -> Ineligible | None:
     """The card can be served in the pool's mode as MIG mode is on it now, as far as the layout could be read."""
     if seen.pool is None or not seen.knows_layout:
         return None
-    return mode_obstacle(seen.pool.spec.allocation.mode, seen.part, seen.device)
+    return check_mig_mode(seen.pool.spec.allocation.mode, seen.part, seen.device)
 
 
 def node_has_room(seen: CardContext) -> Ineligible | None:
@@ -127,7 +127,7 @@ def nobody_else_has_it(seen: CardContext) -> Ineligible | None:
 
 def nobody_uses_it(seen: CardContext) -> Ineligible | None:
     """No pool offers the card any more, and no pod has it."""
-    if not in_use(seen.device, held=seen.held):
+    if not in_use(seen.device, held=seen.maybe_in_use):
         return None
     found = "the card still serves a pod, or is still offered"
     return Ineligible(STILL_IN_USE, found, "That has to end first")
@@ -176,9 +176,9 @@ def _unmarking(device: GPUDevice) -> str:
     return "; ".join(f"kubectl {verb} gpudevice {device.name} {names.LABEL_IGNORE}-" for verb in verbs)
 
 
-def unfit(device: GPUDevice, *, ready: bool) -> Ineligible | None:
+def check_card(device: GPUDevice, *, ready: bool) -> Ineligible | None:
     """Why the card cannot be in any pool now, nor be offered. `ready`: its node is ReadyForPooling."""
-    return first_failed(CardContext(device, "", None, None, ready, None, 0, held=False), CARD_CHECKS)
+    return first_failed(CardContext(device, "", None, None, ready, None, 0, maybe_in_use=False), CARD_CHECKS)
 
 
 def has_room(pool: GPUPool, siblings: int) -> bool:

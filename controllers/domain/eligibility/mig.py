@@ -33,13 +33,13 @@ def is_enabled(device: GPUDevice) -> bool:
     return hardware is not None and hardware.mig is not None and hardware.mig.enabled
 
 
-def mode_obstacle(mode: Mode, part: PlannedCard | None, device: GPUDevice) -> Ineligible | None:
+def check_mig_mode(mode: Mode, part: PlannedCard | None, device: GPUDevice) -> Ineligible | None:
     """What only an administrator can change before the card is served in a mode; None where there is nothing.
 
     `part`: the card's part of its node's layout.
     """
     if mode == "MIG":
-        return untold_state(device) if part is None else None
+        return check_mig_state(device) if part is None else None
     if not is_enabled(device) or (part is not None and part.ours):
         return None  # what we turned on we turn off
     address = device.status.hardware.pci.address if device.status.hardware else "<card>"
@@ -52,7 +52,7 @@ def mode_obstacle(mode: Mode, part: PlannedCard | None, device: GPUDevice) -> In
     )
 
 
-def untold_state(device: GPUDevice) -> Ineligible | None:
+def check_mig_state(device: GPUDevice) -> Ineligible | None:
     """What is missing where nobody tells how the card is divided; None where somebody does."""
     hardware = device.status.hardware
     if hardware is None or hardware.mig is not None:

@@ -20,7 +20,7 @@ class Ineligible:
 
     kind: Reason
     """What is in the way, as the reason of a condition; where a condition of the card is, its type."""
-    found: str
+    message: str
     """What was found and what was expected, without a full stop."""
     action: str
     """What to do, without a full stop."""
@@ -36,7 +36,7 @@ class Ineligible:
 
     def __str__(self) -> str:
         """As sentences, without the last full stop."""
-        return f"{self.kind}: {self.found}. {self.action}"
+        return f"{self.kind}: {self.message}. {self.action}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class CardContext:
     """The card's part of its node's MIG layout; None where it has none, or `knows_layout` is False."""
     siblings: int
     """Cards of the same node that the pool has."""
-    held: bool
+    maybe_in_use: bool
     """Whether a bound pod was given the card and kubelet has not told otherwise."""
     knows_layout: bool = True
     """Whether the node's MIG layout could be read."""

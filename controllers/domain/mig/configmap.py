@@ -69,7 +69,7 @@ def _written(card: PlannedCard) -> dict[str, Any]:
     }
     if card.again:
         found |= {"boot": card.boot, "again": card.again}
-    if card.held:
+    if card.used_since_failure:
         found["held"] = True
     if card.layout is not None:
         found |= {"enabled": card.layout.enabled, "instances": dict(sorted(card.layout.instances.items()))}

@@ -21,14 +21,14 @@ class Change:
     address: str
     before: CardLayout | None
     """None where nobody has told."""
-    after: CardLayout
+    target: CardLayout
     needs_reset: bool
     """Whether the GPU is reset, so that every client of it must go first: DCGM, its exporter, GFD, plugins."""
 
     @property
     def changes_mode(self) -> bool:
         """Whether MIG mode is turned on or off, or may have to be."""
-        return self.before is None or self.before.enabled != self.after.enabled
+        return self.before is None or self.before.enabled != self.target.enabled
 
 
 def difference(layout: NodeLayout, actual: Mapping[str, CardLayout]) -> tuple[Change, ...]:

@@ -45,7 +45,7 @@ class PlannedCard:
     """Boot of the node in which it was last asked for again without a person."""
     again: int = 0
     """How often that was, in that boot."""
-    held: bool = False
+    used_since_failure: bool = False
     """Whether others have had the card since its work failed: once they have ended there is a reason to try again."""
 
     @property

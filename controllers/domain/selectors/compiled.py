@@ -57,10 +57,10 @@ class CompiledSelector:
         except KeyError:
             if len(self._known) >= KINDS_MAX:
                 self._known.clear()
-            answer = self._known[kind] = self._judge_kind(device)
-        return self._judge(device, index) if answer is None else answer
+            answer = self._known[kind] = self._evaluate_kind(device)
+        return self._evaluate(device, index) if answer is None else answer
 
-    def _judge_kind(self, device: GPUDevice) -> bool | None:
+    def _evaluate_kind(self, device: GPUDevice) -> bool | None:
         """Yes or no to every card of the kind; None where it depends on the card."""
         if self._include is not None and not has_all(*self._include, device, 0):
             return False
@@ -70,7 +70,7 @@ class CompiledSelector:
             return False
         return None
 
-    def _judge(self, device: GPUDevice, index: int) -> bool:
+    def _evaluate(self, device: GPUDevice, index: int) -> bool:
         if self._include is not None and not has_all(self._include[0], self._include_own, device, index):
             return False
         if self._exclude is None or not has_all(*self._exclude, device, 0):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.record import json_name
-from controllers.domain.allocation import undividable
+from controllers.domain.allocation import explain_mig_mismatch
 from controllers.domain.catalogue import VENDORS
 from controllers.domain.selectors.match import CHECKS, cautious, given, holds, matches_device
 from controllers.domain.wording import listed
@@ -34,12 +34,12 @@ class Mismatch:
     """Its place in the pool, such as `spec.deviceSelector.include.products`."""
     expected: str
     """What it asks for."""
-    found: str
+    actual: str
     """What the card or its node has."""
 
     def __str__(self) -> str:
         """As a part of a sentence."""
-        return f"{self.key} expects {self.expected}, found {self.found}"
+        return f"{self.key} expects {self.expected}, found {self.actual}"
 
 
 def explain_mismatch(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str], position: int) -> Mismatch | None:
@@ -50,7 +50,7 @@ def explain_mismatch(pool: GPUPool, device: GPUDevice, labels: Mapping[str, str]
     found = explain_node_mismatch(pool, labels) or explain_card_mismatch(pool.spec.device_selector, device, position)
     if found is not None:
         return found
-    why = undividable(pool, device)
+    why = explain_mig_mismatch(pool, device)
     return Mismatch("spec.allocation.migProfile", pool.spec.allocation.mig_profile or "a profile", why) if why else None
 
 

@@ -20,10 +20,10 @@ from controllers.api import names
 from controllers.api.conditions import INVENTORY_INCOMPLETE, is_true
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import seconds
-from controllers.domain.eligibility import serves, unfit
+from controllers.domain.eligibility import check_card, serves
 from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, project
 from controllers.domain.usage import is_clear, unreported
-from controllers.gpupool.membership.obstacles import assignment_obstacle
+from controllers.gpupool.membership.obstacles import check_assignment
 from controllers.gpupool.mig.cards import needs_no_mig_work
 from controllers.gpupool.quorum import nobody_else_bound, nobody_else_on
 from controllers.runtime.plan import Action, EmitEvent, Merge, Precondition, ref
@@ -103,7 +103,7 @@ def is_mig_cleared(view: ObservedPool, device: GPUDevice) -> bool:
 
 def is_offerable(view: ObservedPool, device: GPUDevice) -> bool:
     """Whether the node's plugin is to offer a member, as far as the card goes: a pool in Maintenance offers none."""
-    return view.wants(device) and unfit(device, ready=view.facts(device.status.node_name).ready) is None
+    return view.wants(device) and check_card(device, ready=view.facts(device.status.node_name).ready) is None
 
 
 def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreported, now: float) -> bool:
@@ -114,7 +114,7 @@ def _can_leave(view: ObservedPool, device: GPUDevice, unreported_pods: Unreporte
 def _can_join(view: ObservedPool, device: GPUDevice, siblings: int, now: float) -> bool:
     if device.metadata.deletion_timestamp is not None or not is_allowed(facts_of(device, now), "assign"):
         return False
-    return assignment_obstacle(view, device, siblings) is None
+    return check_assignment(view, device, siblings) is None
 
 
 def _join(device: GPUDevice, pool: str, now: float) -> list[Action]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.assignment import annotation_hint, assigned_pool
-from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, first_failed, mode_obstacle, part_of
+from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, check_mig_mode, first_failed, part_of
 from controllers.domain.position import positions
 from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.wording import short
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode, ObservedPool
 
 
-def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
+def check_annotation(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
     """Why a card in no pool cannot follow its annotation; None where it has none, or will come in."""
     named = assigned_pool(device)
     if named is None:
@@ -33,7 +33,7 @@ def annotation_obstacle(view: ObservedNode, device: GPUDevice) -> Ineligible | N
     return first_failed(_context(view, device, named, pool, mismatch=mismatch, siblings=view.members_of(named)))
 
 
-def obstacle_to(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
+def check_card_for_pool(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
     """Why a card in no pool could not come into one that matches it (`matching_pools`); None where it can.
 
     `siblings`: cards of the node that the pool has, or is about to take.
@@ -41,7 +41,7 @@ def obstacle_to(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: 
     return first_failed(_context(view, device, pool.name, pool, mismatch=None, siblings=siblings))
 
 
-def assignment_obstacle(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
+def check_assignment(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
     """Why a card cannot come into the pool that it names. `siblings`: cards of its node that the pool has."""
     facts, position = view.facts(device.status.node_name), view.positions.get(device.name, 0)
     labels = facts.node.metadata.labels if facts.node else {}
@@ -54,14 +54,14 @@ def assignment_obstacle(view: ObservedPool, device: GPUDevice, siblings: int) ->
             ready=facts.ready,
             part=part_of(facts.layout, device),
             siblings=siblings,
-            held=device.status.inventory_id in view.maybe_in_use,
+            maybe_in_use=device.status.inventory_id in view.maybe_in_use,
         )
     )
 
 
 def conflicts_with_mig_mode(view: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
     """Whether the pool cannot serve the card as MIG mode is on it now."""
-    return mode_obstacle(pool.spec.allocation.mode, part_of(view.facts.layout, device), device) is not None
+    return check_mig_mode(pool.spec.allocation.mode, part_of(view.facts.layout, device), device) is not None
 
 
 def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
@@ -72,7 +72,7 @@ def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
         then = f", or remove the annotation (kubectl annotate gpudevice {device.name} {names.ASSIGNMENT}-)"
     if found.kind == POOL_UNKNOWN:
         then += "; it goes by itself after a while"
-    return f"The annotation {hint} is not followed: {found.found}. {found.action}{then}."
+    return f"The annotation {hint} is not followed: {found.message}. {found.action}{then}."
 
 
 def _context(
@@ -92,7 +92,7 @@ def _context(
         ready=view.facts.ready,
         part=part_of(view.facts.layout, device),
         siblings=siblings,
-        held=device.status.inventory_id in view.maybe_in_use,
+        maybe_in_use=device.status.inventory_id in view.maybe_in_use,
     )
 
 

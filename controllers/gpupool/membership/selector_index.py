@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.domain.allocation import undividable
+from controllers.domain.allocation import explain_mig_mismatch
 from controllers.domain.position import positions
 from controllers.domain.selectors.compiled import CompiledSelector, hardware_kind
 from controllers.domain.selectors.match import matches
@@ -67,7 +67,7 @@ class SelectorIndex:
                 found[device.name] = tuple(
                     pool
                     for pool, chooser in here
-                    if chooser.matches(device, position, kind) and undividable(pool, device) is None
+                    if chooser.matches(device, position, kind) and explain_mig_mismatch(pool, device) is None
                 )
         return found
 
@@ -79,8 +79,8 @@ class SelectorIndex:
             kind = hardware_kind(device)
             for pool, chooser in mig_pools:
                 if chooser.matches(device, position, kind):
-                    why = undividable(pool, device)
-                    fit = MIGFit(able=1) if why is None else MIGFit(unable=1, why=why)
+                    why = explain_mig_mismatch(pool, device)
+                    fit = MIGFit(able=1) if why is None else MIGFit(unable=1, explanation=why)
                     found[pool.name] = found.get(pool.name, MIGFit()).plus(fit)
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.conditions import CONFIGURED, Finding, carried, find, said
+from controllers.api.conditions import CONFIGURED, Finding, carried, condition_for, find
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE, GPUPOOL
 from controllers.domain.approval import is_automatic
@@ -22,7 +22,7 @@ from controllers.gpupool.membership.approval import (
     is_annotation_withdrawn,
     loses_annotation_with_pool,
 )
-from controllers.gpupool.membership.obstacles import annotation_obstacle, not_followed_message
+from controllers.gpupool.membership.obstacles import check_annotation, not_followed_message
 from controllers.runtime.plan import Action, Apply, EmitEvent, Merge, Precondition, ref
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Conditio
     Where the pool is unknown, so is the condition's status: its transition time is then since when that
     pool is missing, and a restart of this process does not begin the wait anew.
     """
-    found = annotation_obstacle(view, device)
+    found = check_annotation(view, device)
     if found is None:
         return None
     existing = device.status.conditions
@@ -110,4 +110,4 @@ def _not_followed(view: ObservedNode, device: GPUDevice, now: float) -> Conditio
         # A time from a clock that was wrong by then would put the annotation's end off by as much.
         if known is None or carried(known) != finding or lies_ahead(known.last_transition_time, now):
             existing = ()
-    return said(existing, CONFIGURED, finding, now=stamp(now))
+    return condition_for(existing, CONFIGURED, finding, now=stamp(now))

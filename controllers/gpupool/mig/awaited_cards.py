@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.domain.allocation import is_applied
-from controllers.domain.eligibility import mode_obstacle, part_of, untold_state
+from controllers.domain.eligibility import check_mig_mode, check_mig_state, part_of
 from controllers.domain.mig import DISABLED, CardLayout, card_of, slots_of
 from controllers.domain.slots import blocked_by
 from controllers.gpupool.mig.cards import is_whole
@@ -80,12 +80,12 @@ def _card_progress(view: ObservedPool, device: GPUDevice, layout: AllocationSpec
     part = part_of(facts.layout, device)
     if desired == DISABLED and is_whole(facts, device):
         return CardProgress()
-    if part is None and layout.mode == "MIG" and not facts.ready and untold_state(device) is not None:
+    if part is None and layout.mode == "MIG" and not facts.ready and check_mig_state(device) is not None:
         # The reporting agent is not there yet: the node is being prepared, and has as long for that as for a layout.
         due = _maintenance_deadline(view)
-        return CardProgress(due=due) if now < due else CardProgress(failed=str(untold_state(device)))
+        return CardProgress(due=due) if now < due else CardProgress(failed=str(check_mig_state(device)))
     # A pool that serves does not halt for it: only that card is not offered, and its condition tells why.
-    if part is None and not is_applied(view.pool) and (why := mode_obstacle(layout.mode, part, device)) is not None:
+    if part is None and not is_applied(view.pool) and (why := check_mig_mode(layout.mode, part, device)) is not None:
         return CardProgress(failed=str(why))
     if part is None or part.layout != desired:
         return CardProgress(due=NEVER)

@@ -57,7 +57,9 @@ def request_retry(view: ObservedPool, cards: dict[str, list[str]], now: float) -
             continue
         # A person's word begins the count of `again` anew.
         asked = tuple(
-            replace(card, asked=stamp_exact(now), boot="", again=0, held=False) if card.address in addresses else card
+            replace(card, asked=stamp_exact(now), boot="", again=0, used_since_failure=False)
+            if card.address in addresses
+            else card
             for card in facts.layout.cards
         )
         if (body := configmap(facts.node, NodeLayout(asked))) is not None:

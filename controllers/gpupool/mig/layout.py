@@ -127,7 +127,7 @@ def _kept_part(
         times = retry.retries_in_boot(before, node) + 1
         return replace(planned, asked=stamp_exact(now), boot=retry.boot_of(node), again=times)
     held = retry.is_used_by_others(before, device)
-    return replace(planned, asked=before.asked, boot=before.boot, again=before.again, held=held)
+    return replace(planned, asked=before.asked, boot=before.boot, again=before.again, used_since_failure=held)
 
 
 def _is_same_card(before: PlannedCard, card: MigCard) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.domain.allocation import is_applied
 from controllers.domain.clock import seconds
-from controllers.domain.eligibility import teller, untold_state
+from controllers.domain.eligibility import check_mig_state, teller
 from controllers.domain.pool_lifecycle import last_phase
 from controllers.domain.slots import offer_of
 from controllers.gpupool.mig import retry
@@ -63,17 +63,17 @@ def _outcome(
 ) -> CardProgress | None:
     """The progress of a card with which the MIG manager is through; None where it works on it."""
     if reply.phase == "Failed":
-        return CardProgress(failed=reply.why or "the MIG manager does not say why")
+        return CardProgress(failed=reply.explanation or "the MIG manager does not say why")
     if reply.phase == "Lost":
         if retry.may_retry(part, node):
             return CardProgress(due=NEVER)  # it is requested again once nobody uses it
         return CardProgress(
-            failed=f"{reply.why}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
+            failed=f"{reply.explanation}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
         )
     if retry.is_of_another_boot(reply, node):
         return CardProgress(due=NEVER)  # the manager answers anew when it is back
     if _has_drifted(view, device, reply):
-        return CardProgress(failed=str(untold_state(device) or "it is no longer divided as it was"), drifted=True)
+        return CardProgress(failed=str(check_mig_state(device) or "it is no longer divided as it was"), drifted=True)
     return None
 
 

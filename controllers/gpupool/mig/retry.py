@@ -46,7 +46,7 @@ def is_used_by_others(part: PlannedCard, device: GPUDevice) -> bool:
     """Whether others have, or have had, the card since its work failed: what the layout remembers."""
     reply = acknowledged(part, device)
     is_failed = reply is not None and reply.phase == "Failed"
-    return is_failed and (part.held or bool(device.status.foreign_allocations))
+    return is_failed and (part.used_since_failure or bool(device.status.foreign_allocations))
 
 
 def is_retry_due(part: PlannedCard, device: GPUDevice) -> bool:

@@ -12,9 +12,9 @@ from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
-from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, serves, unfit
+from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, check_card, serves
 from controllers.gpupool.membership.approval import count_cards_by_pool
-from controllers.gpupool.membership.obstacles import annotation_obstacle, obstacle_to
+from controllers.gpupool.membership.obstacles import check_annotation, check_card_for_pool
 from controllers.runtime.plan import EmitEvent, ref
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
     if is_ignored(device.metadata) or is_true(device.status.conditions, IGNORED):
         yield PendingCard(pool=named, inventory_id=inventory_id, reason="Declined")
         return
-    if unfit(device, ready=view.facts.ready) is not None:
+    if check_card(device, ready=view.facts.ready) is not None:
         return  # only cards that could be pooled now wait for a decision
     if named is not None:
-        found = annotation_obstacle(view, device)
+        found = check_annotation(view, device)
         if found is not None and found.lasting:  # elsewhere time will do it
             yield PendingCard(pool=named, inventory_id=inventory_id, reason=_pending_reason(found.kind))
         return
     takers = [pool for pool in view.matching_pools.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    found_of = [(pool, obstacle_to(view, device, pool, taken[pool.name])) for pool in takers]
+    found_of = [(pool, check_card_for_pool(view, device, pool, taken[pool.name])) for pool in takers]
     can = [pool for pool, found in found_of if found is None]
     for pool in can:
         yield PendingCard(

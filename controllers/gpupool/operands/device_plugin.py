@@ -15,7 +15,7 @@ from controllers.api import names
 from controllers.components.daemonset import build_daemonset, module_labels
 from controllers.domain.agents import reaching
 from controllers.domain.allocation import applied, slots_under
-from controllers.domain.offer import offer_of
+from controllers.domain.plugin_settings import offer_of
 from controllers.gpupool.operands import device_plugin_pod
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap
     from controllers.api.settings import DeviceStrategy
     from controllers.domain.agents import Variables
-    from controllers.domain.offer import Offer
+    from controllers.domain.plugin_settings import PluginSettings
 
 SHARD_CARDS = 1000
 PLUGIN = "device-plugin"
 """Component of what belongs to the device plugins."""
 
 
-def offer(pool: str, allocation: AllocationSpec, cards: Iterable[GPUDevice]) -> Offer:
+def offer(pool: str, allocation: AllocationSpec, cards: Iterable[GPUDevice]) -> PluginSettings:
     """The plugins' settings, for the cards that they are to offer."""
     slots = {card.status.inventory_id or "": slots_under(card, allocation) for card in cards}
     return offer_of(pool, allocation, slots)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controllers.api.conditions import CONFIGURED, carried, find, said
+from controllers.api.conditions import CONFIGURED, carried, condition_for, find
 from controllers.api.resources import GPUDEVICE
 from controllers.domain.approval import is_automatic
 from controllers.domain.clock import stamp
@@ -49,7 +49,7 @@ def plan_card_status(view: ObservedPool, now: float) -> Plan:
         if len(actions) >= WRITES_MAX:
             draft.requeue_within(0.0)
             break
-        desired = said(device.status.conditions, CONFIGURED, finding.finding, now=stamp(now))
+        desired = condition_for(device.status.conditions, CONFIGURED, finding.finding, now=stamp(now))
         body = applied_status(desired, auto_attach=automatic, offer=finding.offer)
         actions.append(Apply(ref(GPUDEVICE, device), body, "status", parallel_safe=True))
     draft.add(*actions)

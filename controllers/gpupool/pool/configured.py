@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.conditions import Finding
-from controllers.domain.eligibility import HELD_ELSEWHERE, mode_obstacle, part_of, untold_state
+from controllers.domain.eligibility import HELD_ELSEWHERE, check_mig_mode, check_mig_state, part_of
 from controllers.domain.usage import foreign_users
 from controllers.domain.wording import listed
 from controllers.gpupool.membership.assignment import is_mig_cleared, is_offerable
@@ -94,19 +94,19 @@ def _mig_manager_reply(view: ObservedPool, device: GPUDevice) -> str:
     """What the MIG manager has answered for a card, and what its node does not report of it."""
     reply = device.status.mig_apply
     phase = f"its MIG manager says {reply.phase}" if reply is not None else "its MIG manager has not answered"
-    why = f" ({reply.why})" if reply is not None and reply.why else ""
+    why = f" ({reply.explanation})" if reply is not None and reply.explanation else ""
     if reply is not None and is_of_another_boot(reply, view.facts(device.status.node_name).node):
         why = " and has not looked again since the node was started anew"
-    missing = f" {unknown}." if (unknown := untold_state(device)) is not None else ""
+    missing = f" {unknown}." if (unknown := check_mig_state(device)) is not None else ""
     return f"{phase}{why}.{missing}"
 
 
 def _mig_failed(view: ObservedPool, state: PoolState, device: GPUDevice, now: float) -> CardFinding | None:
     """Of a card that is left out until a person does something; None where it is waited for."""
     part = part_of(view.facts(device.status.node_name).layout, device)
-    if (annotation_obstacle := mode_obstacle(state.applied.mode, part, device)) is not None:
-        message = f"The card is not offered: {annotation_obstacle.found}. {annotation_obstacle.action}."
-        return CardFinding(Finding(False, annotation_obstacle.kind, message))
+    if (ineligible := check_mig_mode(state.applied.mode, part, device)) is not None:
+        message = f"The card is not offered: {ineligible.message}. {ineligible.action}."
+        return CardFinding(Finding(False, ineligible.kind, message))
     progress = card_progress(view, device, state.applied, now)
     if progress.failed is None:
         return None

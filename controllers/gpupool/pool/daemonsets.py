@@ -29,7 +29,7 @@ def plan_device_plugin(view: ObservedPool, state: PoolState, now: float, draft: 
         view.pool.name, view.pool.metadata.uid, view.agent_image, strategy, partitioned=partitioned, env=view.agent_env
     )
     name = names.plugin_object(view.pool.name)
-    reconcile_daemonset(draft, name, view.daemonset, desired, freed=view.deleted_at, now=now)
+    reconcile_daemonset(draft, name, view.daemonset, desired, deleted_at=view.deleted_at, now=now)
 
 
 def plan_mig_manager(view: ObservedPool, state: PoolState, now: float, draft: PlanBuilder) -> None:
@@ -42,7 +42,7 @@ def plan_mig_manager(view: ObservedPool, state: PoolState, now: float, draft: Pl
         return
     desired = mig_manager.daemonset(view.pool, view.agent_image, env=view.agent_env)
     name = names.mig_manager(view.pool.name)
-    reconcile_daemonset(draft, name, current, desired, freed=view.deleted_at, now=now)
+    reconcile_daemonset(draft, name, current, desired, deleted_at=view.deleted_at, now=now)
 
 
 def is_plugin_managed(view: ObservedPool, state: PoolState) -> bool:

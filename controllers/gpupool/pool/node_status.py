@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.api.gpupool import PoolNode
-from controllers.domain.eligibility import unfit
+from controllers.domain.eligibility import check_card
 from controllers.domain.slots import NodeSlots, account
 from controllers.domain.taints import keeps_off
 from controllers.domain.usage import foreign_users
@@ -95,8 +95,8 @@ def _card_problem(view: ObservedPool, state: PoolState, device: GPUDevice, node:
     if not view.wants(device):
         rest = f", and node {node} is not Ready" if explain_node_outage(view.facts(node), node) else ""
         return f"{device.status.inventory_id} is leaving the pool{rest}"
-    if (why := unfit(device, ready=view.facts(node).ready)) is not None:
-        return f"{device.status.inventory_id}: {why.found}{why.detail}"
+    if (why := check_card(device, ready=view.facts(node).ready)) is not None:
+        return f"{device.status.inventory_id}: {why.message}{why.detail}"
     if what := foreign_users(device):
         return f"{device.status.inventory_id}: {what}"
     if is_withheld_for_unknown_pods(view, state, device):

@@ -144,7 +144,7 @@ def _why_unpartitionable(view: ObservedPool) -> str:
     profile = view.pool.spec.allocation.mig_profile
     return (
         f"None of the {view.mig_fit.unable} cards that the pool's selectors match can be divided into {profile}"
-        f" ({view.mig_fit.why}). Change spec.allocation.migProfile, or the selectors."
+        f" ({view.mig_fit.explanation}). Change spec.allocation.migProfile, or the selectors."
     )
 
 

@@ -81,7 +81,9 @@ def _conditions(
     coming += sum(node.unshown for node in slots) - lasting
     found = pool_findings(view, state, total, offered=offered, coming=coming, unshown=lasting)
     return tuple(
-        kinds.said(view.pool.status.conditions, kind, finding, now=stamp(now), generation=view.pool.metadata.generation)
+        kinds.condition_for(
+            view.pool.status.conditions, kind, finding, now=stamp(now), generation=view.pool.metadata.generation
+        )
         for kind, finding in found.items()
     )
 

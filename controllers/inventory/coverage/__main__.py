@@ -158,7 +158,7 @@ def main(argv: list[str] | None = None) -> int:
         result = asyncio.run(check(args))
         print(OUTPUTS[args.output](result), flush=True)  # noqa: T201
     except (Mistake, RuntimeFault) as error:
-        print(f"{PROG}: {_sentence(error)}", file=sys.stderr)  # noqa: T201
+        print(f"{PROG}: {_error_message(error)}", file=sys.stderr)  # noqa: T201
         return EXIT_UNUSABLE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -169,7 +169,7 @@ def main(argv: list[str] | None = None) -> int:
     return EXIT_OK if result.ok else EXIT_FINDINGS
 
 
-def _sentence(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     if isinstance(error, Unreachable):
         return f"no answer from the API server ({error}); see whether it runs, and which one the kubeconfig names"
     if isinstance(error, Forbidden):

@@ -86,7 +86,7 @@ def _is_ignored(card: DesiredCard) -> bool:
 
 def transitions(wanted: Mapping[str, Finding], old: tuple[Condition, ...], at: str, generation: int) -> list[Condition]:
     """The findings as conditions by type; one whose status stays keeps its transition time."""
-    return [kinds.said(old, kind, found, now=at, generation=generation) for kind, found in wanted.items()]
+    return [kinds.condition_for(old, kind, found, now=at, generation=generation) for kind, found in wanted.items()]
 
 
 def _conditions_before(old: GPUDeviceStatus, card: DesiredCard) -> tuple[Condition, ...]:

@@ -63,7 +63,7 @@ class Removal:
     """A GPUDevice to delete, and why."""
 
     device: GPUDevice
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.resources import GPUNODEINVENTORY
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 from controllers.inventory.record.desired import DesiredCard, Removal
 from controllers.runtime.plan import EmitEvent, PlanBuilder, Ref, ref
 
@@ -22,7 +22,7 @@ FEATURE_MISSING = frozenset({"NotLabelled", "NoReport", "NodeFeatureNotServed", 
 
 def condition_event(about: Ref, before: Condition | None, now: Condition) -> EmitEvent | None:
     """The event about a condition of the node, where it changed enough for a person to look."""
-    text = sentence(f"{now.type} is {now.status} ({now.reason}): {now.message}")
+    text = format_message(f"{now.type} is {now.status} ({now.reason}): {now.message}")
     if now.status != "False":
         text += f" More: kubectl describe gpunodeinventory {about.name}"
     outdated = names.REASON_REPORT_OUTDATED
@@ -48,5 +48,5 @@ def add_card_events(
         text = f"{len(recognised)} cards recognised on a Node that was deleted; what was said of them holds: {shown}"
         draft.add(EmitEvent(about, "Normal", names.EVENT_DEVICE_RECOGNISED, text))
     for removal in removals:
-        text = f"GPUDevice {removal.device.name} is removed: {removal.why}"
+        text = f"GPUDevice {removal.device.name} is removed: {removal.reason}"
         draft.add(EmitEvent(about, "Normal", names.EVENT_DEVICE_REMOVED, text))

@@ -15,7 +15,7 @@ from controllers.api import names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodeagent.deviceplugin.devices.records import Listed, Seen
+    from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 
 AUTO, CDI, DEVICE_SPECS = "auto", "cdi", "device-specs"
 STRATEGIES: Final = (AUTO, CDI, DEVICE_SPECS)
@@ -48,7 +48,9 @@ class AllocationContext:
     """By id: all that may be given now."""
 
 
-def container_devices(ids: Iterable[str], context: AllocationContext, seen: Seen, strategy: str) -> ContainerDevices:
+def container_devices(
+    ids: Iterable[str], context: AllocationContext, seen: NodeScan, strategy: str
+) -> ContainerDevices:
     """What a container with those ids gets; raises Refused."""
     devices = [_known(id_, context) for id_ in ids]
     uuids = list(dict.fromkeys(device.uuid for device in devices))
@@ -70,7 +72,7 @@ def _known(id_: str, context: AllocationContext) -> Listed:
     return device
 
 
-def _nodes(devices: list[Listed], seen: Seen) -> tuple[str, ...]:
+def _nodes(devices: list[Listed], seen: NodeScan) -> tuple[str, ...]:
     """The device nodes that are there: those of the cards, of their instances, and those that every user needs."""
     wanted: list[str] = []
     for device in devices:

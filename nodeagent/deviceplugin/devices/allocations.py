@@ -48,11 +48,12 @@ def allocations(
             if card is not None:
                 slots[card.name, entry.namespace, entry.pod, entry.container] += 1
     return {
-        card.name: card.status.allocations if card.name in unobservable else _told(card, slots, pods) for card in cards
+        card.name: card.status.allocations if card.name in unobservable else _merge_allocations(card, slots, pods)
+        for card in cards
     }
 
 
-def _told(
+def _merge_allocations(
     card: GPUDevice, slots: Counter[tuple[str, str, str, str]], pods: Mapping[str, Pod]
 ) -> tuple[Allocation, ...]:
     """The card's entries; those that were there keep their place, so that nothing is written anew."""

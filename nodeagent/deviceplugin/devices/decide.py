@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Pod
     from controllers.runtime.plan import Merge
     from nodeagent.deviceplugin.devices.offers import DesiredOffer
-    from nodeagent.deviceplugin.devices.records import Holdings, Seen
+    from nodeagent.deviceplugin.devices.records import Holdings, NodeScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Basis:
 
     pool: str
     asked: DesiredOffer
-    seen: Seen
+    scan: NodeScan
     held: Holdings | None
     """What containers hold; None where kubelet does not say."""
     pods: Mapping[str, Pod]
@@ -35,14 +35,14 @@ def foreign(cards: Sequence[GPUDevice], basis: Basis) -> ForeignUsage:
     """Who has the cards by resources that are not the module's; what was reported, where kubelet does not say."""
     if basis.held is None:
         return offers.reported(cards)
-    owners, unobservable = offers.owners(cards, basis.seen), offers.unobservable(cards, basis.seen)
-    held, minors = basis.held.foreign, basis.seen.minors
+    owners, unobservable = offers.owners(cards, basis.scan), offers.unobservable(cards, basis.scan)
+    held, minors = basis.held.foreign, basis.scan.minors
     return ForeignUsage(allocations.foreign(cards, held, basis.pods, owners, minors=minors, unobservable=unobservable))
 
 
 def writes(cards: Sequence[GPUDevice], basis: Basis, foreign: ForeignUsage) -> tuple[Merge, ...]:
     """The writes."""
-    wanted = offers.wanted(basis.pool, cards, basis.asked, basis.seen, foreign)
+    wanted = offers.wanted(basis.pool, cards, basis.asked, basis.scan, foreign)
     # A plugin that has no card here any more is about to end, and leaves it to the others to tell of the rest.
     telling = foreign.is_current and any(offers.is_member(basis.pool, card) for card in cards)
     return card_status.writes(basis.pool, cards, wanted, _served(cards, basis), foreign.users if telling else None)
@@ -52,5 +52,5 @@ def _served(cards: Sequence[GPUDevice], basis: Basis) -> dict[str, tuple[Allocat
     """Each card's `allocations`; None where kubelet does not say."""
     if basis.held is None:
         return None
-    owners, unobservable = offers.owners(cards, basis.seen), offers.unobservable(cards, basis.seen)
+    owners, unobservable = offers.owners(cards, basis.scan), offers.unobservable(cards, basis.scan)
     return allocations.allocations(cards, basis.held.ours, basis.pods, owners, unobservable)

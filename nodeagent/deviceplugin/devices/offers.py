@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from controllers.api import conditions
 from controllers.api import names as api
-from controllers.domain import offer as settings
+from controllers.domain import plugin_settings as settings
 from controllers.domain.catalogue import canonical_profile
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.devices.records import SEPARATOR, ForeignUsage, Listed
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controllers.api.gpudevice import GPUDevice, Published
     from controllers.api.kube import ConfigMap
-    from nodeagent.deviceplugin.devices.records import Seen
+    from nodeagent.deviceplugin.devices.records import NodeScan
     from nodeagent.host.facts.records import MigDevice
 
 MIG, TIME_SLICE, EXCLUSIVE = "MIG", "TimeSlice", "Exclusive"
@@ -34,15 +34,15 @@ NOBODY = ForeignUsage()
 class DesiredOffer:
     """What the pool's ConfigMaps ask of this node."""
 
-    offer: Offer | None = None
+    offer: PluginSettings | None = None
     """None where the settings cannot be read: what is published stays as it is, and nothing else is."""
     allowed: frozenset[str] = frozenset()
     """The cards (inventoryIDs) that are to be offered."""
-    last: Offer | None = None
+    last: PluginSettings | None = None
     """The settings that were read last: by them the list stays as it is while there are none."""
 
 
-def desired_offer(pool: str, configmaps: Iterable[ConfigMap], before: Offer | None) -> DesiredOffer:
+def desired_offer(pool: str, configmaps: Iterable[ConfigMap], before: PluginSettings | None) -> DesiredOffer:
     """What the pool's ConfigMaps ask; without its first one, nothing is to be offered.
 
     `before`: the settings that were read last.
@@ -61,13 +61,13 @@ def _is_shard(name: str, base: str) -> bool:
 
 
 def wanted(
-    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: Seen, foreign: ForeignUsage = NOBODY
+    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: NodeScan, foreign: ForeignUsage = NOBODY
 ) -> dict[str, Published | None]:
     """What each card's `published` is to be, by the object's name; of another pool's card, what it is."""
     return {card.name: _wanted(pool, card, asked, seen, foreign) for card in cards}
 
 
-def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign: ForeignUsage) -> Published | None:
+def _wanted(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, foreign: ForeignUsage) -> Published | None:
     now, name = card.status.published, card.status.inventory_id or ""
     if now is not None and now.pool != pool:
         return now  # it is offered by another plugin, which withdraws it first
@@ -93,14 +93,14 @@ def uuid(card: GPUDevice) -> str:
 
 
 def listing(
-    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: Seen, foreign: ForeignUsage = NOBODY
+    pool: str, cards: Iterable[GPUDevice], asked: DesiredOffer, seen: NodeScan, foreign: ForeignUsage = NOBODY
 ) -> tuple[Listed, ...]:
     """What kubelet is to be told, sorted by id."""
     found = [device for card in cards for device in _listed(pool, card, asked, seen, foreign)]
     return tuple(sorted(found, key=lambda device: device.id))
 
 
-def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign: ForeignUsage) -> list[Listed]:
+def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: NodeScan, foreign: ForeignUsage) -> list[Listed]:
     name, now, offer = card.status.inventory_id or "", card.status.published, asked.last or _acknowledged(pool, card)
     if name not in asked.allowed or offer is None:
         return []
@@ -118,13 +118,13 @@ def _listed(pool: str, card: GPUDevice, asked: DesiredOffer, seen: Seen, foreign
     ]
 
 
-def is_healthy(card: GPUDevice, seen: Seen) -> bool:
+def is_healthy(card: GPUDevice, seen: NodeScan) -> bool:
     """Whether new work may go to a card: it is there, its driver answers for it, and nobody has found a fault."""
     faulted = any(c.type == conditions.FAULTED and c.status == "True" for c in card.status.conditions)
     return not faulted and address(card) not in seen.lost | seen.unresponsive
 
 
-def _ids(card: GPUDevice, offer: Offer, seen: Seen) -> list[tuple[str, MigDevice | None]]:
+def _ids(card: GPUDevice, offer: PluginSettings, seen: NodeScan) -> list[tuple[str, MigDevice | None]]:
     """The ids of everything that a card has to offer under these settings."""
     if not uuid(card):
         return []
@@ -138,7 +138,7 @@ def _ids(card: GPUDevice, offer: Offer, seen: Seen) -> list[tuple[str, MigDevice
     return [(uuid(card), None)]
 
 
-def _acknowledged(pool: str, card: GPUDevice) -> Offer | None:
+def _acknowledged(pool: str, card: GPUDevice) -> PluginSettings | None:
     """The settings of which `published` is the acknowledgement: after a restart they may be all that is left.
 
     Its version is a hash of the settings, and there are few that it can be.
@@ -147,12 +147,12 @@ def _acknowledged(pool: str, card: GPUDevice) -> Offer | None:
     if now is None or now.pool != pool:
         return None
     offered = hardware.mig.profiles_supported if hardware is not None and hardware.mig is not None else ()
-    made = [Offer(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
-    made += [Offer(pool, MIG, now.slots, profile) for profile in offered]
+    made = [PluginSettings(pool, mode, now.slots) for mode in (EXCLUSIVE, TIME_SLICE)]
+    made += [PluginSettings(pool, MIG, now.slots, profile) for profile in offered]
     return next((offer for offer in made if offer.of("") == now), None)
 
 
-def owners(cards: Iterable[GPUDevice], seen: Seen) -> Mapping[str, GPUDevice]:
+def owners(cards: Iterable[GPUDevice], seen: NodeScan) -> Mapping[str, GPUDevice]:
     """Whose card a uuid is: a card's own, or a MIG instance's."""
     found: dict[str, GPUDevice] = {}
     for card in cards:
@@ -170,7 +170,7 @@ def asks_driver(asked: DesiredOffer) -> bool:
     return asked.last is None or asked.last.mode == MIG
 
 
-def unobservable(cards: Iterable[GPUDevice], seen: Seen) -> frozenset[str]:
+def unobservable(cards: Iterable[GPUDevice], seen: NodeScan) -> frozenset[str]:
     """The cards in MIG mode whose instances nobody has told us: what they serve cannot be seen."""
     return frozenset(
         card.name

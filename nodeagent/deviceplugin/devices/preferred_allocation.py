@@ -177,7 +177,7 @@ def _asked(container: Container, resource: str) -> int:
         return 0
 
 
-def places(cards: Iterable[GPUDevice]) -> dict[str, Place]:
+def locate_cards(cards: Iterable[GPUDevice]) -> dict[str, Place]:
     """Where the cards are, by name."""
     known = {c.status.hardware.pci.address: c for c in cards if c.status.hardware is not None}
     found = {}

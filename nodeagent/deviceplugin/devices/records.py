@@ -47,7 +47,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NodeScan:
     """What was last seen on the node; addresses are spelled as in a GPUDevice."""
 
     lost: frozenset[str] = frozenset()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controllers.api.nodefeature import Features
-    from nodeagent.discover.feature.report import Seen
+    from nodeagent.discover.feature.report import NodeScan
     from nodeagent.host.facts.bridge import Observation
 
 SCANS = LOOKS
@@ -79,7 +79,7 @@ def start(published: Features | None, boot_id: str) -> State:
     )
 
 
-def step(state: State, seen: Seen) -> State:
+def step(state: State, seen: NodeScan) -> State:
     """What is believed after one more scan that succeeded."""
     counts = 0 if seen.pending else 1
     cards = {

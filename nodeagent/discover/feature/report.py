@@ -32,7 +32,7 @@ _OF_SYSFS = {name: name for name in ("subsystem_vendor", "subsystem_device", "nu
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NodeScan:
     """What one scan says of the node."""
 
     cards: Mapping[str, Observation] = field(default_factory=dict)
@@ -45,9 +45,9 @@ class Seen:
     """Whether the driver's answer is still awaited, so that its silence counts for nothing."""
 
 
-def seen(bus: Bus, driver: Driver | None, toolkit: Toolkit | None, *, pending: bool = False) -> Seen:
+def observe(bus: Bus, driver: Driver | None, toolkit: Toolkit | None, *, pending: bool = False) -> NodeScan:
     """One scan's facts as attributes."""
-    return Seen(
+    return NodeScan(
         cards={card.address: _card(card, driver) for card in cards(bus)},
         unclear=bus.unclear,
         driver=_driver(driver) if driver is not None else None,
@@ -76,7 +76,7 @@ def features(
     }
 
 
-def alone(seen: Seen, boot_id: str) -> dict[str, Any]:
+def alone(seen: NodeScan, boot_id: str) -> dict[str, Any]:
     """The report of a scan before which nothing was known."""
     return features(
         {address: told.values for address, told in seen.cards.items()},
@@ -99,7 +99,7 @@ def _card(card: PciFunction, driver: Driver | None) -> Observation:
         "driver": card.driver,
         "sriov": "pf" if card.virtual_functions else "none",
     }
-    unknown = {_OF_SYSFS[name] for name in card.unread if name in _OF_SYSFS}
+    unknown = {_OF_SYSFS[name] for name in card.unreadable if name in _OF_SYSFS}
     known = {key: value for key, value in values.items() if value and key not in unknown}
     if driver is None or not _belongs(card, driver):
         return Observation(known, frozenset(unknown))
@@ -116,7 +116,7 @@ def _card(card: PciFunction, driver: Driver | None) -> Observation:
 def _belongs(card: PciFunction, driver: Driver) -> bool:
     """Whether NVIDIA's driver should know the card: not one that another driver holds, or none."""
     return card.vendor == NVIDIA and (
-        card.driver == NVIDIA_MODULE or "driver" in card.unread or card.address in driver.cards
+        card.driver == NVIDIA_MODULE or "driver" in card.unreadable or card.address in driver.cards
     )
 
 

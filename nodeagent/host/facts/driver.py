@@ -24,12 +24,14 @@ def combine(by_procfs: Driver | None, by_nvml: Driver | None) -> Driver | None:
         return by_procfs
     if by_nvml.version and by_procfs.version and by_nvml.version != by_procfs.version:
         return by_procfs  # another module has been loaded since NVML spoke
-    silent = {address: _silent(card) for address, card in by_procfs.cards.items() if address not in by_nvml.cards}
+    silent = {
+        address: _unresponsive_card(card) for address, card in by_procfs.cards.items() if address not in by_nvml.cards
+    }
     version = by_procfs.version or by_nvml.version
     return replace(
         by_nvml, version=version, cards={**silent, **by_nvml.cards}, root=by_procfs.root, load=by_procfs.load
     )
 
 
-def _silent(card: DriverCard) -> DriverCard:
+def _unresponsive_card(card: DriverCard) -> DriverCard:
     return replace(card, failed=tuple(name for name in _FIELDS if not getattr(card, name)))

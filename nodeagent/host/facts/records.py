@@ -34,7 +34,7 @@ class PciFunction:
     """Address of the card of which this is a virtual function; empty for what is no virtual function."""
     virtual_functions: int = 0
     """How many virtual functions the card could have (`sriov_totalvfs`)."""
-    unread: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     """Attributes of the report (`numa_node`) that are there and could not be read this time."""
 
 
@@ -126,7 +126,7 @@ class CudaAnswer:
     """Whether what came back from the card's memory was not what went there."""
     in_use: str = ""
     """Why it was not tried, or not to the end: somebody has the card."""
-    silence: str = ""
+    unavailable_reason: str = ""
     """Why nothing is known."""
     late: bool = False
     """Whether it is silent because a call did not return."""
@@ -134,7 +134,7 @@ class CudaAnswer:
     @property
     def works(self) -> bool:
         """Whether a context, its memory and both copies worked."""
-        return not (self.call or self.differs or self.in_use or self.silence)
+        return not (self.call or self.differs or self.in_use or self.unavailable_reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,9 @@ def remembered(
     return found
 
 
-def said(part: PlannedCard | None, now: MigApply | None, look: NodeScan, attempt: Attempt | None) -> MigApply | None:
+def plan_status(
+    part: PlannedCard | None, now: MigApply | None, look: NodeScan, attempt: Attempt | None
+) -> MigApply | None:
     """What is to be said of a card before anything is done to it. `now`: what is said.
 
     A card that has no part, or is lost, is not waited for.
@@ -163,10 +165,10 @@ def refusal(part: PlannedCard, told: DriverReport) -> str:
 def is_clear(card: GPUDevice, part: PlannedCard) -> bool:
     """Whether nobody offers or has the card; by a read from the quorum this is what work begins on."""
     used = card.status.allocations or card.status.foreign_allocations
-    return card.status.published is None and not used and _is_told(card, part)
+    return card.status.published is None and not used and _is_acknowledged(card, part)
 
 
-def _is_told(card: GPUDevice, part: PlannedCard) -> bool:
+def _is_acknowledged(card: GPUDevice, part: PlannedCard) -> bool:
     now = card.status.mig_apply
     return now is not None and now.version == part.version and now.phase in MIG_WORK
 
@@ -187,7 +189,7 @@ def jobs(
         if not _is_over(part, card.status.mig_apply):
             found.append(_job(part, part.layout, card, look.cards.get(part.address), attempts.get(part.address)))
     return tuple(
-        replace(job, obstacle=CLIENTS) if not job.obstacle and job.needs_reset and clients else job for job in found
+        replace(job, blocker=CLIENTS) if not job.blocker and job.needs_reset and clients else job for job in found
     )
 
 
@@ -200,7 +202,7 @@ def still_wait(
         part = parts.get(address)
         if _is_over(part, card.status.mig_apply):
             continue
-        if part is None or not _is_told(card, part):
+        if part is None or not _is_acknowledged(card, part):
             return False
         in_use = waits.get(address) == IN_USE and not is_clear(card, part)
         if not in_use and not (waits.get(address) == CLIENTS and is_clear(card, part) and clients):
@@ -222,7 +224,7 @@ def _job(
         begun=attempt.begun if attempt is not None and own else 0,
         failed=_failure(attempt, is_done=actual == target) if attempt is not None and own else "",
         needs_reset=actual is not None and any(_resets(part, actual, goal) for goal in (target, before)),
-        obstacle=_obstacle(part, card, told),
+        blocker=_find_blocker(part, card, told),
     )
 
 
@@ -237,8 +239,8 @@ def _resets(part: PlannedCard, actual: CardLayout, goal: CardLayout) -> bool:
     return any(change.needs_reset for change in changes)
 
 
-def _obstacle(part: PlannedCard, card: GPUDevice, told: DriverReport | None) -> str:
-    if not _is_told(card, part):
+def _find_blocker(part: PlannedCard, card: GPUDevice, told: DriverReport | None) -> str:
+    if not _is_acknowledged(card, part):
         return NOT_ACKNOWLEDGED
     if not is_clear(card, part):
         return IN_USE

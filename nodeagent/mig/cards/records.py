@@ -24,7 +24,7 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class HostEvidence:
     """What can be seen of the node without a question to the driver."""
 
     loading: Loading | None = None
@@ -59,7 +59,7 @@ class NodeScan:
     """Those for which the driver answers."""
     lost: frozenset[str] = frozenset()
     """Cards that are not on the bus."""
-    silence: str = ""
+    unavailable_reason: str = ""
     """Why the driver tells nothing; empty where it does."""
     loading: Loading | None = None
     """As it was before the look began; None where no driver is loaded, or nobody tells the boot."""
@@ -92,7 +92,7 @@ class Job:
     """Why it failed already, where only the way back is left; else empty."""
     needs_reset: bool
     """Whether the GPU may have to be reset, so that its clients must be gone."""
-    obstacle: str
+    blocker: str
     """Why it cannot begin now, one of the words of `plan`; empty where it can."""
 
     @property

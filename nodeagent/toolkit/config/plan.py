@@ -53,7 +53,7 @@ class Plan:
     """Ours, which the runtime then has to run with."""
     cdi: bool = False
     """Whether CDI is on by us."""
-    waits: bool = False
+    awaits_bashible: bool = False
     """Whether it is for somebody else to put it into force: bashible."""
     foreign: str = ""
     """The program of a handler `nvidia` that is somebody else's: then nothing of ours is written."""
@@ -135,7 +135,7 @@ def _deckhouse(node: Node) -> Plan:
     handlers = _handlers(node.effective)
     # No version of its own: the merged file has Deckhouse's.
     text = marks.whole(None, effective.plugin(number), handlers, cdi=cdi)
-    return Plan(tuple(_changes(node, {place: text.encode()})), handlers, cdi=cdi, waits=True)
+    return Plan(tuple(_changes(node, {place: text.encode()})), handlers, cdi=cdi, awaits_bashible=True)
 
 
 def _changes(node: Node, wanted: Mapping[str, bytes]) -> Iterator[Change]:

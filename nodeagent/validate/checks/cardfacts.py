@@ -44,7 +44,10 @@ def step(before: Cards, facts: Facts) -> Cards:
     made: Cards = {}
     for address in sorted(there, key=place)[: names.CARDS_MAX]:
         kept = bridge_gaps(
-            before.get(address), _told(facts, address, listed.get(address)), _IDENTITY, 0 if facts.pending else 1
+            before.get(address),
+            _observe_card(facts, address, listed.get(address)),
+            _IDENTITY,
+            0 if facts.pending else 1,
         )
         if attributes.ALL & kept.values.keys():
             made[address] = kept
@@ -68,7 +71,7 @@ def _listed(driver: Driver | None, version: str) -> Mapping[str, DriverCard]:
     return driver.cards
 
 
-def _told(facts: Facts, address: str, card: DriverCard | None) -> Observation:
+def _observe_card(facts: Facts, address: str, card: DriverCard | None) -> Observation:
     load = facts.module.load if facts.module is not None else ""
     read = {ADDRESS: address, validation.BOOT_ID: facts.boot_id, validation.VERSION: facts.version}
     read[validation.LOAD] = load

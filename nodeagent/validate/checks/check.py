@@ -43,7 +43,7 @@ class Verdict:
     checks: tuple[Check, ...]
 
     @property
-    def trouble(self) -> Check | None:
+    def main_failure(self) -> Check | None:
         """The check that says most about what is wrong; None where nothing is."""
         counted = [check for check in self.checks if check.needed]
         candidates = (

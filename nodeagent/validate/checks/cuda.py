@@ -74,7 +74,9 @@ def _bad(facts: Facts) -> tuple[dict[str, CudaAnswer], dict[str, CudaAnswer]]:
 
 def _tells_nothing(facts: Facts, answer: CudaAnswer) -> bool:
     """Whether the try could not be made, or was made while the fabric may still be coming up."""
-    return any(word in answer.silence for word in KILLED) or (answer.code == NOT_READY and not facts.fabric_due)
+    return any(word in answer.unavailable_reason for word in KILLED) or (
+        answer.code == NOT_READY and not facts.fabric_due
+    )
 
 
 def _passed(facts: Facts, held: list[str]) -> str:
@@ -91,10 +93,10 @@ def _passed(facts: Facts, held: list[str]) -> str:
 def _failed(facts: Facts, bad: dict[str, CudaAnswer], *, whole: bool) -> Check:
     """The first trouble by weight, with the cards of all; `whole`: whether it is on every card that was tried."""
     answer = min(bad.values(), key=_weight)
-    said = _sentence(bad, answer, whole=whole)
+    said = _failure_message(bad, answer, whole=whole)
     cards = () if whole else tuple(bad)
-    if answer.silence:
-        return _silent(answer, said, cards)
+    if answer.unavailable_reason:
+        return _without_answer(answer, said, cards)
     if answer.code == NOT_READY:
         return failed(NAME, "CudaError802", f"{said}{_no_fabric(facts)}", *cards)
     if answer.code == DRIVER_MISMATCH:
@@ -108,15 +110,16 @@ def _failed(facts: Facts, bad: dict[str, CudaAnswer], *, whole: bool) -> Check:
 def _nothing_known(facts: Facts, silent: dict[str, CudaAnswer]) -> Check:
     """The tries that tell nothing, by the first of the weightiest."""
     answer = min(silent.values(), key=_weight)
-    said = _sentence(silent, answer, whole=len(silent) == len(facts.tried))
+    said = _failure_message(silent, answer, whole=len(silent) == len(facts.tried))
     if answer.code == NOT_READY:
         return unknown(NAME, "AwaitingFabric", f"{said}{_no_fabric(facts)}. It may still be starting")
     do = "see the memory limit of the validator's container (bootstrap.validator.resources: 1Gi is enough)"
     return unknown(NAME, "CudaNotTried", f"{said}; {do}")
 
 
-def _sentence(bad: dict[str, CudaAnswer], answer: CudaAnswer, *, whole: bool) -> str:
-    return f"CUDA does not work on {'any card' if whole and len(bad) > 1 else several(list(bad))}: {_said(answer)}"
+def _failure_message(bad: dict[str, CudaAnswer], answer: CudaAnswer, *, whole: bool) -> str:
+    cards = "any card" if whole and len(bad) > 1 else several(list(bad))
+    return f"CUDA does not work on {cards}: {_describe_answer(answer)}"
 
 
 def _no_fabric(facts: Facts) -> str:
@@ -134,10 +137,10 @@ def _refused(answer: CudaAnswer, said: str, cards: Sequence[str], missing: Seque
     return failed(NAME, "CudaFailed", f"{said}; {KERNEL_LOG}, and reset the card or the node", *cards)
 
 
-def _silent(answer: CudaAnswer, said: str, cards: Sequence[str]) -> Check:
+def _without_answer(answer: CudaAnswer, said: str, cards: Sequence[str]) -> Check:
     if answer.late:
         return failed(NAME, "CudaHangs", f"{said}; {KERNEL_LOG}; it needs a reset or a reboot", *cards)
-    if answer.silence.startswith("no library"):
+    if answer.unavailable_reason.startswith("no library"):
         do = "NVIDIA_DRIVER_CAPABILITIES of the container must have compute, and the toolkit bring libcuda.so.1"
         return failed(NAME, "LibraryMissing", f"{said}; {do}", *cards)
     return failed(NAME, "CudaFailed", f"{said}; {KERNEL_LOG}", *cards)
@@ -145,13 +148,19 @@ def _silent(answer: CudaAnswer, said: str, cards: Sequence[str]) -> Check:
 
 def _weight(answer: CudaAnswer) -> int:
     """The causes before their effects."""
-    order = (answer.code == DRIVER_MISMATCH, answer.code == NOT_READY, answer.late, bool(answer.silence), True)
+    order = (
+        answer.code == DRIVER_MISMATCH,
+        answer.code == NOT_READY,
+        answer.late,
+        bool(answer.unavailable_reason),
+        True,
+    )
     return order.index(True)
 
 
-def _said(answer: CudaAnswer) -> str:
-    if answer.silence:
-        return answer.silence.rstrip(".")
+def _describe_answer(answer: CudaAnswer) -> str:
+    if answer.unavailable_reason:
+        return answer.unavailable_reason.rstrip(".")
     if answer.differs:
         return "what was copied to its memory came back changed"
     return f"{answer.call} answers {answer.code} ({answer.name or 'an error that its library does not name'})"

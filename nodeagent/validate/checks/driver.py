@@ -100,7 +100,7 @@ def bound(facts: Facts) -> Check:
     """Whether the cards are bound to the driver."""
     if facts.module is None or not facts.cards:
         return unknown("bound", "ModuleNotLoaded", "no driver, or no card", needed=False)
-    free = [card.address for card in facts.cards if not card.driver and "driver" not in card.unread]
+    free = [card.address for card in facts.cards if not card.driver and "driver" not in card.unreadable]
     others = [
         f"{card.address} ({card.driver})"
         for card in facts.cards
@@ -144,5 +144,5 @@ def asked(facts: Facts) -> Check:
     """NVML's answer, where there is one: a container without the driver's device nodes cannot ask."""
     if facts.driver is not None:
         return answers(facts)
-    why = facts.silence.rstrip(".") or "not asked"
+    why = facts.unavailable_reason.rstrip(".") or "not asked"
     return unknown("nvml", "NVMLNotReached", f"NVML cannot be asked from here: {why}", needed=False)

@@ -87,7 +87,7 @@ class Facts:
     """Whether the firmware of the loaded version is on the host."""
     driver: Driver | None = None
     """What NVML says."""
-    silence: str = ""
+    unavailable_reason: str = ""
     """Why it said less than all."""
     pending: bool = False
     cuda: Mapping[str, CudaAnswer] | None = None
@@ -128,7 +128,7 @@ class Facts:
         return self.module.version if self.module is not None else ""
 
     def _is_held(self, card: PciFunction) -> bool:
-        return card.driver == MODULE or ("driver" in card.unread and card.address in (self.taken or {}))
+        return card.driver == MODULE or ("driver" in card.unreadable and card.address in (self.taken or {}))
 
     def _is_excluded(self, address: str) -> bool:
         told = (self.taken or {}).get(address)

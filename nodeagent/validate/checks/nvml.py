@@ -27,7 +27,7 @@ def answers(facts: Facts) -> Check:
     """Whether NVML speaks, in the module's version, of every card that the driver holds."""
     driver = facts.driver
     if driver is None:
-        return _silent(facts)
+        return _without_answer(facts)
     if driver.version and facts.version and driver.version != facts.version:
         message = f"NVML is of {driver.version} and the loaded module {facts.version}; reboot the node"
         return failed(NAME, "LibraryMismatch", message)
@@ -45,12 +45,12 @@ def answers(facts: Facts) -> Check:
     return ok(NAME, f"NVML {driver.version} answers for all {len(facts.held)} cards")
 
 
-def _silent(facts: Facts) -> Check:
+def _without_answer(facts: Facts) -> Check:
     if facts.module is None:
         return unknown(NAME, "ModuleNotLoaded", "no driver to ask", needed=False)
-    if not facts.silence:
+    if not facts.unavailable_reason:
         return unknown(NAME, "AwaitingAnswer", "NVML has been asked and has not answered yet")
-    text = facts.silence.lower()
+    text = facts.unavailable_reason.lower()
     other: tuple[CheckWord, str] = ("NVMLFailed", "run nvidia-smi on the node")
     reason, do = next(((reason, do) for word, reason, do in _REASONS if word in text), other)
-    return failed(NAME, reason, f"NVML does not answer: {facts.silence.rstrip('.')}; {do}")
+    return failed(NAME, reason, f"NVML does not answer: {facts.unavailable_reason.rstrip('.')}; {do}")

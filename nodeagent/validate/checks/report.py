@@ -27,7 +27,7 @@ def evaluate(role: str, facts: Facts) -> Verdict:
 
 def attributes(role: str, facts: Facts, found: Verdict) -> dict[str, str]:
     """What the role owns of `gpu.validation`."""
-    trouble = found.trouble
+    trouble = found.main_failure
     values = {
         words.REASON: trouble.reason if trouble is not None else "",
         words.MESSAGE: trouble.message[:MESSAGE_MAX] if trouble is not None else "",

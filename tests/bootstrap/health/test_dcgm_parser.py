@@ -167,9 +167,9 @@ def test_a_flood_of_series_is_bounded():
 def test_a_line_without_end_is_forgotten_and_its_end_not_misread():
     reader = DcgmParser()
     for _ in range(40):
-        reader.feed(b"x" * 60_000)
+        reader.parse(b"x" * 60_000)
     assert len(reader._tail) < 130_000
-    reader.feed(line("GPU_TEMP", 99) + line("XID_ERRORS", 79))
+    reader.parse(line("GPU_TEMP", 99) + line("XID_ERRORS", 79))
     (card,) = reader.cards()
     assert (card.temperature, card.xids) == (None, (79,))
 
@@ -180,9 +180,9 @@ def test_pieces_may_end_anywhere(ends):
     text = b"A title\n\n# HELP x y\n" + text
     reader, at = DcgmParser(), 0
     for size in ends:
-        reader.feed(text[at : at + size])
+        reader.parse(text[at : at + size])
         at += size
-    reader.feed(text[at:])
+    reader.parse(text[at:])
     assert reader.cards() == parse(text)
     assert len(reader.cards()) == 2
 

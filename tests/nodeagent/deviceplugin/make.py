@@ -16,14 +16,14 @@ from controllers.api.gpudevice import (
 )
 from controllers.api.kube import ConfigMap, Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.meta import ObjectMeta
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
 from nodeagent.host.facts.records import MigDevice
 from tests.kit import objects
 
 POOL = "p"
-EXCLUSIVE, SHARED = Offer(POOL, "Exclusive", 1), Offer(POOL, "TimeSlice", 4)
-SPLIT = Offer(POOL, "MIG", 2, "1g.10gb")
+EXCLUSIVE, SHARED = PluginSettings(POOL, "Exclusive", 1), PluginSettings(POOL, "TimeSlice", 4)
+SPLIT = PluginSettings(POOL, "MIG", 2, "1g.10gb")
 
 
 def address(number: int) -> str:
@@ -65,11 +65,11 @@ def name(number: int) -> str:
     return f"n-{address(number)}"
 
 
-def asked(offer: Offer | None, *cards: int) -> DesiredOffer:
+def asked(offer: PluginSettings | None, *cards: int) -> DesiredOffer:
     return DesiredOffer(offer, frozenset(map(name, cards)), offer)
 
 
-def settings(offer: Offer | str, *cards: int, object_: str = "gpu-device-plugin-p") -> ConfigMap:
+def settings(offer: PluginSettings | str, *cards: int, object_: str = "gpu-device-plugin-p") -> ConfigMap:
     text = offer if isinstance(offer, str) else offer.text()
     data = {names.ALLOWED_DEVICES: "\n".join(map(name, cards)), names.PLUGIN_SETTINGS: text}
     return ConfigMap(metadata=ObjectMeta(name=object_, namespace=names.NAMESPACE), data=data)

@@ -27,7 +27,7 @@ from tests.kit.waiting import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from controllers.domain.offer import Offer
+    from controllers.domain.plugin_settings import PluginSettings
     from tests.nodeagent.discover.node import Cluster
 
 SPACE = "default"
@@ -97,7 +97,9 @@ class World:
 
     # --- what gpupool-controller writes ---------------------------------------------------------
 
-    async def configure(self, pool: str, offer: Offer | str, *cards: int, others: int = 0, shard: str = "") -> float:
+    async def configure(
+        self, pool: str, offer: PluginSettings | str, *cards: int, others: int = 0, shard: str = ""
+    ) -> float:
         """Write the pool's ConfigMap; returns when that was (the event loop's clock)."""
         text = offer if isinstance(offer, str) else offer.text()
         lines = [*(self.id(card) for card in cards), *(f"elsewhere-{n}-0000:00:00.0" for n in range(others))]

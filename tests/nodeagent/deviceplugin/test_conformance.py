@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api.resources import NODE
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from sim.nodes import names as sim
 from tests.nodeagent.deviceplugin.conftest import Node
 from tests.nodeagent.deviceplugin.drivers import Driver, Real, Simulated
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 A, B = "alpha", "beta"
-CARDS, SLOTS = Offer(A, "Exclusive", 1), Offer(A, "TimeSlice", 4)
+CARDS, SLOTS = PluginSettings(A, "Exclusive", 1), PluginSettings(A, "TimeSlice", 4)
 
 
 @asynccontextmanager
@@ -78,11 +78,11 @@ async def test_slots_and_their_change(driver: Driver) -> None:
     await driver.start(A)
     await offers(driver, A, 8)
     before = await driver.world.get(1)
-    await driver.world.configure(A, Offer(A, "TimeSlice", 4, None, {driver.world.id(0): 2}), 0, 1)
+    await driver.world.configure(A, PluginSettings(A, "TimeSlice", 4, None, {driver.world.id(0): 2}), 0, 1)
     await offers(driver, A, 6)
     await driver.world.until(driver.world.published, {0: (A, 2), 1: (A, 4)})
     assert (await driver.world.get(1)).metadata.resource_version == before.metadata.resource_version
-    await driver.world.configure(A, Offer(A, "TimeSlice", 8), 0, 1)
+    await driver.world.configure(A, PluginSettings(A, "TimeSlice", 8), 0, 1)
     await offers(driver, A, 16)
 
 
@@ -123,7 +123,7 @@ async def test_settings_that_cannot_be_read_keep_what_is_published(driver: Drive
 
 async def test_a_card_is_never_of_two_pools(driver: Driver) -> None:
     await driver.world.configure(A, CARDS, 0, 1)
-    await driver.world.configure(B, Offer(B, "Exclusive", 1), 1, 2)
+    await driver.world.configure(B, PluginSettings(B, "Exclusive", 1), 1, 2)
     await driver.start(A)
     await offers(driver, A, 2)
     await driver.start(B)

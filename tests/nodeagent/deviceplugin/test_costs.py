@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import names
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from tests.kit.pace import Stretch
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def quiet(call: Callable[[], Awaitable[object]]) -> float:
 
 
 async def test_budgets(node: Node, world: World, kubelet: Kubelet) -> None:
-    offer = Offer(POOL, "TimeSlice", 8)
+    offer = PluginSettings(POOL, "TimeSlice", 8)
     await world.configure(POOL, offer, 0, 1, 2, 3, others=996)
     agent = await node.plugin(POOL, "--check-period=1")
     await node.offered(POOL, 32)

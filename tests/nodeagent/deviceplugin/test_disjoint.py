@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from controllers.api.gpudevice import Published
 from controllers.api.record import adapter
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.devices import card_status, offers
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
-from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 from tests.nodeagent.deviceplugin import make
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Plugin:
     cache: dict[str, GPUDevice]
     wish: DesiredOffer
     shown: tuple[Listed, ...] = ()
-    seen: Seen = field(default_factory=Seen)
+    seen: NodeScan = field(default_factory=NodeScan)
 
 
 class Node:
@@ -45,11 +45,11 @@ class Node:
 
     def configure(self, which: int, slots: int, cards: frozenset[int]) -> None:
         pool = POOLS[which]
-        offer, before = Offer(pool, "TimeSlice", slots) if slots else None, self.plugins[which].wish.last
+        offer, before = PluginSettings(pool, "TimeSlice", slots) if slots else None, self.plugins[which].wish.last
         self.plugins[which].wish = DesiredOffer(offer, frozenset(map(make.name, cards)), offer or before)
 
     def lose(self, which: int, cards: frozenset[int]) -> None:
-        self.plugins[which].seen = Seen(lost=frozenset(map(make.address, cards)))
+        self.plugins[which].seen = NodeScan(lost=frozenset(map(make.address, cards)))
 
     def told(self, which: int, card: int) -> None:
         """The watch brings a card."""

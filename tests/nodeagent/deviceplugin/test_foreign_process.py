@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import names
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 
 if TYPE_CHECKING:
     from tests.nodeagent.deviceplugin.conftest import Node
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 POOL = "alpha"
 RESOURCE = names.resource_name(POOL)
-CARDS = Offer(POOL, "Exclusive", 1)
+CARDS = PluginSettings(POOL, "Exclusive", 1)
 
 
 async def elsewhere(world: World) -> dict[int, list[tuple[str, str]]]:

@@ -13,7 +13,7 @@ from controllers.runtime.errors import RuntimeFault
 from nodeagent.deviceplugin.devices import allocate, cdi
 from nodeagent.deviceplugin.devices.allocate import AllocationContext, Refused
 from nodeagent.deviceplugin.devices.cdi import MAINS
-from nodeagent.deviceplugin.devices.records import Listed, Seen
+from nodeagent.deviceplugin.devices.records import Listed, NodeScan
 from nodeagent.deviceplugin.scanner import NodeScanner
 from nodeagent.host.driver_probe import DriverProbe, Timing
 from nodeagent.host.paths import HostPaths
@@ -60,9 +60,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_cards_that_are_not_on_the_bus_are_lost(machine: Machine) -> None:
     machine.tree.pull(FIRST)
-    assert (await machine.looker.look(CARDS)).lost == {FIRST}
+    assert (await machine.looker.scan(CARDS)).lost == {FIRST}
     shutil.rmtree(machine.tree.sys / "bus")
-    assert (await machine.looker.look(CARDS)).lost == frozenset(), "a bus that cannot be read tells nothing"
+    assert (await machine.looker.scan(CARDS)).lost == frozenset(), "a bus that cannot be read tells nothing"
 
 
 async def test_device_nodes_that_are_there(machine: Machine) -> None:
@@ -70,7 +70,7 @@ async def test_device_nodes_that_are_there(machine: Machine) -> None:
         (machine.dev / name).touch()
     (machine.dev / "nvidia-caps").mkdir()
     (machine.dev / "nvidia-caps" / "nvidia-cap7").touch()
-    seen = await machine.looker.look({})
+    seen = await machine.looker.scan({})
     assert seen.nodes == {"nvidia1", "nvidiactl", "nvidia-caps/nvidia-cap7"}
     assert (seen.minors[FIRST], seen.minors[SECOND]) == (0, 1)
 
@@ -80,11 +80,11 @@ async def test_specifications_are_read_anew_when_they_change(machine: Machine) -
     file.write_text("kind: nvidia.com/gpu\ndevices: [{name: GPU-1}]\n")
     (machine.specs / "broken.json").write_text("{")
     (machine.specs / "notes.txt").write_text("kind: nvidia.com/gpu\ndevices: [{name: GPU-9}]\n")
-    assert (await machine.looker.look({})).cdi == {"nvidia.com/gpu=GPU-1"}
+    assert (await machine.looker.scan({})).cdi == {"nvidia.com/gpu=GPU-1"}
     file.write_text("kind: nvidia.com/gpu\ndevices: [{name: GPU-1}, {name: GPU-23}]\n")
-    assert (await machine.looker.look({})).cdi == {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-23"}
+    assert (await machine.looker.scan({})).cdi == {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-23"}
     file.unlink()
-    assert (await machine.looker.look({})).cdi == frozenset()
+    assert (await machine.looker.scan({})).cdi == frozenset()
 
 
 async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> None:
@@ -93,7 +93,7 @@ async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> 
         file = machine.tree.proc / "driver/nvidia/capabilities/gpu0/mig" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 256\n")
-    seen = await machine.looker.look(CARDS)
+    seen = await machine.looker.scan(CARDS)
     small, large = seen.instances[FIRST]
     assert [(m.profile, m.gpu_instance, m.compute_instance) for m in (small, large)] == [
         ("1g.10gb", 1, 0),
@@ -108,29 +108,29 @@ async def test_instances_and_what_opens_them(machine: Machine, config: Path) -> 
 
 async def test_a_card_that_its_driver_does_not_answer_for_is_silent(machine: Machine, config: Path) -> None:
     Config.of(SHAPE, "n").without(FIRST).write(config)
-    assert (await machine.looker.look(CARDS)).unresponsive == {FIRST}
+    assert (await machine.looker.scan(CARDS)).unresponsive == {FIRST}
 
 
 async def test_a_driver_that_says_nothing_makes_no_card_silent(machine: Machine, config: Path) -> None:
     Config.of(SHAPE, "n").also("driver_not_loaded").write(config)
-    seen = await machine.looker.look(CARDS)
+    seen = await machine.looker.scan(CARDS)
     assert (seen.unresponsive, dict(seen.instances)) == (frozenset(), {})
 
 
-async def divided(machine: Machine, config: Path) -> tuple[Config, Seen]:
+async def divided(machine: Machine, config: Path) -> tuple[Config, NodeScan]:
     """The first card is in two, and that has been seen."""
     made = Config.of(SHAPE, "n").partitioned(FIRST, ("1g.10gb", 0), ("3g.40gb", 4))
     made.write(config)
     file = machine.tree.proc / "driver/nvidia/capabilities/gpu0/mig/gi1/access"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("DeviceFileMinor: 12\nDeviceFileMode: 256\n")
-    seen = await machine.looker.look(CARDS)
+    seen = await machine.looker.scan(CARDS)
     assert len(seen.instances[FIRST]) == 2
     assert seen.remembered == frozenset()
     return made, seen
 
 
-def same(before: Seen, now: Seen) -> bool:
+def same(before: NodeScan, now: NodeScan) -> bool:
     """Whether the first card's instances, and what opens them, are known as before, and as of before."""
     assert now.remembered >= {FIRST}
     return (before.instances[FIRST], dict(before.access)) == (now.instances[FIRST], dict(now.access))
@@ -145,18 +145,18 @@ async def test_instances_of_a_card_that_falls_silent_are_remembered(machine: Mac
     made, before = await divided(machine, config)
     made.without(FIRST).write(config)
     anew(machine)
-    now = await machine.looker.look(CARDS)
+    now = await machine.looker.scan(CARDS)
     assert (now.unresponsive, same(before, now)) == ({FIRST}, True)
     made.write(config)
     anew(machine)
-    assert await machine.looker.look(CARDS) == before, "and told again"
+    assert await machine.looker.scan(CARDS) == before, "and told again"
 
 
 async def test_instances_are_remembered_while_the_driver_says_nothing_at_all(machine: Machine, config: Path) -> None:
     made, before = await divided(machine, config)
     made.also("driver_not_loaded").write(config)
     anew(machine)
-    now = await machine.looker.look(CARDS)
+    now = await machine.looker.scan(CARDS)
     assert (now.unresponsive, same(before, now)) == (frozenset(), True)
 
 
@@ -164,21 +164,21 @@ async def test_a_silent_card_stays_silent_until_it_is_named(machine: Machine, co
     made, before = await divided(machine, config)
     made.without(FIRST).write(config)
     anew(machine)
-    await machine.looker.look(CARDS)
+    await machine.looker.scan(CARDS)
     made.also("driver_not_loaded").write(config)
     anew(machine)
-    now = await machine.looker.look(CARDS)
+    now = await machine.looker.scan(CARDS)
     assert (now.unresponsive, same(before, now)) == ({FIRST}, True), "an answer that is not whole does not make it well"
     made.write(config)
     anew(machine)
-    assert await machine.looker.look(CARDS) == before
+    assert await machine.looker.scan(CARDS) == before
 
 
 async def test_instances_of_an_unloaded_driver_are_remembered_and_ill(machine: Machine, config: Path) -> None:
     _, before = await divided(machine, config)
     shutil.rmtree(machine.tree.proc / "driver" / "nvidia")
     shutil.rmtree(machine.tree.sys / "module" / "nvidia", ignore_errors=True)
-    now = await machine.looker.look(CARDS)
+    now = await machine.looker.scan(CARDS)
     assert now.unresponsive == frozenset(CARDS)
     assert dict(now.instances) == {card: before.instances[card] for card in CARDS}
 
@@ -188,7 +188,7 @@ async def test_instances_of_a_lost_card_are_remembered(machine: Machine, config:
     machine.tree.pull(FIRST)
     made.without(FIRST).write(config)
     anew(machine)
-    now = await machine.looker.look(CARDS)
+    now = await machine.looker.scan(CARDS)
     assert (now.lost, same(before, now)) == ({FIRST}, True)
 
 
@@ -196,13 +196,13 @@ async def test_another_cards_instances_are_not_remembered(machine: Machine, conf
     made, _ = await divided(machine, config)
     made.without(FIRST).write(config)
     anew(machine)
-    assert FIRST not in (await machine.looker.look({FIRST: "GPU-another", SECOND: ""})).instances
-    assert FIRST not in (await machine.looker.look(CARDS)).instances, "once forgotten, forgotten"
+    assert FIRST not in (await machine.looker.scan({FIRST: "GPU-another", SECOND: ""})).instances
+    assert FIRST not in (await machine.looker.scan(CARDS)).instances, "once forgotten, forgotten"
 
 
 async def test_a_driver_that_is_not_asked_tells_nothing(machine: Machine, config: Path) -> None:
     await divided(machine, config)
-    seen = await machine.looker.look(CARDS, ask=False)
+    seen = await machine.looker.scan(CARDS, ask=False)
     assert (seen.unresponsive, dict(seen.instances), dict(seen.access)) == (frozenset(), {}, {})
 
 
@@ -253,7 +253,7 @@ async def test_whether_the_runtime_applies_cdi(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
     machine.looker.runtime = runtime
-    assert (await machine.looker.look({})).runtime_cdi is does
+    assert (await machine.looker.scan({})).runtime_cdi is does
 
 
 async def test_a_runtime_that_could_not_be_read_is_asked_for_again(machine: Machine) -> None:
@@ -289,12 +289,12 @@ def listed(*uuids: str, healthy: bool = True) -> AllocationContext:
 
 
 def test_names_only_where_every_device_has_one() -> None:
-    some = Seen(runtime_cdi=True, cdi=frozenset({"nvidia.com/gpu=a"}))
+    some = NodeScan(runtime_cdi=True, cdi=frozenset({"nvidia.com/gpu=a"}))
     assert allocate.container_devices(["a"], listed("a", "b"), some, allocate.AUTO).cdi == ("nvidia.com/gpu=a",)
     assert allocate.container_devices(["a", "b"], listed("a", "b"), some, allocate.AUTO).environment == {
         names.VISIBLE_DEVICES: "a,b"
     }
-    assert allocate.container_devices(["a"], listed("a"), Seen(), allocate.CDI).cdi == ("nvidia.com/gpu=a",)
+    assert allocate.container_devices(["a"], listed("a"), NodeScan(), allocate.CDI).cdi == ("nvidia.com/gpu=a",)
     assert allocate.container_devices(["a"], listed("a"), some, allocate.DEVICE_SPECS).cdi == ()
 
 
@@ -305,7 +305,7 @@ def test_instances_come_with_their_capabilities() -> None:
         "p", {"MIG-a": Listed("MIG-a", "MIG-a", "card", FIRST, instance=MigDevice("MIG-a", "1g.10gb", 1, 0))}
     )
     nodes = frozenset({"nvidia0", "nvidiactl", "nvidia-caps/nvidia-cap12", "nvidia-caps/nvidia-cap13"})
-    seen = Seen(minors={FIRST: 0}, nodes=nodes, access={"MIG-a": (12, 13)})
+    seen = NodeScan(minors={FIRST: 0}, nodes=nodes, access={"MIG-a": (12, 13)})
     found = allocate.container_devices(["MIG-a"], ground, seen, allocate.AUTO)
     assert found.nodes == (
         "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidiactl",
@@ -318,4 +318,4 @@ def test_instances_come_with_their_capabilities() -> None:
 )
 def test_what_cannot_be_given_is_refused_with_a_sentence(ground: AllocationContext, why: str) -> None:
     with pytest.raises(Refused, match=why):
-        allocate.container_devices(["a"], ground, Seen(), allocate.AUTO)
+        allocate.container_devices(["a"], ground, NodeScan(), allocate.AUTO)

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from nodeagent.deviceplugin.config import of_node
 from nodeagent.deviceplugin.devices import card_status, offers
-from nodeagent.deviceplugin.devices.records import Seen
+from nodeagent.deviceplugin.devices.records import NodeScan
 from tests.nodeagent.deviceplugin import make
 from tests.nodeagent.deviceplugin.make import EXCLUSIVE, POOL, SHARED, SPLIT, address, asked, card
 
-FOREIGN = Offer("other", "Exclusive", 1).of("")
+FOREIGN = PluginSettings("other", "Exclusive", 1).of("")
 
 
 def ids(cards, wish, seen=None):
-    return [device.id for device in offers.listing(POOL, cards, wish, seen or Seen()) if device.healthy]
+    return [device.id for device in offers.listing(POOL, cards, wish, seen or NodeScan()) if device.healthy]
 
 
 def wanted(cards, wish, seen=None):
-    return offers.wanted(POOL, cards, wish, seen or Seen())
+    return offers.wanted(POOL, cards, wish, seen or NodeScan())
 
 
 def test_a_card_is_published_first_and_listed_then():
@@ -47,7 +47,7 @@ def test_another_pools_card_is_left_alone():
 
 
 def test_slots_rise_after_and_fall_before_they_are_published():
-    few, many = Offer(POOL, "TimeSlice", 2), Offer(POOL, "TimeSlice", 4)
+    few, many = PluginSettings(POOL, "TimeSlice", 2), PluginSettings(POOL, "TimeSlice", 4)
     assert ids([card(0, published=few.of(""))], asked(many, 0)) == ["GPU-0::0", "GPU-0::1"]
     assert ids([card(0, published=many.of(""))], asked(few, 0)) == ["GPU-0::0", "GPU-0::1"]
     assert len(ids([card(0, published=many.of(""))], asked(many, 0))) == 4
@@ -59,13 +59,13 @@ def test_a_card_whose_uuid_nobody_knows_is_not_offered():
 
 
 def test_a_lost_card_is_withdrawn_and_stays_in_the_list_as_unhealthy():
-    seen, known = Seen(lost=frozenset({address(0)})), card(0, published=SHARED.of(""))
+    seen, known = NodeScan(lost=frozenset({address(0)})), card(0, published=SHARED.of(""))
     assert wanted([known], asked(SHARED, 0), seen) == {"card-0": None}
     gone = offers.listing(POOL, [card(0)], asked(SHARED, 0), seen)
     assert [(device.id, device.healthy) for device in gone] == [(f"GPU-0::{n}", False) for n in range(4)]
 
 
-@pytest.mark.parametrize("seen", [Seen(unresponsive=frozenset({address(0)})), Seen()])
+@pytest.mark.parametrize("seen", [NodeScan(unresponsive=frozenset({address(0)})), NodeScan()])
 def test_an_ill_card_is_unhealthy_and_stays_published(seen):
     known = card(0, published=EXCLUSIVE.of(""), faulted=not seen.unresponsive)
     (device,) = offers.listing(POOL, [known], asked(EXCLUSIVE, 0), seen)
@@ -75,7 +75,7 @@ def test_an_ill_card_is_unhealthy_and_stays_published(seen):
 
 def test_instances_of_the_pools_profile_are_offered_by_their_uuids():
     made = (make.instance("MIG-b", 1), make.instance("MIG-a", 2), make.instance("MIG-c", 3, "2g.20gb"))
-    seen = Seen(instances={address(0): made})
+    seen = NodeScan(instances={address(0): made})
     known = card(0, published=SPLIT.of(""), mig=True)
     assert ids([known], asked(SPLIT, 0), seen) == ["MIG-a", "MIG-b"]
     assert offers.owners([known], seen)["MIG-c"] is known
@@ -87,7 +87,7 @@ def test_instances_of_the_pools_profile_are_offered_by_their_uuids():
 def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, stays):
     made = {address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))}
     ill = {each: frozenset({address(0)}) for each in how}
-    known, seen = card(0, published=SPLIT.of(""), mig=True), Seen(instances=made, remembered=frozenset(made), **ill)
+    known, seen = card(0, published=SPLIT.of(""), mig=True), NodeScan(instances=made, remembered=frozenset(made), **ill)
     told = [(device.id, device.healthy) for device in offers.listing(POOL, [known], asked(SPLIT, 0), seen)]
     assert told == [("MIG-a", healthy), ("MIG-b", healthy)]
     assert wanted([known], asked(SPLIT, 0), seen) == {"card-0": SPLIT.of("") if stays else None}
@@ -96,17 +96,17 @@ def test_a_divided_card_whose_driver_is_silent_stays_in_the_list(how, healthy, s
 
 
 def test_a_card_is_published_when_it_holds_all_its_instances():
-    few = Seen(instances={address(0): (make.instance("MIG-a", 1),)})
+    few = NodeScan(instances={address(0): (make.instance("MIG-a", 1),)})
     assert wanted([card(0, mig=True)], asked(SPLIT, 0), few) == {"card-0": None}
     published = SPLIT.of("")
     assert wanted([card(0, mig=True, published=published)], asked(SPLIT, 0), few) == {"card-0": published}
-    assert wanted([card(0, mig=True)], asked(SPLIT, 0), Seen()) == {"card-0": None}
-    assert offers.unobservable([card(0, mig=True), card(1)], Seen()) == {"card-0"}
+    assert wanted([card(0, mig=True)], asked(SPLIT, 0), NodeScan()) == {"card-0": None}
+    assert offers.unobservable([card(0, mig=True), card(1)], NodeScan()) == {"card-0"}
 
 
 @pytest.mark.parametrize("offer", [EXCLUSIVE, SHARED, SPLIT])
 def test_settings_that_were_acknowledged_are_known_after_a_restart(offer):
-    seen = Seen(instances={address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))})
+    seen = NodeScan(instances={address(0): (make.instance("MIG-a", 1), make.instance("MIG-b", 2))})
     known = card(0, published=offer.of(""), mig=True)
     before = ids([known], asked(offer, 0), seen)
     assert len(before) == offer.slots
@@ -152,9 +152,9 @@ NUMBERS = st.sets(st.integers(0, 3))
 
 @given(ours=NUMBERS, theirs=NUMBERS, allowed=NUMBERS, slots=st.integers(1, 4), before=st.integers(1, 4), lost=NUMBERS)
 def test_kubelet_never_has_more_than_is_published(ours, theirs, allowed, slots, before, lost):
-    told = Offer(POOL, "TimeSlice", before).of("")
+    told = PluginSettings(POOL, "TimeSlice", before).of("")
     cards = [card(n, published=told if n in ours else FOREIGN if n in theirs else None) for n in range(4)]
-    wish, seen = asked(Offer(POOL, "TimeSlice", slots), *allowed), Seen(lost=frozenset(map(address, lost)))
+    wish, seen = asked(PluginSettings(POOL, "TimeSlice", slots), *allowed), NodeScan(lost=frozenset(map(address, lost)))
     listed = [device.card for device in offers.listing(POOL, cards, wish, seen) if device.healthy]
     then = offers.wanted(POOL, cards, wish, seen)
     for each in cards:

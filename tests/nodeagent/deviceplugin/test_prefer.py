@@ -26,7 +26,7 @@ def choose(known, size, cards=(), pods=(), held=(), must=(), available=None):
         size,
         known,
         claims=preferred_allocation.claims(POOL, cards, pods, held),
-        places=preferred_allocation.places(cards),
+        places=preferred_allocation.locate_cards(cards),
     )
 
 

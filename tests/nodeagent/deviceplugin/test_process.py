@@ -10,7 +10,7 @@ import pytest
 
 from controllers.api import names
 from controllers.api.resources import NODE
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from sim.nvml import Config, build, environment
 from tests.kit.pace import Stretch
 from tests.tools.lacking import lacking
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 POOL = "alpha"
 RESOURCE = names.resource_name(POOL)
-CARDS = Offer(POOL, "Exclusive", 1)
+CARDS = PluginSettings(POOL, "Exclusive", 1)
 
 
 async def test_registers_and_offers_what_the_list_names(node: Node, world: World, kubelet: Kubelet) -> None:
@@ -64,7 +64,7 @@ async def test_published_comes_before_the_list_and_goes_after_it(node: Node, wor
 
 
 async def test_slots(node: Node, world: World, kubelet: Kubelet) -> None:
-    await world.configure(POOL, Offer(POOL, "TimeSlice", 4), 3)
+    await world.configure(POOL, PluginSettings(POOL, "TimeSlice", 4), 3)
     await node.plugin(POOL)
     await node.offered(POOL, 4)
     assert kubelet.healthy(RESOURCE) == {f"{world.uuid(3)}::{slot}" for slot in range(4)}
@@ -74,10 +74,10 @@ async def test_slots(node: Node, world: World, kubelet: Kubelet) -> None:
         assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == world.uuid(3)
     wanted = {3: [(f"{world.name}-a", "main", 2), (f"{world.name}-b", "main", 2)]}
     await world.until(world.allocations, wanted)
-    await world.configure(POOL, Offer(POOL, "TimeSlice", 8), 3)
+    await world.configure(POOL, PluginSettings(POOL, "TimeSlice", 8), 3)
     await node.offered(POOL, 8)
     await world.until(world.published, {3: (POOL, 8)})
-    await world.configure(POOL, Offer(POOL, "TimeSlice", 2), 3)
+    await world.configure(POOL, PluginSettings(POOL, "TimeSlice", 2), 3)
     await node.offered(POOL, 2)
     await world.until(world.published, {3: (POOL, 2)})
 
@@ -237,7 +237,7 @@ async def test_two_pools_never_have_one_card(node: Node, world: World, kubelet: 
     """Both lists name both cards; whoever is first has a card, and the other gets it when it is let go."""
     beta = "beta"
     await world.configure(POOL, CARDS, 0, 1, 2, 3)
-    await world.configure(beta, Offer(beta, "TimeSlice", 2), 0, 1, 2, 3)
+    await world.configure(beta, PluginSettings(beta, "TimeSlice", 2), 0, 1, 2, 3)
     await asyncio.gather(node.plugin(POOL), node.plugin(beta))
 
     async def all_published() -> int:
@@ -301,7 +301,7 @@ async def test_cdi_where_a_specification_names_the_card_and_the_runtime_applies_
 async def test_instances_that_appear_are_offered_and_told_by_their_card(
     node: Node, world: World, kubelet: Kubelet
 ) -> None:
-    offer, file = Offer(POOL, "MIG", 2, "2g.12gb"), node.folder / "driver.conf"
+    offer, file = PluginSettings(POOL, "MIG", 2, "2g.12gb"), node.folder / "driver.conf"
     whole = Config.of(world.shape, world.name)
     whole.write(file)
     node.driver = environment(build(), file)

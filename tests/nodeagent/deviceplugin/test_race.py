@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controllers.api import names
-from controllers.domain.offer import Offer
+from controllers.domain.plugin_settings import PluginSettings
 from controllers.runtime.client import Client
 from controllers.runtime.errors import Conflict
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from nodeagent.deviceplugin.devices import card_status, offers
 from nodeagent.deviceplugin.devices.offers import DesiredOffer
-from nodeagent.deviceplugin.devices.records import Seen
+from nodeagent.deviceplugin.devices.records import NodeScan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ async def test_only_one_of_two_publishes_a_card(world: World, tmp_path: Path) ->
 
     async def one(number: int) -> None:
         pool = POOLS[number]
-        wanted = offers.wanted(pool, [card], DesiredOffer(Offer(pool, "Exclusive", 1), allowed), Seen())
+        wanted = offers.wanted(pool, [card], DesiredOffer(PluginSettings(pool, "Exclusive", 1), allowed), NodeScan())
         await executors[number].execute(card_status.writes(pool, [card], wanted, {card.name: ()}))
 
     winners = []

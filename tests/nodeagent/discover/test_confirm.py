@@ -12,7 +12,7 @@ from controllers.api.nodefeature import NodeFeature
 from controllers.api.record import adapter
 from nodeagent.discover.feature import report
 from nodeagent.discover.feature.confirm import SCANS, State, awaited, missed, start, step
-from nodeagent.discover.feature.report import Seen
+from nodeagent.discover.feature.report import NodeScan
 from nodeagent.host.facts.bridge import Observation
 
 A, B = "0000:17:00.0", "0000:65:00.0"
@@ -36,8 +36,8 @@ def silent(address: str) -> Observation:
 
 def scan(
     *cards: Observation, driver: Observation | None = None, unclear: frozenset[str] = frozenset(), pending: bool = False
-) -> Seen:
-    return Seen(
+) -> NodeScan:
+    return NodeScan(
         {told.values["address"]: told for told in cards},
         driver=driver or Observation({"version": "580.1", "cuda_version": "13.0"}),
         toolkit=Observation({"installed": "true", "version": "1.17.8"}),
@@ -46,7 +46,7 @@ def scan(
     )
 
 
-def run(state: State, *scans: Seen) -> State:
+def run(state: State, *scans: NodeScan) -> State:
     for seen in scans:
         state = step(state, seen)
     return state
@@ -136,7 +136,7 @@ def test_nothing_is_kept_for_a_card_that_was_away() -> None:
 
 
 def test_a_driver_that_is_not_loaded_is_told_at_once_and_takes_its_values_along() -> None:
-    bare = Seen({A: card(A)}, driver=None, toolkit=Observation({"installed": "true"}))
+    bare = NodeScan({A: card(A)}, driver=None, toolkit=Observation({"installed": "true"}))
     state = run(State(), scan(whole(A)), bare)
     assert state.driver is None
     assert values(state)[A] == card(A).values
@@ -224,7 +224,7 @@ SCAN = st.builds(
 
 
 @given(st.lists(SCAN, max_size=30))
-def test_laws(scans: list[Seen]) -> None:
+def test_laws(scans: list[NodeScan]) -> None:
     state = State()
     for number, seen in enumerate(scans):
         before, state = state, step(state, seen)

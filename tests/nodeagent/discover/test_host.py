@@ -256,7 +256,7 @@ def ordinary() -> Iterator[None]:
 
 def toolkit_told(machine: Machine) -> Observation:
     with ordinary():
-        return report.seen(Bus(), None, toolkit.read(machine.root)).toolkit
+        return report.observe(Bus(), None, toolkit.read(machine.root)).toolkit
 
 
 def test_a_configuration_that_is_closed_to_us_is_not_one_without_a_handler(visible: Machine) -> None:

@@ -101,14 +101,14 @@ def test_what_is_told_to_the_privileged_only_is_kept_in_the_report(tmp_path: Pat
     bus = sysfs.scan(Machine(tmp_path / "machine", "h100-8").sys)
     split = shape().partitioned(FIRST, ("3g.40gb", 0), ("1g.10gb", 4))
     split.write(file)
-    state = confirm.step(confirm.State(), report.seen(bus, reading(), None))
+    state = confirm.step(confirm.State(), report.observe(bus, reading(), None))
     before = state.cards[FIRST].values
     assert (before["memory_mib"], before["mig_instances"]) == ("81559", "1g.10gb=1,3g.40gb=1")
     split.also("unprivileged").write(file)
     driver = reading()
     card = driver.cards[FIRST]
     assert (card.memory_mib, card.failed, driver.cards[SECOND].failed) == (None, ("memory_mib",), ())
-    told = report.seen(bus, driver, None)
+    told = report.observe(bus, driver, None)
     assert told.cards[FIRST].unknown_fields == {"memory_mib"}
     assert told.cards[FIRST].values == {key: value for key, value in before.items() if key != "memory_mib"}
     assert confirm.step(state, told).cards[FIRST].values == before
@@ -188,7 +188,7 @@ async def test_an_answer_that_is_not_whole_is_asked_for_again_three_times(file: 
     answer = await settled(asker, "b")
     assert answer.driver is not None
     assert answer.driver.cards[FIRST].failed == ()
-    assert answer.why == ""
+    assert answer.reason == ""
 
 
 async def settled(asker: DriverProbe, about: str, version: str = VERSION) -> DriverAnswer:
@@ -211,7 +211,7 @@ async def test_a_driver_that_hangs_costs_its_answer_and_nothing_else(
     assert waiting == DriverAnswer(good.driver, pending=True), "told before the deadline, at which nothing is pending"
     child = await child_of(os.getpid())
     answer = await settled(asker, "b")
-    assert answer == DriverAnswer(None, why="no answer in 10 s")
+    assert answer == DriverAnswer(None, reason="no answer in 10 s")
     assert command_of(child) == b""
     shape().write(file)
     assert (await settled(asker, "c")).driver == good.driver
@@ -300,7 +300,7 @@ async def test_while_a_killed_reader_lives_on_no_other_is_started(file: Path, mo
     asker = DriverProbe(tuple, Timing(period=1000, deadline=0.1))
     assert (await asker.answer(VERSION, "a")).driver is None
     answer = await asker.answer(VERSION, "b")
-    assert answer.why == "a call into it has not returned since it was last asked"
+    assert answer.reason == "a call into it has not returned since it was last asked"
     assert len(started) == 1
     assert asyncio.all_tasks() == {asyncio.current_task()}
     await asker.close()
@@ -323,7 +323,7 @@ def test_a_library_that_prints_does_not_spoil_the_answer() -> None:
 async def test_a_reader_that_crashes_is_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     answer = await DriverProbe(tuple, Timing()).answer(VERSION, "a")
-    assert answer == DriverAnswer(None, why="its reader ended with status 1")
+    assert answer == DriverAnswer(None, reason="its reader ended with status 1")
 
 
 def reader(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -348,7 +348,7 @@ async def test_how_a_reader_ends_is_told_and_what_it_prints_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     reader(tmp_path, monkeypatch, script)
-    assert await DriverProbe(tuple, Timing(deadline=PATIENCE)).answer(VERSION, "a") == DriverAnswer(None, why=why)
+    assert await DriverProbe(tuple, Timing(deadline=PATIENCE)).answer(VERSION, "a") == DriverAnswer(None, reason=why)
 
 
 async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
@@ -362,7 +362,7 @@ async def test_a_machine_that_can_start_no_process_is_silence_and_ends_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(asyncio, "create_subprocess_exec", refuse)
         answer = await asker.answer(VERSION, "a")
-    assert answer == DriverAnswer(None, why="its reader cannot be started: Resource temporarily unavailable")
+    assert answer == DriverAnswer(None, reason="its reader cannot be started: Resource temporarily unavailable")
     assert (await settled(asker, "a")).driver is not None
 
 

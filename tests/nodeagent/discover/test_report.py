@@ -79,14 +79,14 @@ def test_cards_stand_by_address_a_longer_domain_last(tmp_path: Path) -> None:
 
 def test_a_card_that_is_given_to_virtual_machines_is_reported_and_nothing_awaited_of_it(tmp_path: Path) -> None:
     bus = sysfs.scan(Machine(tmp_path, "a10-vfio").sys)
-    told = report.seen(bus, Driver("580.65.06"), None).cards["0000:65:00.0"]
+    told = report.observe(bus, Driver("580.65.06"), None).cards["0000:65:00.0"]
     assert (told.values["driver"], told.values["sriov"], told.unknown_fields) == ("vfio-pci", "pf", frozenset())
 
 
 def test_what_the_driver_fails_to_tell_is_untold_and_what_a_card_has_not_is_not(tmp_path: Path) -> None:
     bus = sysfs.scan(Machine(tmp_path, "t4").sys)
     poor = replace(T4, uuid="", compute=None, failed=("uuid", "compute", "mig_enabled"))
-    told = report.seen(bus, Driver("595.91.07", cards={T4.address: poor}), None).cards[T4.address]
+    told = report.observe(bus, Driver("595.91.07", cards={T4.address: poor}), None).cards[T4.address]
     assert told.unknown_fields == {"uuid", "compute_major", "compute_minor", "mig_mode"}
 
 
@@ -94,7 +94,7 @@ def test_a_card_that_nvml_does_not_list_keeps_what_procfs_says(tmp_path: Path) -
     bus = sysfs.scan(Machine(tmp_path, "t4").sys)
     by_procfs = Driver("5", cards={T4.address: DriverCard(T4.address, uuid="GPU-1")}, source="procfs")
     for by_nvml in (None, Driver("5", "13.0")):
-        told = report.seen(bus, combine(by_procfs, by_nvml), None).cards[T4.address]
+        told = report.observe(bus, combine(by_procfs, by_nvml), None).cards[T4.address]
         assert told.values["uuid"] == "GPU-1"
         assert {"product", "memory_mib", "compute_major", "mig_mode", "nvlink_peers"} <= told.unknown_fields
         assert "uuid" not in told.unknown_fields

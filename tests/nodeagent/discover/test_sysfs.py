@@ -70,7 +70,7 @@ def test_ids_come_from_modalias_where_files_are_garbage(tmp_path: Path) -> None:
     for name in ("vendor", "device", "class"):
         machine.file("0000:06:00.0", name).write_text("\x00\n")
     (card,) = cards(sysfs.scan(machine.sys))
-    assert (card.vendor, card.device, card.class_, card.unread) == ("10de", "15f8", "030200", ())
+    assert (card.vendor, card.device, card.class_, card.unreadable) == ("10de", "15f8", "030200", ())
 
 
 def test_a_card_bound_to_vfio_or_to_nothing_is_a_card(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_one_bad_function_costs_itself_only(tmp_path: Path) -> None:
     found = {card.address: card for card in cards(bus)}
     assert bus.unclear == {"0000:19:00.0", "0000:5d:00.0"}
     assert sorted(found) == [address for address in H100 if address not in bus.unclear]
-    assert (found["0000:3b:00.0"].numa_node, found["0000:3b:00.0"].unread) == (None, ("numa_node",))
-    assert (found["0000:4c:00.0"].iommu_group, found["0000:4c:00.0"].unread) == ("", ("iommu_group",))
+    assert (found["0000:3b:00.0"].numa_node, found["0000:3b:00.0"].unreadable) == (None, ("numa_node",))
+    assert (found["0000:4c:00.0"].iommu_group, found["0000:4c:00.0"].unreadable) == ("", ("iommu_group",))
     assert found["0000:9b:00.0"].virtual_functions == 0
     assert found["0000:bb:00.0"].numa_node == 1
 

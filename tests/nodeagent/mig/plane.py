@@ -13,7 +13,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.domain import mig as domain
 from controllers.domain.mig import NodeLayout, PlannedCard
 from controllers.runtime.errors import Conflict
-from nodeagent.mig.cards.records import Attempt, DriverReport, Loading, NodeScan, Signs
+from nodeagent.mig.cards.records import Attempt, DriverReport, HostEvidence, Loading, NodeScan
 from nodeagent.mig.files import Taken
 from nodeagent.mig.manager import Intervals, Manager
 from nodeagent.mig.tools import Hung, Outcome, is_busy
@@ -95,7 +95,7 @@ class Plane:
     async def fresh(self, card: GPUDevice) -> GPUDevice | None:
         return self.objects.get(card.name)
 
-    async def say(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
+    async def write_status(self, card: GPUDevice, said: MigApply | None) -> GPUDevice | None:
         self.tick()
         current = self.objects[card.name]
         if current.metadata.resource_version != card.metadata.resource_version:
@@ -105,13 +105,13 @@ class Plane:
         return self.objects[card.name]
 
     # --- driver --------------------------------------------------------------------------------------
-    async def signs(self, _addresses: Any) -> Signs:
-        return Signs(self.loads, self.lost)
+    async def collect_evidence(self, _addresses: Any) -> HostEvidence:
+        return HostEvidence(self.loads, self.lost)
 
-    async def look(self, _addresses: Any) -> NodeScan:
+    async def scan(self, _addresses: Any) -> NodeScan:
         self.looks += 1
         if self.silence:
-            return NodeScan(lost=self.lost, silence=self.silence, loading=self.loads)
+            return NodeScan(lost=self.lost, unavailable_reason=self.silence, loading=self.loads)
         told = {
             address: DriverReport(
                 None if address in self.untold else self.machine.layout(address), "", True, tuple(self.offered), index

@@ -147,7 +147,7 @@ def test_waiting_for_clients_asks_the_driver_once(plane: Plane) -> None:
 
 def test_clients_that_stay_fail_the_work(plane: Plane) -> None:
     plane.pods_there = frozenset({"pod gpu-dcgm-1"})
-    plane.born(patience=0.0)
+    plane.born(clients_deadline=0.0)
     plane.want(SEVEN)
     plane.rest()
     assert plane.phases() == ["Waiting", "Failed"]
@@ -418,7 +418,7 @@ def test_an_attempt_that_never_ends_has_failed(plane: Plane) -> None:
 
 def test_somebody_else_writes_while_the_work_goes_on(plane: Plane) -> None:
     plane.want(SEVEN)
-    real, done = plane.say, []
+    real, done = plane.write_status, []
 
     async def say(card, said):  # type: ignore[no-untyped-def]
         if said.phase == "Done" and len(done) < 3:
@@ -426,7 +426,7 @@ def test_somebody_else_writes_while_the_work_goes_on(plane: Plane) -> None:
             plane.change(card.name, auto_attach=True)
         return await real(card, said)
 
-    plane.say = say  # type: ignore[method-assign]
+    plane.write_status = say  # type: ignore[method-assign]
     plane.rest()
     assert plane.phases() == ["Waiting", "Applying", "Done"]
     assert len(done) == 3

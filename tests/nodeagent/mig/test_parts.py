@@ -84,15 +84,15 @@ def test_a_loading_of_the_driver_is_told_from_another_one_of_the_same_boot(tmp_p
     boot.write_text("0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11\n")
     host = scanner.HostScanner(HostPaths(proc=tmp_path / "proc", sys=tmp_path / "sys"), DriverProbe([], Timing()))
 
-    first = asyncio.run(host.signs(())).loading
+    first = asyncio.run(host.collect_evidence(())).loading
     assert first is not None
     assert first.boot == "0c57a7d8-8bd0-4a4c-9e55-0d6a0e9a1c11"
     os.utime(module, (1, 1))
-    assert asyncio.run(host.signs(())).loading == first
+    assert asyncio.run(host.collect_evidence(())).loading == first
     module.rmdir()
-    assert asyncio.run(host.signs(())).loading is None, "no driver is loaded"
+    assert asyncio.run(host.collect_evidence(())).loading is None, "no driver is loaded"
     module.with_name("again").rename(module)
-    second = asyncio.run(host.signs(())).loading
+    second = asyncio.run(host.collect_evidence(())).loading
     assert second is not None
     assert (second.boot, second.driver != first.driver) == (first.boot, True)
 

@@ -102,10 +102,10 @@ def test_a_runtime_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "run/crio/crio.sock").touch()
 
     with pytest.raises(ByHand, match=r"crio\.sock \(CRI-O\)"):
-        Host(tmp_path).look()
+        Host(tmp_path).observe()
     (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
     (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
-    state = Keeper(Host(tmp_path)).look()
+    state = Keeper(Host(tmp_path)).reconcile()
     assert state.phase == BY_HAND
     assert state.phase in DONE, "or the node would wait for ever for what nobody does"
 
@@ -126,7 +126,7 @@ def test_nobody_at_the_socket_is_told_and_nothing_is_written(tmp_path: Path) -> 
     (tmp_path / FOLDER.lstrip("/")).mkdir(parents=True)
     (tmp_path / FOLDER.lstrip("/") / PROGRAM).touch()
 
-    state = Keeper(Host(tmp_path)).look()
+    state = Keeper(Host(tmp_path)).reconcile()
 
-    assert (state.phase, "nobody serves" in state.why) == (REFUSED, True)
+    assert (state.phase, "nobody serves" in state.reason) == (REFUSED, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["usr"]

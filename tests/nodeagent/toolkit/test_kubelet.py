@@ -66,11 +66,11 @@ def test_a_containerd_beside_kubelets_runtime_is_left_alone(tmp_path: Path, case
     made = host(tmp_path, *words)
     configured(made, text)
 
-    state = Keeper(made).look()
+    state = Keeper(made).reconcile()
 
     assert state.phase == BY_HAND
     assert state.phase in DONE, "whether cards reach containers the validator says"
-    assert f"kubelet uses {CRIO} (CRI-O), and not {CONTAINERD}" in state.why
+    assert f"kubelet uses {CRIO} (CRI-O), and not {CONTAINERD}" in state.reason
     assert not (made.root / MAIN.lstrip("/")).exists()
 
 
@@ -81,7 +81,7 @@ def test_a_containerd_that_answers_is_no_reason_to_take_it_for_kubelets(tmp_path
         (made.proc / str(pid)).symlink_to(f"/proc/{pid}")
         assert made.server().pid == pid
 
-        assert Keeper(made).look().phase == BY_HAND
+        assert Keeper(made).reconcile().phase == BY_HAND
 
 
 def test_the_last_drop_in_of_kubelets_configuration_counts(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_last_drop_in_of_kubelets_configuration_counts(tmp_path: Path) -> No
     configured(made, f"containerRuntimeEndpoint: unix://{CRIO}\n", "/etc/kubelet.d/20-b.conf")
     configured(made, f"# containerRuntimeEndpoint: unix://{CONTAINERD}\n", "/etc/kubelet.d/30-c.conf")
 
-    assert Keeper(made).look().phase == BY_HAND
+    assert Keeper(made).reconcile().phase == BY_HAND
 
 
 @pytest.mark.parametrize("words", [(), (f"--container-runtime-endpoint=unix://{CONTAINERD}",), (f"--config={CONFIG}",)])
@@ -99,19 +99,19 @@ def test_the_last_drop_in_of_kubelets_configuration_counts(tmp_path: Path) -> No
 def test_kubelets_own_containerd_is_configured_whatever_else_is_there(
     tmp_path: Path, words: tuple[str, ...], other: str
 ) -> None:
-    state = Keeper(host(tmp_path, *words, sockets=(CONTAINERD, other))).look()
+    state = Keeper(host(tmp_path, *words, sockets=(CONTAINERD, other))).reconcile()
 
-    assert (state.phase, "nobody serves" in state.why) == (REFUSED, True), "it is waited for, since it is kubelet's"
+    assert (state.phase, "nobody serves" in state.reason) == (REFUSED, True), "it is waited for, since it is kubelet's"
 
 
 @pytest.mark.parametrize("other", [CRIO, K3S])
 def test_where_no_kubelet_says_which_of_two_it_uses_none_is_touched(tmp_path: Path, other: str) -> None:
     """K3s' is a part of its program."""
-    state = Keeper(host(tmp_path, name="k3s-server", sockets=(CONTAINERD, other))).look()
+    state = Keeper(host(tmp_path, name="k3s-server", sockets=(CONTAINERD, other))).reconcile()
 
     assert state.phase == BY_HAND
-    assert other in state.why
-    assert "no kubelet says which it uses" in state.why
+    assert other in state.reason
+    assert "no kubelet says which it uses" in state.reason
 
 
 def test_a_container_that_calls_its_program_kubelet_has_no_say(tmp_path: Path) -> None:
@@ -119,16 +119,16 @@ def test_a_container_that_calls_its_program_kubelet_has_no_say(tmp_path: Path) -
     (tmp_path / "container").mkdir()
     process(made, 8, "kubelet", f"--container-runtime-endpoint=unix://{CRIO}", root=tmp_path / "container")
 
-    assert Keeper(made).look().phase == REFUSED, "nobody serves containerd's socket here; that is all"
+    assert Keeper(made).reconcile().phase == REFUSED, "nobody serves containerd's socket here; that is all"
 
 
 def test_a_kubelet_that_is_moved_to_another_runtime_is_noticed(tmp_path: Path) -> None:
     made = host(tmp_path, sockets=(CONTAINERD,))
     keeper = Keeper(made)
-    assert keeper.look().phase == REFUSED
+    assert keeper.reconcile().phase == REFUSED
     (made.proc / "7" / "cmdline").write_text(f"kubelet\0--container-runtime-endpoint=unix://{CRIO}\0")
 
-    assert keeper.look().phase == BY_HAND
+    assert keeper.reconcile().phase == BY_HAND
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_configuration_that_says_nothing_means_containerd(tmp_path: Path, text
     made = host(tmp_path, f"--config={CONFIG}", sockets=(CONTAINERD,))
     configured(made, text)
 
-    assert Keeper(made).look().phase == REFUSED, "nobody serves containerd's socket here; that is all"
+    assert Keeper(made).reconcile().phase == REFUSED, "nobody serves containerd's socket here; that is all"
 
 
 @pytest.mark.parametrize("text", ["containerRuntimeEndpoint: [\n", "since: 2026-13-45\n"], ids=["syntax", "no date"])
@@ -146,9 +146,9 @@ def test_a_configuration_that_cannot_be_read_is_told_and_nothing_is_touched(tmp_
     made = host(tmp_path, f"--config={CONFIG}", sockets=(CONTAINERD,))
     configured(made, text)
 
-    state = Keeper(made).look()
+    state = Keeper(made).reconcile()
 
-    assert (state.phase, CONFIG in state.why) == (BY_HAND, True)
+    assert (state.phase, CONFIG in state.reason) == (BY_HAND, True)
 
 
 def test_a_kubelet_that_is_moved_once_all_is_ready_is_noticed(tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_a_kubelet_that_is_moved_once_all_is_ready_is_noticed(tmp_path: Path) ->
         (made.proc / str(pid)).symlink_to(f"/proc/{pid}")
         keeper = Keeper(made)
         keeper.state, keeper._known = State(READY), made.fingerprint()
-        assert keeper.look().phase == READY
+        assert keeper.reconcile().phase == READY
 
         (made.proc / "7" / "cmdline").write_text(f"kubelet\0--container-runtime-endpoint=unix://{CRIO}\0")
 
-        assert keeper.look().phase == BY_HAND
+        assert keeper.reconcile().phase == BY_HAND

@@ -51,7 +51,7 @@ def test_what_is_written_is_as_reviewed(name: str) -> None:
 def test_containerd_then_has_the_handlers_as_the_nodes_own_and_all_else_as_before(name: str) -> None:
     before = CASES[name]
     done = plan.install(before)
-    if done.waits:
+    if done.awaits_bashible:
         pytest.skip("bashible merges it")
     then = after(before, done)
 
@@ -161,8 +161,8 @@ def test_deckhouses_drop_ins_lie_where_bashible_looks_and_wait_for_it() -> None:
 
     assert [change.path for change in one.changes] == ["/etc/containerd/conf.d/90-gpu-control-plane.toml"]
     assert [change.path for change in two.changes] == ["/etc/containerd/conf2.d/90-gpu-control-plane.toml"]
-    assert one.waits
-    assert two.waits
+    assert one.awaits_bashible
+    assert two.awaits_bashible
     for done in (one, two):
         parsed = tomllib.loads((done.changes[0].after or b"").decode())
         assert set(parsed) == {"plugins"}

@@ -15,13 +15,13 @@ from nodeagent.toolkit.cri import RuntimeUnavailable
 from nodeagent.toolkit.disk import WayBack
 from nodeagent.toolkit.host import Host, Server
 from nodeagent.toolkit.keeper import DONE, REVERTED, WAITING, Keeper
-from nodeagent.toolkit.restart import Patience
+from nodeagent.toolkit.restart import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SOON = Patience(quiet=0.0, busy=1.0, serving=0.2, poll=0.01)
+SOON = Timeouts(quiet=0.0, busy=1.0, serving=0.2, poll=0.01)
 AS_IT_WAS, CHANGED = b"# theirs\n", b"# theirs, and ours\n"
 
 
@@ -106,5 +106,5 @@ def test_who_is_told_to_end_meanwhile_sees_the_restart_to_its_end(bare: Bare) ->
     state = keeper._restarted(ending.server(), Node((1, 7), {}, {}), Plan((change,)))
 
     assert keeper.stopping.is_set()
-    assert (state.phase, "look at it on the node" in state.why) == (REVERTED, True)
+    assert (state.phase, "look at it on the node" in state.reason) == (REVERTED, True)
     assert ending.at(MAIN).read_bytes() == AS_IT_WAS

@@ -50,7 +50,7 @@ def look(*cards: DriverCard, version: str = VERSION, boot: str = "first", load: 
     )
 
 
-SILENT = replace(look(), driver=None, silence="no answer in 60 s")
+SILENT = replace(look(), driver=None, unavailable_reason="no answer in 60 s")
 
 
 def after(*looks: Facts) -> list[dict[str, str]]:
@@ -68,7 +68,7 @@ def test_everything_that_nvml_tells_is_told_with_its_boot_and_driver() -> None:
 
 
 def test_nothing_is_bridged_over_another_loading_of_the_same_driver() -> None:
-    silent = replace(look(load="8"), driver=None, silence="no answer in 60 s")
+    silent = replace(look(load="8"), driver=None, unavailable_reason="no answer in 60 s")
     assert after(look(KNOWN, load="7")) == [TOLD | {"load": "7"}]
     assert after(look(KNOWN, load="7"), silent) == []
     assert after(look(KNOWN, load="8"), silent) == [TOLD | {"load": "8"}]
@@ -145,7 +145,7 @@ async def test_a_division_is_told_at_once_though_nvml_is_asked_seldom(
     address = at.addresses[0]
 
     async def told() -> tuple[str, str]:
-        while (facts := await looker.look()).pending:
+        while (facts := await looker.scan()).pending:
             pass  # each look waits for the answer, though not for long
         card = cardfacts.elements(cardfacts.step({}, facts))[0]
         return card["mig_mode"], card.get("mig_instances", "")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 async def look(at: Machine, *, void: bool = False, deadline: float = PATIENCE) -> Facts:
     asker = DriverProbe(lambda: (at.own,), Timing(deadline=deadline))
     told = {"NVIDIA_VISIBLE_DEVICES": "void" if void else "all"}
-    facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, told).look()
+    facts = await NodeScanner(validation.CONTAINER, HostPaths(at.sys, at.proc, at.root), asker, at.own, told).scan()
     await asker.close()
     return facts
 

@@ -62,7 +62,7 @@ class Validator:
 
     async def facts(self) -> Facts:
         try:
-            return await self.looker.look()
+            return await self.looker.scan()
         finally:
             await self.looker.close()
 
@@ -241,7 +241,7 @@ async def test_a_look_does_not_wait_for_cuda_and_says_what_is_awaited(at: Machin
     at.config.also("hang cuInit 600").write(at.nvml)
     validator = Validator(at)
     validator.looker.trials._patience = 0.05
-    facts = await validator.looker.look()
+    facts = await validator.looker.scan()
     assert cuda.works(facts).reason == "AwaitingCuda"
     assert report.evaluate(validation.CONTAINER, facts).result == "unknown"
     assert (facts.cuda, facts.cuda_marks) == ({}, "")
@@ -250,13 +250,15 @@ async def test_a_look_does_not_wait_for_cuda_and_says_what_is_awaited(at: Machin
 
 
 async def test_a_try_that_no_memory_was_left_for_says_nothing_of_the_card(at: Machine) -> None:
-    facts = replace(await Validator(at).facts(), cuda={T4: CudaAnswer(silence="its library ended … by signal 9")})
+    facts = replace(
+        await Validator(at).facts(), cuda={T4: CudaAnswer(unavailable_reason="its library ended … by signal 9")}
+    )
     check = cuda.works(facts)
     assert (check.result, check.reason) == ("unknown", "CudaNotTried")
     assert "bootstrap.validator.resources" in check.message
 
 
-NO_MEMORY = CudaAnswer(silence="its library ended the reader by signal 9")
+NO_MEMORY = CudaAnswer(unavailable_reason="its library ended the reader by signal 9")
 UNREADY = CudaAnswer("cuInit", 802, "CUDA_ERROR_SYSTEM_NOT_READY")
 REFUSED = CudaAnswer("cuCtxCreate_v2", 999, "CUDA_ERROR_UNKNOWN")
 

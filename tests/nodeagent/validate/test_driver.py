@@ -25,7 +25,7 @@ async def told(at: Machine) -> dict[str, str]:
     where = HostPaths(at.sys, at.proc, at.root)
     asker = DriverProbe(where.library_roots, Timing(deadline=PATIENCE))
     looker = NodeScanner(validation.DRIVER, where, asker, at.own, {})
-    facts = await looker.look()
+    facts = await looker.scan()
     await asker.close()
     return report.attributes(validation.DRIVER, facts, report.evaluate(validation.DRIVER, facts))
 

@@ -44,7 +44,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 async def look(at: Machine, *, cdi: bool, role: str = validation.CONTAINER, proc: Path | None = None) -> Facts:
     asker = DriverProbe(lambda: (at.own,), Timing(deadline=PATIENCE))
     variables = {"NVIDIA_VISIBLE_DEVICES": "void" if cdi else "all"}
-    facts = await NodeScanner(role, HostPaths(at.sys, proc or at.proc, at.root), asker, at.own, variables).look()
+    facts = await NodeScanner(role, HostPaths(at.sys, proc or at.proc, at.root), asker, at.own, variables).scan()
     await asker.close()
     return facts
 

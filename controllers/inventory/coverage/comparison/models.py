@@ -47,7 +47,7 @@ def compare_models(reports: Mapping[str, Sequence[NodeFeature]]) -> tuple[ModelR
     for node, said in sorted(reports.items()):
         for one in _sightings(node, said):
             found[one.vendor, one.device].append(one)
-    judged = (_judge(same) for _, same in sorted(found.items()))
+    judged = (_evaluate_model(same) for _, same in sorted(found.items()))
     return tuple(one for one in judged if one is not None)
 
 
@@ -82,7 +82,7 @@ def _sightings(node: str, reports: Sequence[NodeFeature]) -> Iterator[Sighting]:
         )
 
 
-def _judge(same: Sequence[Sighting]) -> ModelResult | None:
+def _evaluate_model(same: Sequence[Sighting]) -> ModelResult | None:
     """One vendor and device; None where the catalogue knows it and says the same."""
     first = same[0]
     if model(first.vendor, first.device) is None:

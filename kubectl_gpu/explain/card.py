@@ -11,10 +11,10 @@ from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.slots import BLOCKING
 from controllers.domain.wording import listed
-from kubectl_gpu.say.cures import cure
-from kubectl_gpu.say.explanation import Explanation, Finding
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import card_name, since
+from kubectl_gpu.explain.cures import cure
+from kubectl_gpu.explain.explanation import Explanation, Finding
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import card_name, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,18 +35,18 @@ class CardSeen:
     """A card and its node's record."""
 
     device: GPUDevice
-    inventory: GPUNodeInventory | Unread | None
+    inventory: GPUNodeInventory | Unreadable | None
     now: float
 
 
 def explained(seen: CardSeen) -> Explanation:
     """Where the card is, whom it serves, and what is in its way."""
-    unread = (seen.inventory.why,) if isinstance(seen.inventory, Unread) else ()
-    findings = (*troubles(seen.device), *_node(seen), *_place(seen), *_serves(seen))
+    unread = (seen.inventory.reason,) if isinstance(seen.inventory, Unreadable) else ()
+    findings = (*find_blockers(seen.device), *_node(seen), *_place(seen), *_serves(seen))
     return Explanation("GPUDevice", seen.device.name, _verdict(seen), findings, unread)
 
 
-def troubles(device: GPUDevice) -> Iterator[Finding]:
+def find_blockers(device: GPUDevice) -> Iterator[Finding]:
     """What keeps the card from being pooled and issued, by its own conditions."""
     for kind in BLOCKING:
         found = condition(device.status.conditions, kind)
@@ -61,7 +61,7 @@ def troubles(device: GPUDevice) -> Iterator[Finding]:
 def _verdict(seen: CardSeen) -> str:
     status, home = seen.device.status, seen.device.status.pool_ref
     name, named = card_name(seen.device), assigned_pool(seen.device)
-    if status.foreign_allocations or any(True for _ in troubles(seen.device)):
+    if status.foreign_allocations or any(True for _ in find_blockers(seen.device)):
         where = f"is in GPUPool {home.name}" if home else "is in no pool"
         return f"Card {name} {where} and cannot be issued now"
     if home is None:
@@ -77,7 +77,7 @@ def _node(seen: CardSeen) -> Iterator[Finding]:
     if seen.inventory is None:
         node = seen.device.status.node_name
         yield Finding("bad", f"Node {node} of the card has no GPUNodeInventory", f"kubectl get node {node}")
-    if seen.inventory is None or isinstance(seen.inventory, Unread):
+    if seen.inventory is None or isinstance(seen.inventory, Unreadable):
         return
     ready = condition(seen.inventory.status.conditions, READY_FOR_POOLING)
     if ready is None or ready.status != "True":
@@ -109,7 +109,7 @@ def _place(seen: CardSeen) -> Iterator[Finding]:
 
 def _pending(seen: CardSeen) -> Iterator[Finding]:
     """What the pool controller says of a card that is in no pool."""
-    pools = None if seen.inventory is None or isinstance(seen.inventory, Unread) else seen.inventory.status.pools
+    pools = None if seen.inventory is None or isinstance(seen.inventory, Unreadable) else seen.inventory.status.pools
     entries = [e for e in (pools.pending if pools else ()) if e.inventory_id == seen.device.status.inventory_id]
     for entry in entries:
         do = f"kubectl gpu assign {seen.device.name} {entry.pool}" if entry.reason == "AwaitingApproval" else ""

@@ -14,7 +14,7 @@ import yaml
 
 from controllers.api import names
 from controllers.api.resources import GPUDEVICE
-from kubectl_gpu.say.faults import Mistake
+from kubectl_gpu.explain.faults import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ KNOWN: Final = ("uuid", "product", "pci")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CardMarks:
     """What was said of one card."""
 
     name: str
@@ -83,7 +83,7 @@ def exported(raws: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _item(raw: dict[str, Any], said: Said) -> dict[str, Any]:
+def _item(raw: dict[str, Any], said: CardMarks) -> dict[str, Any]:
     meta: dict[str, Any] = {"name": said.name}
     meta |= {"labels": dict(said.labels)} if said.labels else {}
     meta |= {"annotations": dict(said.annotations)} if said.annotations else {}
@@ -95,20 +95,20 @@ def _item(raw: dict[str, Any], said: Said) -> dict[str, Any]:
     return about | {"status": {key: value for key, value in known.items() if value}}
 
 
-def _of(raw: dict[str, Any]) -> Said | None:
+def _of(raw: dict[str, Any]) -> CardMarks | None:
     """What people said of a card; None where that is nothing."""
     meta, hardware = raw.get("metadata") or {}, (raw.get("status") or {}).get("hardware") or {}
     annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k in TOLD and v}
     labels = {k: v for k, v in (meta.get("labels") or {}).items() if k not in OURS}
-    return Said(meta["name"], hardware.get("uuid"), annotations, labels) if annotations or labels else None
+    return CardMarks(meta["name"], hardware.get("uuid"), annotations, labels) if annotations or labels else None
 
 
-def read(text: str, source: str) -> list[Said]:
-    """What a file says, by the cards' names; raises Mistake."""
+def read(text: str, source: str) -> list[CardMarks]:
+    """What a file says, by the cards' names; raises UsageError."""
     try:
         found = {said.name: said for raw in _objects(yaml.safe_load_all(text)) if (said := _of(raw)) is not None}
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Mistake(
+        raise UsageError(
             f"{source} is not what kubectl gpu export writes: {' '.join(str(error).split())[:200]}"
         ) from error
     return [said for _, said in sorted(found.items())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from controllers.domain.wording import sentence
+from controllers.domain.wording import format_message
 
 Level = Literal["good", "note", "warning", "bad"]
 
@@ -61,12 +61,12 @@ def as_json(made: Explanation) -> dict[str, Any]:
 def lines(made: Explanation, *, ascii_only: bool) -> list[tuple[str, str]]:
     """The explanation for people: lines, each with its tone."""
     worst = next((f for level in ("bad", "warning") for f in made.findings if f.level == level), None)
-    out = [(sentence(made.verdict), MARKS[worst.level].tone if worst else "green")]
+    out = [(format_message(made.verdict), MARKS[worst.level].tone if worst else "green")]
     arrow = "->" if ascii_only else "→"
     for finding in made.findings:
         mark = MARKS[finding.level]
-        out.append((f"  {mark.plain if ascii_only else mark.sign} {sentence(finding.text)}", mark.tone))
+        out.append((f"  {mark.plain if ascii_only else mark.sign} {format_message(finding.text)}", mark.tone))
         if finding.do:
-            out.append((f"    {arrow} {sentence(finding.do)}", ""))
+            out.append((f"    {arrow} {format_message(finding.do)}", ""))
     out += [(f"  ? {why}", "yellow") for why in made.unread]  # begins with a name, which keeps its spelling
     return out

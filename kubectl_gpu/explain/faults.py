@@ -17,7 +17,7 @@ _WEBHOOK = re.compile(
 UNAUTHORIZED = 401
 
 
-class Mistake(Exception):
+class UsageError(Exception):
     """Something that whoever typed the command can mend; the text is the sentence that says so."""
 
 
@@ -32,7 +32,7 @@ def is_refusal(error: RuntimeFault | None) -> bool:
     return isinstance(error, ApiError) and refusal(error.message) is not None
 
 
-def told(error: RuntimeFault) -> str:
+def describe_fault(error: RuntimeFault) -> str:
     """What went wrong, and what to do."""
     if isinstance(error, ApiError) and (why := refusal(error.message)) is not None:
         return why

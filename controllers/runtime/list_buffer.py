@@ -1,6 +1,6 @@
 """A full list of a kind while its pages arrive: the next content of a `Store`, with its indexes.
 
-Made by `Store.draft`, filled by a reflector in as many portions as the answer takes, and taken by
+Made by `Store.new_buffer`, filled by a reflector in as many portions as the answer takes, and taken by
 `Store.take`; nobody reads it before. An object that is as the store has it is replaced by the
 store's own: a list that brings 80,000 objects anew of which three have changed holds three more.
 """
@@ -43,7 +43,7 @@ class Index(Generic[T]):
         return found
 
 
-class Draft(Generic[T]):
+class ListBuffer(Generic[T]):
     """Objects by key, and the indexes over them."""
 
     def __init__(

@@ -10,22 +10,22 @@ from controllers.domain.lifecycle import live
 from controllers.domain.slots import named_devices
 from controllers.domain.waiting import until
 from controllers.domain.wording import listed
-from kubectl_gpu.say import pool as pools
-from kubectl_gpu.say.explanation import Finding
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import counted, since, span
+from kubectl_gpu.explain import pool as pools
+from kubectl_gpu.explain.explanation import Finding
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import counted, since, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice, Reservation
     from controllers.api.gpupool import GPUPool, PassedOver
-    from kubectl_gpu.say.pod import PodSeen
+    from kubectl_gpu.explain.pod import PodSeen
 
 UNSCHEDULABLE: Final = "PodScheduled"
 
 
-def told(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str, tuple[Finding, ...]]:
+def explain_pending(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str, tuple[Finding, ...]]:
     """The verdict and the findings. `what`: what the pod asks for, in words."""
     pod, held = seen.pod, reserved(seen)
     found = (*_itself(seen), *_of_pool(seen, pool))
@@ -35,18 +35,18 @@ def told(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str, tuple[Fi
     elif sum(r.slots for _, r in held) >= units:
         node = held[0][0].status.node_name
         verdict = f"Pod {pod.key} has {what} reserved on {node} and waits for the scheduler"
-    elif isinstance(seen.cards, Unread):
+    elif isinstance(seen.cards, Unreadable):
         verdict = f"Pod {pod.key} waits for {what}"
     else:
         verdict = f"Pod {pod.key} waits for {what}: nothing is reserved for it now"
-    short = () if held or isinstance(seen.pool, Unread) else tuple(_capacity(seen, seen.pool, units))
+    short = () if held or isinstance(seen.pool, Unreadable) else tuple(_capacity(seen, seen.pool, units))
     return verdict, (*found, *_reservations(seen, held, units), *short, *says, *_events(seen))
 
 
 def reserved(seen: PodSeen) -> list[tuple[GPUDevice, Reservation]]:
     """What is promised to the pod now."""
     request = seen.pod.metadata.annotations.get(names.REQUEST_ID)
-    cards = () if isinstance(seen.cards, Unread) else seen.cards
+    cards = () if isinstance(seen.cards, Unreadable) else seen.cards
     return [
         (device, held)
         for device in cards
@@ -74,13 +74,13 @@ def _itself(seen: PodSeen) -> Iterator[Finding]:
 
 
 def _of_pool(seen: PodSeen, name: str) -> Iterator[Finding]:
-    if isinstance(seen.pool, Unread):
+    if isinstance(seen.pool, Unreadable):
         return
     if seen.pool is None:
         text = f"there is no GPUPool {name} any more"
         yield Finding("bad", text, "Have an administrator create it, or make the pod for another: kubectl gpu pools")
         return
-    yield from pools.shut(seen.pool)
+    yield from pools.find_blockers(seen.pool)
 
 
 def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], units: int) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], unit
         left = span(seconds(reservation.expires_at) - seen.now)
         name = device.status.inventory_id
         yield Finding("good", f"Card {name} on node {device.status.node_name} is reserved for it, for {left} more")
-    if isinstance(seen.cards, Unread) or sum(r.slots for _, r in held) >= units:
+    if isinstance(seen.cards, Unreadable) or sum(r.slots for _, r in held) >= units:
         return
     promised = named_devices(seen.pod)
     if not promised:
@@ -113,7 +113,7 @@ def _reservations(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]], unit
 
 
 def _passed_over(seen: PodSeen) -> PassedOver | None:
-    if seen.pool is None or isinstance(seen.pool, Unread):
+    if seen.pool is None or isinstance(seen.pool, Unreadable):
         return None
     request = seen.pod.metadata.annotations.get(names.REQUEST_ID)
     entries = (each for each in seen.pool.status.passed_over or () if each.request_id == request)
@@ -131,14 +131,16 @@ def _capacity(seen: PodSeen, pool: GPUPool | None, units: int) -> Iterator[Findi
         text = f"A pod's cards are on one node, and no node has more than {most} free"
         do = f"Ask for {counted(most, 'card')} at most, or wait for pods to end" if most else "Wait for pods to end"
         yield Finding("bad", text, do)
-    if not isinstance(seen.cards, Unread):
+    if not isinstance(seen.cards, Unreadable):
         mine = [d for d in seen.cards if d.status.pool_ref is not None and d.status.pool_ref.name == pool.name]
         yield from pools.idle(mine, pool.name)
 
 
 def _scheduler(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]]) -> Iterator[Finding]:
     """What the scheduler says, and whether it speaks of cards at all."""
-    said = next((c for c in seen.pod.status.said if c.type == UNSCHEDULABLE and c.status == "False"), None)
+    said = next(
+        (c for c in seen.pod.status.detailed_conditions if c.type == UNSCHEDULABLE and c.status == "False"), None
+    )
     if said is None or not said.message or said.reason == "SchedulingGated":
         return
     lacks_cards = f"Insufficient {names.PREFIX}" in said.message
@@ -153,7 +155,7 @@ def _scheduler(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]]) -> Iter
 
 def _events(seen: PodSeen) -> Iterator[Finding]:
     """The last warnings about the pod that its conditions do not tell."""
-    if isinstance(seen.events, Unread):
+    if isinstance(seen.events, Unreadable):
         return
     latest = {
         event.reason: event

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from controllers.api.conditions import READY_FOR_POOLING, UNASSIGNED_DEVICE
 from controllers.api.conditions import find as condition
 from controllers.api.reasons import NODE_OWNERS
-from kubectl_gpu.say.card import PENDING
-from kubectl_gpu.say.cures import cure
-from kubectl_gpu.say.explanation import Explanation, Finding
-from kubectl_gpu.say.words import counted
+from kubectl_gpu.explain.card import PENDING
+from kubectl_gpu.explain.cures import cure
+from kubectl_gpu.explain.explanation import Explanation, Finding
+from kubectl_gpu.explain.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpunodeinventory import GPUNodeInventory
-    from kubectl_gpu.say.explanation import Level
+    from kubectl_gpu.explain.explanation import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from controllers.api import names
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.eligibility import blocked
 from controllers.domain.wording import listed
-from kubectl_gpu.say.faults import Mistake
-from kubectl_gpu.say.words import counted, meant
+from kubectl_gpu.explain.faults import UsageError
+from kubectl_gpu.explain.words import counted, meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -55,12 +55,12 @@ def object_name(given: str) -> str:
 
 
 def find(given: str, devices: Collection[GPUDevice]) -> GPUDevice:
-    """The card of that name or inventoryID; raises Mistake."""
+    """The card of that name or inventoryID; raises UsageError."""
     for device in devices:
         if given in (device.name, device.status.inventory_id):
             return device
     known = [d.status.inventory_id or d.name for d in devices] if ":" in given else [d.name for d in devices]
-    raise Mistake(f"There is no card {given!r}.{meant(given, known)} kubectl gpu cards lists them.")
+    raise UsageError(f"There is no card {given!r}.{meant(given, known)} kubectl gpu cards lists them.")
 
 
 def changes(
@@ -76,7 +76,7 @@ def changes(
     for device in of_node:
         if device.name in made:
             continue
-        if pool is not None and (unfit := _unfit(device, pool)) is not None:
+        if pool is not None and (unfit := _find_ineligibility(device, pool)) is not None:
             why, what = unfit
             left.setdefault(why, []).append(f"{device.name} ({what})")
         else:
@@ -85,7 +85,7 @@ def changes(
     return [change for _, change in sorted(made.items())], notes
 
 
-def _unfit(device: GPUDevice, pool: str) -> tuple[str, str] | None:
+def _find_ineligibility(device: GPUDevice, pool: str) -> tuple[str, str] | None:
     """Why a node's card is left alone, and what of it says so."""
     claim, home = assigned_pool(device), device.status.pool_ref
     if claim not in (None, pool):
@@ -93,7 +93,7 @@ def _unfit(device: GPUDevice, pool: str) -> tuple[str, str] | None:
     if home is not None and home.name != pool:
         return _LEAVING, home.name
     if (found := blocked(device)) is not None:
-        return _BLOCKED, f"{found.kind}: {found.cause.reason}" if found.cause is not None else found.found
+        return _BLOCKED, f"{found.kind}: {found.cause.reason}" if found.cause is not None else found.message
     return None
 
 

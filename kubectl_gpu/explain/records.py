@@ -19,7 +19,7 @@ CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
 
 
 @record
-class SaidCondition:
+class DetailedCondition:
     """A condition with what it says."""
 
     type: str
@@ -29,7 +29,7 @@ class SaidCondition:
 
 
 @record
-class Waits:
+class ContainerStateWaiting:
     """Why a container does not run."""
 
     reason: str = ""
@@ -40,7 +40,7 @@ class Waits:
 class ContainerState:
     """The state of a container, as far as it waits."""
 
-    waiting: Waits | None = None
+    waiting: ContainerStateWaiting | None = None
 
 
 @record
@@ -52,12 +52,12 @@ class ContainerStatus:
 
 
 @record
-class SaidStatus(TenantStatus):
+class DetailedPodStatus(TenantStatus):
     """A pod's status with the reasons."""
 
     reason: str = ""
     message: str = ""
-    said: tuple[SaidCondition, ...] = Field(default=(), alias="conditions")
+    detailed_conditions: tuple[DetailedCondition, ...] = Field(default=(), alias="conditions")
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
@@ -66,7 +66,7 @@ class SaidStatus(TenantStatus):
 class SeenPod(TenantPod):
     """A pod, as far as an explanation goes."""
 
-    status: SaidStatus = Field(default_factory=SaidStatus)
+    status: DetailedPodStatus = Field(default_factory=DetailedPodStatus)
 
 
 @record
@@ -88,7 +88,7 @@ class WorkloadStatus:
     succeeded: int = 0
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
-    conditions: tuple[SaidCondition, ...] = ()
+    conditions: tuple[DetailedCondition, ...] = ()
 
 
 @record
@@ -136,7 +136,7 @@ class SeenEvent(KubeObject):
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class Unreadable:
     """Something that could not be read, with the sentence that says why."""
 
-    why: str
+    reason: str

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.request import effective
-from kubectl_gpu.say import bound, waits
-from kubectl_gpu.say.explanation import Explanation, Finding
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import asked
+from kubectl_gpu.explain import bound, pending
+from kubectl_gpu.explain.explanation import Explanation, Finding
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import asked
 
 if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpunodeinventory import GPUNodeInventory
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node
-    from kubectl_gpu.say.records import SeenEvent, SeenPod
+    from kubectl_gpu.explain.records import SeenEvent, SeenPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class PodSeen:
     """A pod with all that its cards depend on."""
 
     pod: SeenPod
-    pool: GPUPool | Unread | None
+    pool: GPUPool | Unreadable | None
     """The pool that it names; None where there is no such pool, or it names none."""
-    cards: tuple[GPUDevice, ...] | Unread
+    cards: tuple[GPUDevice, ...] | Unreadable
     """The cards of that pool, and those that the pod was promised."""
-    node: Node | Unread | None
-    inventory: GPUNodeInventory | Unread | None
+    node: Node | Unreadable | None
+    inventory: GPUNodeInventory | Unreadable | None
     """Of the node that the pod is on, or that its reserved cards are on."""
-    events: tuple[SeenEvent, ...] | Unread
+    events: tuple[SeenEvent, ...] | Unreadable
     now: float
 
 
@@ -48,20 +48,22 @@ def explained(seen: PodSeen) -> Explanation:
     """The answer, by where the pod is in its life."""
     pod, asks = seen.pod, pools_of(seen.pod)
     unread = tuple(
-        part.why for part in (seen.pool, seen.cards, seen.node, seen.inventory, seen.events) if isinstance(part, Unread)
+        part.reason
+        for part in (seen.pool, seen.cards, seen.node, seen.inventory, seen.events)
+        if isinstance(part, Unreadable)
     )
     if not asks:
         verdict, findings = f"Pod {pod.key} asks for no card", _asks_nothing()
     else:
         ((pool, units), *_) = sorted(asks.items())
-        known = seen.pool if not isinstance(seen.pool, Unread) else None
+        known = seen.pool if not isinstance(seen.pool, Unreadable) else None
         what = asked(units, pool, known)
         if pod.finished:
             verdict, findings = _finished(pod)
         elif pod.node is not None:
-            verdict, findings = bound.told(seen, what)
+            verdict, findings = bound.explain_bound(seen, what)
         else:
-            verdict, findings = waits.told(seen, pool, units, what)
+            verdict, findings = pending.explain_pending(seen, pool, units, what)
     return Explanation("Pod", pod.key, verdict, findings, unread)
 
 

@@ -28,7 +28,7 @@ VERSION_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PluginSettings:
     """What the plugins of a pool are to offer."""
 
     pool: str
@@ -50,16 +50,16 @@ class Offer:
         return _published(self.pool, self.mode, self.profile, self.cards.get(inventory_id, self.slots))
 
 
-def offer_of(pool: str, allocation: AllocationSpec, slots: Mapping[str, int]) -> Offer:
+def offer_of(pool: str, allocation: AllocationSpec, slots: Mapping[str, int]) -> PluginSettings:
     """The offer of a pool. `slots`: of each of its cards, by inventoryID."""
     counted = Counter(slots.values())
     # The most frequent number; of two as frequent the larger, so that the order of cards does not matter.
     usual = max(counted, key=lambda number: (counted[number], number), default=slots_under(None, allocation))
     others = {card: number for card, number in sorted(slots.items()) if number != usual}
-    return Offer(pool, allocation.mode, usual, allocation.mig_profile, MappingProxyType(others))
+    return PluginSettings(pool, allocation.mode, usual, allocation.mig_profile, MappingProxyType(others))
 
 
-def read(pool: str, text: str) -> Offer | None:
+def read(pool: str, text: str) -> PluginSettings | None:
     """The offer that a ConfigMap of a pool carries; None where it cannot be read or is another pool's."""
     try:
         found = json.loads(text)
@@ -69,7 +69,7 @@ def read(pool: str, text: str) -> Offer | None:
             and found["resource"] == names.resource_name(pool)
             and all(type(slots) is int and slots >= 0 for slots in (found["slots"], *cards.values()))
         )
-        made = Offer(pool, found["mode"], found["slots"], found.get("profile"), MappingProxyType(cards))
+        made = PluginSettings(pool, found["mode"], found["slots"], found.get("profile"), MappingProxyType(cards))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return made if readable else None

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controllers.domain.wording import listed
-from kubectl_gpu.say.explanation import Explanation, Finding
-from kubectl_gpu.say.faults import refusal
-from kubectl_gpu.say.pod import pools_of
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.refused import cure, last_failure
-from kubectl_gpu.say.words import counted, since
+from kubectl_gpu.explain.explanation import Explanation, Finding
+from kubectl_gpu.explain.faults import refusal
+from kubectl_gpu.explain.pod import pools_of
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.refused import cure, last_failure
+from kubectl_gpu.explain.words import counted, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.meta import KubeObject
-    from kubectl_gpu.say.records import SaidCondition, SeenEvent, SeenPod, Workload
+    from kubectl_gpu.explain.records import DetailedCondition, SeenEvent, SeenPod, Workload
 
 REPLICA_FAILURE: Final = "ReplicaFailure"
 """Condition of ReplicaSets and Deployments; it outlives the event, and ends when a pod is made again."""
@@ -59,7 +59,7 @@ class Maker:
         return {"DaemonSet": status.current_number_scheduled, "Job": status.active}.get(self.kind, status.replicas)
 
     @property
-    def ended(self) -> SaidCondition | None:
+    def ended(self) -> DetailedCondition | None:
         """How a Job ended."""
         if self.kind != "Job":
             return None
@@ -71,18 +71,18 @@ class WorkloadSeen:
     """A workload with what its pods depend on."""
 
     itself: Maker
-    replicasets: tuple[Maker, ...] | Unread
+    replicasets: tuple[Maker, ...] | Unreadable
     """Of a Deployment, those that it owns."""
-    events: tuple[SeenEvent, ...] | Unread
+    events: tuple[SeenEvent, ...] | Unreadable
     """FailedCreate of the namespace, of whatever object."""
-    pods: tuple[SeenPod, ...] | Unread
+    pods: tuple[SeenPod, ...] | Unreadable
     """All of the namespace."""
     now: float
 
     @property
     def makers(self) -> tuple[Maker, ...]:
         """What makes the pods itself; the Deployment where its ReplicaSets are not there or may not be seen."""
-        return (self.itself,) if isinstance(self.replicasets, Unread) else self.replicasets or (self.itself,)
+        return (self.itself,) if isinstance(self.replicasets, Unreadable) else self.replicasets or (self.itself,)
 
 
 def owns(owner: KubeObject, owned: KubeObject) -> bool:
@@ -98,7 +98,7 @@ def lacks_pods(seen: WorkloadSeen) -> bool:
 def explained(seen: WorkloadSeen, asked: str = "") -> Explanation:
     """The answer. `asked`: the name of a pod that is not there, where that was the question."""
     itself, key = seen.itself, seen.itself.obj.key
-    unread = tuple(part.why for part in (seen.replicasets, seen.events, seen.pods) if isinstance(part, Unread))
+    unread = tuple(part.reason for part in (seen.replicasets, seen.events, seen.pods) if isinstance(part, Unreadable))
     told = [one for maker in seen.makers if maker.made < maker.wanted if (one := _failure(maker, seen)) is not None]
     wanted, made = sum(m.wanted for m in seen.makers), sum(min(m.made, m.wanted) for m in seen.makers)
     word = next((why.split(":", 1)[0] for why, _ in told if why), "")
@@ -108,7 +108,7 @@ def explained(seen: WorkloadSeen, asked: str = "") -> Explanation:
         verdict = f"The webhook refuses the pods of {key}: {word}"
     else:
         why = ", and the others cannot be made" if made else ", and none can be made"
-        untold = "" if isinstance(seen.events, Unread) else ", and no event says why"
+        untold = "" if isinstance(seen.events, Unreadable) else ", and no event says why"
         verdict = f"{itself.kind} {key} has {made} of {counted(wanted, 'pod')}{why if told else untold}"
     findings = [finding for _, finding in told]
     if lacks_pods(seen) and not told:
@@ -129,7 +129,7 @@ def _whole(itself: Maker, wanted: int) -> str:
 
 def _failure(maker: Maker, seen: WorkloadSeen) -> tuple[str, Finding] | None:
     """What our webhook said (empty where it was somebody else), and the last failure to make a pod."""
-    event = None if isinstance(seen.events, Unread) else last_failure(maker.kind, maker.obj, seen.events)
+    event = None if isinstance(seen.events, Unreadable) else last_failure(maker.kind, maker.obj, seen.events)
     if event is not None:
         message, when = event.message or "", f", {since(event.when, seen.now)} ago" if event.when else ""
     else:
@@ -146,7 +146,7 @@ def _pods(seen: WorkloadSeen) -> Iterator[Finding]:
     """How the pods are that were made."""
     if seen.itself.ended is not None and seen.itself.ended.message:
         yield Finding("note", seen.itself.ended.message)
-    if isinstance(seen.pods, Unread):
+    if isinstance(seen.pods, Unreadable):
         return
     own = [p for p in seen.pods if not p.finished and any(owns(maker.obj, p) for maker in seen.makers)]
     waiting = [p for p in own if not p.ready]

@@ -10,11 +10,11 @@ from controllers.api.conditions import find as condition
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.slots import blocked_by
 from controllers.domain.wording import listed
-from kubectl_gpu.say.explanation import Explanation, Finding
-from kubectl_gpu.say.lists import access
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.refused import maintenance_cure
-from kubectl_gpu.say.words import UNITS, counted
+from kubectl_gpu.explain.explanation import Explanation, Finding
+from kubectl_gpu.explain.lists import access
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.refused import maintenance_cure
+from kubectl_gpu.explain.words import UNITS, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,13 +28,13 @@ class PoolSeen:
     """A pool and its cards."""
 
     pool: GPUPool
-    cards: tuple[GPUDevice, ...] | Unread
+    cards: tuple[GPUDevice, ...] | Unreadable
 
 
 def explained(seen: PoolSeen) -> Explanation:
     """The pool's conditions, capacity, and the cards that it cannot issue."""
     pool = seen.pool
-    closed = tuple(shut(pool))
+    closed = tuple(find_blockers(pool))
     capacity = pool.status.capacity
     if closed:
         verdict = f"GPUPool {pool.name} gives no cards now"
@@ -45,13 +45,13 @@ def explained(seen: PoolSeen) -> Explanation:
         verdict = f"GPUPool {pool.name} gives cards: {counted(capacity.available, unit)} of {capacity.total} free"
     else:
         verdict = f"GPUPool {pool.name} has nothing free"
-    cards = () if isinstance(seen.cards, Unread) else seen.cards
-    unread = (seen.cards.why,) if isinstance(seen.cards, Unread) else ()
+    cards = () if isinstance(seen.cards, Unreadable) else seen.cards
+    unread = (seen.cards.reason,) if isinstance(seen.cards, Unreadable) else ()
     findings = (*closed, *counts(pool), *idle(cards, pool.name), *_more(pool))
     return Explanation("GPUPool", pool.name, verdict, findings, unread)
 
 
-def shut(pool: GPUPool) -> Iterator[Finding]:
+def find_blockers(pool: GPUPool) -> Iterator[Finding]:
     """What keeps the pool from giving cards to anybody."""
     see = f"kubectl describe gpupool {pool.name}"
     if pool.metadata.deletion_timestamp is not None:

@@ -8,25 +8,25 @@ from controllers.api.conditions import DEGRADED_WORKLOADS
 from controllers.api.conditions import find as condition
 from controllers.domain.slots import named_devices
 from controllers.domain.wording import listed
-from kubectl_gpu.say import card
-from kubectl_gpu.say.explanation import Finding
-from kubectl_gpu.say.records import Unread
-from kubectl_gpu.say.words import card_name
+from kubectl_gpu.explain import card
+from kubectl_gpu.explain.explanation import Finding
+from kubectl_gpu.explain.records import Unreadable
+from kubectl_gpu.explain.words import card_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice
-    from kubectl_gpu.say.pod import PodSeen
+    from kubectl_gpu.explain.pod import PodSeen
 
 UNTOLD = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons to wait that are no trouble."""
 
 
-def told(seen: PodSeen, what: str) -> tuple[str, tuple[Finding, ...]]:
+def explain_bound(seen: PodSeen, what: str) -> tuple[str, tuple[Finding, ...]]:
     """The verdict and the findings. `what`: what the pod asks for, in words."""
     pod = seen.pod
-    cards = () if isinstance(seen.cards, Unread) else seen.cards
+    cards = () if isinstance(seen.cards, Unreadable) else seen.cards
     has = [device for device in cards if any(a.pod_uid == pod.metadata.uid for a in device.status.allocations)]
     findings = (*_given(seen, has), *_node(seen), *_containers(seen))
     if pod.ready:
@@ -43,7 +43,7 @@ def _given(seen: PodSeen, has: list[GPUDevice]) -> Iterator[Finding]:
     promised = named_devices(seen.pod)
     if not has:
         text = "Kubelet has not reported its cards yet" + (f"; reserved were {listed(promised)}" if promised else "")
-        if not isinstance(seen.cards, Unread):
+        if not isinstance(seen.cards, Unreadable):
             yield Finding("note", text)
         return
     yield Finding("good", f"Its cards, as kubelet reports: {listed(card_name(device) for device in has)}")
@@ -51,7 +51,7 @@ def _given(seen: PodSeen, has: list[GPUDevice]) -> Iterator[Finding]:
         text = f"The webhook had reserved {listed(promised)}; kubelet chose others, which count"
         yield Finding("note", text)
     for device in has:
-        yield from card.troubles(device)
+        yield from card.find_blockers(device)
 
 
 def _node(seen: PodSeen) -> Iterator[Finding]:
@@ -59,10 +59,10 @@ def _node(seen: PodSeen) -> Iterator[Finding]:
     if seen.node is None:
         text = f"Node {pod.node} is not there any more"
         yield Finding("bad", text, "Its controller makes another pod once this one is deleted")
-    elif not isinstance(seen.node, Unread) and not seen.node.ready:
+    elif not isinstance(seen.node, Unreadable) and not seen.node.ready:
         do = f"kubectl describe node {pod.node}; the pod's containers may still run there"
         yield Finding("bad", f"Node {pod.node} is not Ready", do)
-    if seen.inventory is None or isinstance(seen.inventory, Unread):
+    if seen.inventory is None or isinstance(seen.inventory, Unreadable):
         return
     worse = condition(seen.inventory.status.conditions, DEGRADED_WORKLOADS)
     if worse is not None and worse.status == "True":
