@@ -31,6 +31,10 @@ WRITE_SECONDS = Histogram(
 CONFLICTS = Counter("gpu_webhook_conflicts_total", "Writes of reservations that somebody else's write came before.")
 RESERVATIONS = Counter("gpu_webhook_reservations_total", "Reservations written, by pool.", ["pool"])
 TAKEN_BACK = Counter("gpu_webhook_reservations_taken_back_total", "Reservations taken back: not all could be made.")
+TOO_SLOW = Counter(
+    "gpu_webhook_reservations_too_slow_total",
+    "Reservations that were not written within a quarter of a second and were taken back: their pods wait in queues.",
+)
 ACCESS_REVIEWS = Counter(
     "gpu_webhook_access_reviews_total",
     "Times that RBAC's word on a pool was wanted, by result: hit (remembered), joined (being asked), miss (asked),"

@@ -87,6 +87,9 @@ UNSEEN_SHARE: Final = Refusal(
     "namespace {namespace} had a reservation {age} s ago whose pod never appeared, and now has {slots} of GPUPool"
     " {pool} for such pods;",
 )
+WAITING_LIMIT: Final = Refusal(
+    (names.INSUFFICIENT_CAPACITY,), "namespace {namespace} has {waiting} pods that wait for GPUPool {pool}, "
+)
 
 REFUSALS: Final = (
     POOL_ABSENT,
@@ -101,6 +104,7 @@ REFUSALS: Final = (
     NO_CAPACITY,
     UNSEEN_LIMIT,
     UNSEEN_SHARE,
+    WAITING_LIMIT,
 )
 """In the order in which they are tried: what is more precise first."""
 

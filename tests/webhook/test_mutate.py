@@ -11,6 +11,8 @@ from controllers.api import names
 from controllers.api.gpupool import Toleration
 from controllers.api.record import adapter
 from controllers.domain.node_fit import PodConstraints, node_fits
+from controllers.domain.placement.choice import Placement, Share
+from tests.kit import objects
 from tests.webhook import world
 from webhook.decision import pod_patch
 from webhook.decision.affinity import PREFERRED, REQUIRED
@@ -21,12 +23,12 @@ HERE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n
 TOLERATION = Toleration(key="gpu", operator="Equal", value="a", effect="NoSchedule")
 
 
+SHARES = tuple(Share(objects.card("n1", meta={"name": name}, inventory_id=name), 1) for name in ("d1", "d2"))
+
+
 def patch(raw: dict[str, Any], **changes: Any) -> pod_patch.Patch:
-    parts: dict[str, Any] = {
-        "pool": "a", "node": "n1", "request_id": "r1", "devices": "d1,d2", "tolerations": [TOLERATION],
-        "runtime_class": "nvidia",
-    }  # fmt: skip
-    return pod_patch.admitted(raw, **parts | changes)
+    parts: dict[str, Any] = {"pool": "a", "request_id": "r1", "tolerations": [TOLERATION], "runtime_class": "nvidia"}
+    return pod_patch.admitted(raw, pod_patch.Additions(**parts | changes), Placement("n1", SHARES))
 
 
 def patched(raw: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -147,7 +149,7 @@ def expressions_of(*keys: str) -> dict[str, Any]:
 
 
 def joined(own: dict[str, Any] | None, added: dict[str, Any]) -> dict[str, Any]:
-    made = patched({"metadata": {}, "spec": {"affinity": own}}, added_affinity=added)
+    made = patched({"metadata": {}, "spec": {"affinity": own}}, affinity=added)
     return made["spec"]["affinity"]
 
 
@@ -252,7 +254,7 @@ def test_after_the_patch_the_pod_is_marked_bound_to_the_pool_and_otherwise_as_it
 @settings(max_examples=200)
 @given(pods, st.just({}) | node_affinity.map(lambda found: {"nodeAffinity": found}))
 def test_the_patch_of_a_patched_pod_changes_nothing(raw: dict[str, Any], added: dict[str, Any]) -> None:
-    assert patch(patched(raw, added_affinity=added), added_affinity=added) == ()
+    assert patch(patched(raw, affinity=added), affinity=added) == ()
 
 
 small = st.builds(dict, key=st.sampled_from("abc"), operator=st.sampled_from(["Exists", "DoesNotExist"]))

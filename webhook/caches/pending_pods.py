@@ -1,4 +1,6 @@
-"""Pending pods whose reservation has expired, kept up to date so that a review only has to look.
+"""Pods that wait: those whose reservation has expired, and how many have our gate.
+
+Kept up to date, so that a review only has to look.
 
 For each unbound pod the moment is kept from which on nothing holds what it needs; a change of
 the pod, or of a card that names its request, moves that moment. Lives in the event loop.
@@ -6,11 +8,12 @@ the pod, or of a card that names its request, moves that moment. Lives in the ev
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.queue.gates import is_queued, waits_for_cards_alone
 from controllers.domain.waiting import PendingPod, pending_pod, waits_from
 from webhook.caches.stores import BY_REQUEST
 
@@ -34,6 +37,8 @@ class PendingPods:
         self._known: dict[str, dict[str, PendingPod]] = defaultdict(dict)
         self._since: dict[str, dict[str, float]] = defaultdict(dict)
         self._dirty: dict[str, set[str]] = defaultdict(set)
+        self._queued: dict[str, Counter[str]] = defaultdict(Counter)
+        self._waiting: Counter[str] = Counter()
         pods.subscribe(self._pod_changed)
         devices.subscribe(self._device_changed)
 
@@ -51,7 +56,26 @@ class PendingPods:
         waits = (known[key] for key, at in since.items() if at <= now)
         return tuple(nsmallest(PODS_MAX, (pod for pod in waits if pod.request_id not in passed), key=_age))
 
+    def queued(self, pool: str, namespace: str) -> tuple[int, int]:
+        """Pods of the pool that wait for cards alone, and pods of the namespace among all that have our gate."""
+        return self._waiting[pool], self._queued[pool][namespace] if pool in self._queued else 0
+
+    def _count_queued(self, pod: TenantPod, change: int) -> None:
+        if not is_queued(pod):
+            return
+        pool, namespace = _pool_of(pod), pod.metadata.namespace or ""
+        self._queued[pool][namespace] += change
+        self._waiting[pool] += change * waits_for_cards_alone(pod)
+        if not self._queued[pool][namespace]:
+            del self._queued[pool][namespace]
+        if not self._queued[pool]:
+            del self._queued[pool]
+            del self._waiting[pool]
+
     def _pod_changed(self, old: TenantPod | None, new: TenantPod | None) -> None:
+        for pod, change in ((old, -1), (new, 1)):
+            if pod is not None:
+                self._count_queued(pod, change)
         if old is not None:
             self._forget(_pool_of(old), old.key)
         if new is not None and (found := pending_pod(new, _pool_of(new))) is not None:

@@ -63,6 +63,7 @@ class Snapshot:
     def view(self, pool: str, namespace: str, now: float) -> View:
         """What a pool can give, for a pod of that namespace; nothing where the pool is not there."""
         found = self._stores.pools.get(pool)
+        queued, of_namespace = self._pending.queued(pool, namespace)
         return View(
             unseen=self._unseen.count(namespace, now),
             capacities=self._up_to_date(found, now) if found else (),
@@ -70,6 +71,8 @@ class Snapshot:
             tolerated=self._tolerations.of(found) if found else (),
             unseen_history=self._unseen.history(namespace, pool, now),
             pending=self._pending.of(pool, now, passed_over(found, now) if found else ()),
+            queued=queued,
+            queued_of_namespace=of_namespace,
         )
 
     def track_in_flight(self, request_id: str, placement: Placement, namespace: str, pool: str) -> None:

@@ -45,8 +45,11 @@ def required_terms(affinity: PoolAffinity) -> tuple[NodeTerm, ...] | None:
     return required.node_selector_terms if required else None
 
 
-def merged(spec: Mapping[str, Any], *, pool: str, node: str, added: Mapping[str, Any]) -> dict[str, Any]:
-    """What `spec.affinity` becomes, as far as it changes; `added` is what the pool adds."""
+def merged(spec: Mapping[str, Any], *, pool: str, node: str | None, added: Mapping[str, Any]) -> dict[str, Any]:
+    """What `spec.affinity` becomes, as far as it changes.
+
+    `node`: where the pod's cards are; None while it waits for them. `added`: what the pool adds.
+    """
     own = spec.get("affinity") or {}
     wanted: dict[str, Any] = {"nodeAffinity": _nodes(own.get("nodeAffinity"), added.get("nodeAffinity"), pool, node)}
     for kind in PODS:
@@ -57,14 +60,18 @@ def merged(spec: Mapping[str, Any], *, pool: str, node: str, added: Mapping[str,
     return wanted
 
 
-def _nodes(own: Mapping[str, Any] | None, added: Mapping[str, Any] | None, pool: str, node: str) -> dict[str, Any]:
+def _nodes(
+    own: Mapping[str, Any] | None, added: Mapping[str, Any] | None, pool: str, node: str | None
+) -> dict[str, Any]:
     """Node affinity: the pool's nodes, and of them rather the one where the cards are reserved."""
     own, added = own or {}, added or {}
     on_pool = {"matchExpressions": [{"key": names.pool_node_label(pool), "operator": "Exists"}]}
     # A list without entries (which the API server refuses) stays without.
     narrowed = [_and((mine, theirs, on_pool)) for mine in _terms(own) for theirs in _left(mine, _terms(added))]
-    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     preferred = _both(own.get(PREFERRED), added.get(PREFERRED))
+    if node is None:
+        return {REQUIRED: {TERMS: narrowed}} | ({PREFERRED: preferred} if preferred else {})
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     if not any(term.get("preference") == here for term in preferred):
         preferred.append({"weight": WEIGHT_MAX, "preference": here})
     return {REQUIRED: {TERMS: narrowed}, PREFERRED: preferred}

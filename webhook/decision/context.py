@@ -57,6 +57,10 @@ class View:
     """What counts against the namespace, where a reservation of it ended unseen lately."""
     pending: tuple[PendingPod, ...] = ()
     """Pods that have been admitted, lost their reservations, and come before newcomers."""
+    queued: int = 0
+    """Pods behind our gate that wait for cards of the pool alone."""
+    queued_of_namespace: int = 0
+    """Pods of the namespace behind our gate for the pool, whatever else they wait for."""
 
 
 def resolve(

@@ -1,4 +1,4 @@
-"""The JSON patch for a pod that is placed: what it should have, laid over what it has. Pure.
+"""The JSON patch for a pod that has cards or waits for them: what it should have, laid over what it has. Pure.
 
 `overlay` writes the smallest operations that make nested fields have given values, creates
 parents that are missing (or null), and replaces lists as a whole; so no operation depends
@@ -7,6 +7,7 @@ on another, and what the pod had is kept unless we own it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controllers.api.gpupool import Toleration
+    from controllers.domain.placement.choice import Placement
     from webhook.decision.records import UserInfo
 
 Patch = tuple[dict[str, Any], ...]
@@ -29,38 +31,54 @@ MARKS = (
 )
 
 
-def admitted(
-    raw: Mapping[str, Any],
-    *,
-    pool: str,
-    node: str,
-    request_id: str,
-    devices: str,
-    tolerations: Iterable[Toleration],
-    runtime_class: str | None,
-    spread_over: str | None = None,
-    added_affinity: Mapping[str, Any] | None = None,
-    person: UserInfo | None = None,
-) -> Patch:
-    """The patch for a pod that gets cards.
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a pool adds to each of its pods."""
 
-    `spread_over`: the node label over which the pool spreads. `added_affinity`: what the pool adds to the pod's own.
-    `person`: on whose groups or rights its access rests, None where on its own.
-    """
-    spec = raw.get("spec") or {}
-    wanted: dict[str, Any] = {"affinity": affinity.merged(spec, pool=pool, node=node, added=added_affinity or {})}
-    if constraints := _spread(spec, pool, spread_over):
-        wanted["topologySpreadConstraints"] = constraints
-    if added := _tolerations(spec, tolerations):
-        wanted["tolerations"] = added
-    if runtime_class and not spec.get("runtimeClassName"):
-        wanted["runtimeClassName"] = runtime_class
-    marks = {
-        "labels": {names.LABEL_POOL: pool},
-        "annotations": {names.REQUEST_ID: request_id, names.DEVICES: devices},
+    pool: str
+    request_id: str
+    tolerations: Iterable[Toleration] = ()
+    runtime_class: str | None = None
+    """For pods that name none."""
+    spread_over: str | None = None
+    """The node label over which the pool spreads."""
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    """Beside the pod's own."""
+    person: UserInfo | None = None
+    """On whose groups or rights the pod's access rests; None where on its own."""
+
+
+def admitted(raw: Mapping[str, Any], additions: Additions, placement: Placement) -> Patch:
+    """The patch for a pod that has cards."""
+    return _patch(raw, additions, placement)
+
+
+def queued(raw: Mapping[str, Any], additions: Additions) -> Patch:
+    """The patch for a pod that waits: our gate, and all that does not depend on which cards it will have."""
+    gates = list((raw.get("spec") or {}).get("schedulingGates") or ())
+    if not any(gate.get("name") == names.CARDS_GATE for gate in gates):
+        gates.append({"name": names.CARDS_GATE})
+    return _patch(raw, additions, None, schedulingGates=gates)
+
+
+def _patch(raw: Mapping[str, Any], additions: Additions, placement: Placement | None, **fields: Any) -> Patch:
+    spec, node = raw.get("spec") or {}, placement.node if placement is not None else None
+    pool = additions.pool
+    wanted: dict[str, Any] = {
+        "affinity": affinity.merged(spec, pool=pool, node=node, added=additions.affinity),
+        **fields,
     }
-    if person is not None:
-        marks["annotations"][names.REQUESTED_BY] = orjson.dumps(to_json(person)).decode()
+    if constraints := _spread(spec, pool, additions.spread_over):
+        wanted["topologySpreadConstraints"] = constraints
+    if added := _tolerations(spec, additions.tolerations):
+        wanted["tolerations"] = added
+    if additions.runtime_class and not spec.get("runtimeClassName"):
+        wanted["runtimeClassName"] = additions.runtime_class
+    marks = {"labels": {names.LABEL_POOL: pool}, "annotations": {names.REQUEST_ID: additions.request_id}}
+    if placement is not None:
+        marks["annotations"][names.DEVICES] = placement.devices
+    if additions.person is not None:
+        marks["annotations"][names.REQUESTED_BY] = orjson.dumps(to_json(additions.person)).decode()
     set_here = {(field, key) for field, entries in marks.items() for key in entries}
     laid = overlay(raw, {"metadata": marks, "spec": wanted})
     return (*_without(raw, set(MARKS) - set_here), *laid, *visible_devices.operations(spec))

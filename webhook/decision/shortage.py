@@ -84,14 +84,15 @@ def insufficient_capacity(
     unavailable += sum(node.slots.hidden for node in capacities)
     return Denied(
         names.INSUFFICIENT_CAPACITY,
-        f"{refusals.NO_CAPACITY.begin(pool=pool.name, units=wanted.units)}{_why(wanted, pool, capacities, node_name)}"
+        f"{refusals.NO_CAPACITY.begin(pool=pool.name, units=wanted.units)}{why(wanted, pool, capacities, node_name)}"
         f" (total {total}, used {used}, reserved {reserved}, unavailable {unavailable}, free {free})."
         " A controller such as ReplicaSet or Job tries again by itself, and so do Argo and Tekton (exceeded quota);"
         " a pod created by hand has to be created again when cards are free.",
     )
 
 
-def _why(wanted: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None) -> str:
+def why(wanted: PoolRequest, pool: GPUPool, capacities: Collection[NodeCapacity], node_name: str | None) -> str:
+    """Why the pool has no cards for a pod now, as a part of a sentence."""
     free, most = sum(node.free for node in capacities), max((node.free for node in capacities), default=0)
     kept = sum(node.reserved_for_pending for node in capacities)
     if not any(node.total for node in capacities):

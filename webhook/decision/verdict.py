@@ -1,4 +1,4 @@
-"""The verdict on a pod: denied, allowed without cards, or placed. Pure data.
+"""The verdict on a pod: denied, allowed without cards, placed, or queued. Pure data.
 
 `Denied` carries what the creator reads: a stable error code, then a sentence with
 what was found, what was expected and what to do. Temporary and lasting refusals have the
@@ -89,4 +89,25 @@ class Placed:
     patch: tuple[dict[str, Any], ...]
 
 
-Verdict = Denied | AllowedWithoutCards | Placed
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The pod waits behind our scheduling gate."""
+
+    wanted: PoolRequest
+    request_id: str
+    patch: tuple[dict[str, Any], ...]
+    shortage: str = ""
+    """Why the pool has no cards for it now, where that is why it waits."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever creates the pod by hand reads."""
+        if not self.shortage:
+            return ()
+        pool = self.wanted.pool
+        return (
+            f"the pod waits for {self.wanted.units} of GPUPool {pool}: {self.shortage}. See kubectl gpu queue {pool}",
+        )
+
+
+Verdict = Denied | AllowedWithoutCards | Placed | Queued

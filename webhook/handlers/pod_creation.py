@@ -20,15 +20,16 @@ from controllers.api import names
 from controllers.api.kube import Namespace
 from controllers.api.record import adapter
 from controllers.api.resources import NAMESPACE
+from controllers.domain.queue.policy import on_shortage
 from controllers.domain.request import PoolRequest
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from webhook import metrics
 from webhook.caches.access_reviews import AccessReviewCache
-from webhook.decision import access, pod_patch, pod_request, review
+from webhook.decision import access, pod_patch, pod_request, queueing, review
 from webhook.decision.access import Requester
 from webhook.decision.context import PodContext, resolve
 from webhook.decision.decide import decide
-from webhook.decision.verdict import FAULT, NOT_READY, UNWRITTEN, AllowedWithoutCards, Denied, Placed, Verdict
+from webhook.decision.verdict import FAULT, NOT_READY, UNWRITTEN, AllowedWithoutCards, Denied, Placed, Queued, Verdict
 from webhook.reservations.concurrency import ConcurrencyLimiter
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 PLACEMENTS_MAX = 12
 """Cards are chosen anew so often when others are faster; each try costs two requests."""
+RESERVED_WITHIN = 0.25
+"""Seconds for the reservation of a pod that can wait: one whose write takes longer waits in the queue."""
 LATE = Denied(
     UNWRITTEN, "the reservation was not written in time; nothing is held. Try again: a controller does so by itself."
 )
@@ -112,10 +115,34 @@ class PodCreationHandler:
         pod = await self._resolve(request, wanted, began)
         if request.dry_run:
             return await self._place(pod, request_id, began)
+        if self._waits_in_shortage(pod):
+            return await self._place_at_once(pod, request_id, began)
         arrived = time.perf_counter()
         async with self._limiter.acquire():
             began.skip(time.perf_counter() - arrived)
             return await self._place(pod, request_id, began)
+
+    def _waits_in_shortage(self, pod: PodContext) -> bool:
+        """Whether the pod can wait in its pool's queue, rather than here."""
+        settings = self._settings().admission
+        return pod.pool is not None and queueing.can_wait(pod) and on_shortage(pod.pool, settings) == "Queue"
+
+    async def _place_at_once(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
+        """Reserve where that is a matter of moments; else the pod waits in its pool's queue."""
+        if self._limiter.in_use < self._settings().admission.reservations_in_flight:
+            try:
+                with self._limiter.counted():
+                    async with asyncio.timeout(RESERVED_WITHIN):
+                        verdict = await self._place(pod, request_id, began)
+            except TimeoutError:
+                metrics.TOO_SLOW.inc()  # what was written, or may have been, is being taken back
+            else:
+                if verdict is not LATE and not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
+                    return verdict
+            # A name of its own: what is taken back must never be taken for what the queue reserves.
+            request_id = secrets.token_hex(8)
+        view = self._snapshot.view(pod.wanted.pool, pod.request.namespace, time.time())
+        return decide(pod, view, request_id=request_id, may_reserve=False)
 
     async def _place(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
         """Decide and reserve, until nobody comes in between."""
@@ -227,6 +254,11 @@ def _encode(uid: str, verdict: Verdict, request_id: str, request: Request | None
             metrics.REVIEWS.labels("untouched", "NothingAsked").inc()
             log.info("untouched", unmarked=bool(patch), **about)
             return review.allow(uid, patch, audit={"reason": "NothingAsked", **audit})
+        case Queued(patch=patch, request_id=found_id, shortage=shortage):
+            metrics.REVIEWS.labels("queued", "Shortage" if shortage else "").inc()
+            log.info("queued", shortage=shortage, **about | {"request_id": found_id})
+            warnings = verdict.warnings
+            return review.allow(uid, patch, warnings=warnings, audit={"reason": "Queued", "request-id": found_id})
         case Placed(placement=placement, patch=patch):
             metrics.REVIEWS.labels("granted", "").inc()
             log.info("granted", node=placement.node, devices=placement.devices, **about)

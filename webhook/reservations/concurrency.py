@@ -8,11 +8,11 @@ must be taken back. Who waits here has chosen nothing, and is told to come again
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 IN_FLIGHT_MAX: Final = 8
 """At 15 ms for a write that is 500 pods a second and replica. More at once only helps an API server that is slow, and
@@ -27,6 +27,8 @@ class ConcurrencyLimiter:
     def __init__(self, in_flight_max: int = IN_FLIGHT_MAX, wait_max: float = WAIT_MAX) -> None:
         """Prepare; times in seconds."""
         self._free, self._wait_max = asyncio.Semaphore(in_flight_max), wait_max
+        self.in_use = 0
+        """Reviews that choose and write now."""
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
@@ -34,6 +36,16 @@ class ConcurrencyLimiter:
         async with asyncio.timeout(self._wait_max):
             await self._free.acquire()
         try:
-            yield
+            with self.counted():
+                yield
         finally:
             self._free.release()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count in `in_use` until the end of the block, without waiting."""
+        self.in_use += 1
+        try:
+            yield
+        finally:
+            self.in_use -= 1
