@@ -1,0 +1,102 @@
+"""The condition of a pod that waits: written when the reason changes, and not of one that waits for a moment only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.api import names
+from controllers.api.record import adapter
+from controllers.api.tenant import TenantPod
+from controllers.domain.clock import stamp
+from controllers.gpupool.queue.waits import SETTLE, Wait, plan_condition
+from controllers.runtime.plan import Apply, EmitEvent
+from tests.kit.objects import NOW
+from tests.kit.pods import pod_body
+
+OURS = {"name": names.CARDS_GATE}
+
+
+def queued(reason: str | None = None, *, age: float = 60.0, gates: tuple[dict[str, str], ...] = (OURS,)) -> TenantPod:
+    """A pod; `reason`: what its condition says."""
+    body: dict[str, Any] = pod_body("p", 2, meta={"creationTimestamp": stamp(NOW - age)}, schedulingGates=list(gates))
+    if reason is not None:
+        found = {"type": names.QUEUED, "status": "True", "reason": reason, "lastTransitionTime": stamp(NOW - 9)}
+        body["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}, found]
+    return adapter(TenantPod).validate_python(body)
+
+
+def said(pod: TenantPod, wait: Wait | None) -> dict[str, Any] | None:
+    plan = plan_condition(pod, "a", wait, NOW)
+    if not plan.writes:
+        return None
+    write, event = plan.actions
+    assert isinstance(write, Apply)
+    assert isinstance(event, EmitEvent)
+    (found,) = write.body["status"]["conditions"]
+    assert event.message == found["message"]
+    assert write.subresource == "status"
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("wait", "part"),
+    [
+        (Wait("Waiting", 2), "2 slots of GPUPool a"),
+        (Wait("OverLimit", 1, " (4, spec.queue.namespaces)"), "allows it (4, spec.queue.namespaces)"),
+        (Wait("NoNodeFits", 9), "no node could ever take it"),
+        (Wait("PoolClosed", 1), "kubectl describe gpupool a"),
+        (Wait("ReleaseDenied", 1, "namespace t may not use it"), "namespace t may not use it"),
+    ],
+)
+def test_it_says_why(wait: Wait, part: str) -> None:
+    found = said(queued(), wait)
+    assert found is not None
+    assert (found["type"], found["status"], found["reason"]) == (names.QUEUED, "True", wait.reason)
+    assert part in found["message"]
+
+
+def test_gates_of_others_are_named() -> None:
+    found = said(queued(gates=({"name": "kueue.x-k8s.io/admission"}, OURS)), Wait("OtherGates", 1))
+    assert found is not None
+    assert "kueue.x-k8s.io/admission" in found["message"]
+    assert names.CARDS_GATE not in found["message"]
+
+
+def test_the_same_reason_is_written_once() -> None:
+    assert said(queued("Waiting"), Wait("Waiting", 2)) is None
+    changed = said(queued("Waiting"), Wait("OverLimit", 2))
+    assert changed is not None
+    assert changed["lastTransitionTime"] == stamp(NOW - 9)  # its status is as it was
+
+
+def test_nothing_is_said_of_a_pod_that_has_just_come() -> None:
+    plan = plan_condition(queued(age=0.0), "a", Wait("Waiting", 2), NOW)
+    assert not plan.writes
+    assert plan.requeue_after == pytest.approx(SETTLE, abs=1.0)
+
+
+def test_of_a_released_pod_it_says_so_where_it_said_that_it_waits() -> None:
+    found = said(queued("Waiting", gates=()), None)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("False", "Released")
+    assert said(queued(None, gates=()), None) is None
+    assert said(queued("Waiting"), None) is None  # its release is on its way
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [{"type": names.QUEUED, "status": "Maybe", "reason": "X"}],
+        [{"type": names.QUEUED, "status": "True", "reason": "no word"}],
+        [{"type": names.QUEUED}],
+        None,
+    ],
+)
+def test_a_condition_that_others_spoiled_is_none(found: Any) -> None:
+    body: dict[str, Any] = pod_body("p")
+    body["status"]["conditions"] = [{**each, "status": each.get("status", "")} for each in found] if found else found
+    if body["status"]["conditions"] is None:
+        del body["status"]["conditions"]
+    assert adapter(TenantPod).validate_python(body).status.queued is None

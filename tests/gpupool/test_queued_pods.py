@@ -1,0 +1,289 @@
+"""Pods behind our gate: all cards first, then the pod's release; any prefix of the writes is safe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.api import names, resources
+from controllers.api.gpudevice import GPUDevice
+from controllers.api.tenant import TenantPod
+from controllers.domain.lifecycle import live
+from controllers.domain.queue.gates import is_gated
+from controllers.gpupool.queue import pending_pods
+from controllers.gpupool.queue.records import ReservationRound, Turn
+from tests.gpupool.test_pending_pods import TTL, Pool
+from tests.kit.cluster import ConflictError
+from tests.kit.objects import NOW
+
+POOL_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": names.pool_node_label("a"), "operator": "Exists"}]}]
+        }
+    }
+}
+
+
+class Queue(Pool):
+    """A pool with pods that wait behind our gate."""
+
+    denied: dict[str, str]
+
+    def queues(self, name: str, units: int = 1, *, age: float = 60.0, gates: tuple[str, ...] = (), **spec: Any) -> None:
+        """A pod with our gate, and others."""
+        found = [*({"name": gate} for gate in gates), {"name": names.CARDS_GATE}]
+        self.waits(name, units, age, schedulingGates=found, **{"affinity": POOL_AFFINITY} | spec)
+
+    def look(self) -> ReservationRound | None:
+        """What the planner says now."""
+        seen = self.view().queue("a", self.turns, self.unreached, getattr(self, "denied", {}))
+        return pending_pods.plan_pending_pods(seen, self.now) if seen is not None else None
+
+    def step(self, stop_after: int | None = None) -> int:
+        """One round, or its first writes; a promise that meets another's write holds up no other."""
+        made = self.look()
+        if made is None:
+            return 0
+        self.turns, self.unreached = dict(made.turns), made.unreached
+        left = stop_after
+        for plan in (made.plan, *(promise.plan for promise in made.promises)):
+            before = self.writes
+            try:
+                self.execute(plan.actions, names.MANAGER_POOL, left)
+            except ConflictError:
+                continue
+            if left is not None:
+                left -= self.writes - before
+                if left <= 0:
+                    break
+        if stop_after is None:
+            for request in made.reserved:
+                self.turns[request] = replace(self.turns.get(request, Turn(0.0)), began=self.now)
+        return len(made.plan.writes) + sum(len(promise.plan.writes) for promise in made.promises)
+
+    def pods(self) -> dict[str, TenantPod]:
+        return {pod.name: pod for pod in self.all(resources.POD, TenantPod)}
+
+    def released(self) -> set[str]:
+        return {name for name, pod in self.pods().items() if not is_gated(pod.spec) and pod.node is None}
+
+    def promised(self, name: str) -> int:
+        """Slots that are promised to a pod."""
+        return sum(entry.slots for _, entry in self.reservations().get(name, ()))
+
+    def why(self) -> dict[str, str]:
+        made = self.look()
+        return {key.partition("/")[2]: wait.reason for key, wait in made.waits.items()} if made is not None else {}
+
+
+def test_the_oldest_gets_its_card_and_goes_on() -> None:
+    pool = Queue({"n1": 1})
+    pool.queues("young", age=10)
+    pool.queues("old", age=20)
+    pool.step()
+    assert pool.released() == {"old"}
+    assert pool.promised("old") == 1
+    assert pool.why() == {"young": "Waiting"}
+    assert pool.step() == 0
+
+
+def test_the_release_names_the_cards_and_prefers_their_node() -> None:
+    pool = Queue({"n1": 1, "n2": 4})
+    pool.queues("p", 2, tolerations=[{"key": "mine", "operator": "Exists"}])
+    pool.step()
+    body: Any = pool.objects["Pod", "default/p"]
+    devices = body["metadata"]["annotations"][names.DEVICES].split(",")
+    assert sorted(devices) == sorted(card for card, _ in pool.reservations()["p"])
+    assert {device.rpartition("-")[0] for device in devices} == {"n2"}
+    assert "schedulingGates" not in body["spec"]
+    (term,) = body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["preference"] == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+    assert body["spec"]["tolerations"] == [{"key": "mine", "operator": "Exists"}]
+
+
+def test_what_the_pod_prefers_itself_stays_and_what_the_pool_tolerates_now_is_added() -> None:
+    pool = Queue({"n1": 1}, scheduling={"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]})
+    own = {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}}
+    nodes = POOL_AFFINITY["nodeAffinity"] | {"preferredDuringSchedulingIgnoredDuringExecution": [own]}
+    pool.queues("p", affinity={"nodeAffinity": nodes})
+    pool.step()
+    spec: Any = pool.objects["Pod", "default/p"]["spec"]
+    preferred = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [preferred[0], len(preferred)] == [own, 2]
+    assert [each["key"] for each in spec["tolerations"]] == ["gpu"]
+
+
+def test_behind_a_gate_of_others_nothing_is_promised() -> None:
+    pool = Queue({"n1": 1})
+    pool.queues("theirs", age=90, gates=("kueue.x-k8s.io/admission",))
+    pool.queues("ours", age=10)
+    pool.step()
+    assert pool.why() == {"theirs": "OtherGates"}
+    assert pool.released() == {"ours"}
+    assert pool.promised("theirs") == 0
+
+
+def test_a_promise_without_its_release_is_released_by_the_next_round() -> None:
+    pool = Queue({"n1": 2})
+    pool.queues("p", 2)
+    pool.step(stop_after=2)
+    assert (pool.promised("p"), pool.released()) == (2, set())
+    pool.step()
+    assert pool.released() == {"p"}
+
+
+def test_half_a_promise_is_taken_back_and_made_again() -> None:
+    pool = Queue({"n1": 2})
+    pool.queues("p", 2)
+    pool.step(stop_after=1)
+    assert (pool.promised("p"), pool.released()) == (1, set())
+    pool.step()
+    assert pool.promised("p") == 0
+    pool.step()
+    assert (pool.promised("p"), pool.released()) == (2, {"p"})
+
+
+def test_a_promise_of_a_card_that_cannot_be_given_any_more_is_taken_back() -> None:
+    pool = Queue({"n1": 1, "n2": 1})
+    pool.queues("p")
+    pool.step(stop_after=1)
+    ((card, _),) = pool.reservations()["p"]
+    with pool.edit("GPUDevice", card) as found:
+        found["status"]["conditions"] = [
+            {"type": "Faulted", "status": "True", "reason": "X", "message": "", "lastTransitionTime": ""}
+        ]
+    pool.step()
+    assert (pool.promised("p"), pool.released()) == (0, set())
+    pool.step()
+    assert pool.released() == {"p"}
+    assert pool.reservations()["p"][0][0] != card
+
+
+@pytest.mark.parametrize("kind", ["Maintenance", "Misconfigured"])
+def test_a_closed_pool_promises_nothing_and_takes_back(kind: str) -> None:
+    pool = Queue({"n1": 1})
+    pool.queues("p")
+    pool.step(stop_after=1)
+    with pool.edit("GPUPool", "a") as found:
+        found.setdefault("status", {})["conditions"] = [
+            {"type": kind, "status": "True", "reason": "X", "message": "", "lastTransitionTime": ""}
+        ]
+    pool.step()
+    assert (pool.promised("p"), pool.released(), pool.why()) == (0, set(), {"p": "PoolClosed"})
+    with pool.edit("GPUPool", "a") as found:
+        found["status"]["conditions"] = []
+    pool.step()
+    assert pool.released() == {"p"}
+
+
+def test_one_whose_release_was_denied_keeps_no_card_from_others() -> None:
+    pool = Queue({"n1": 1})
+    pool.queues("denied", age=90)
+    pool.queues("next", age=10)
+    pool.step(stop_after=1)
+    pool.denied = {"r-denied": "namespace default may not use GPUPool a"}
+    pool.step()
+    pool.step()
+    assert pool.released() == {"next"}
+    assert pool.why() == {"denied": "ReleaseDenied"}
+
+
+def test_who_lost_its_reservation_comes_before_the_queue() -> None:
+    pool = Queue({"n1": 1})
+    pool.queues("queued", age=900)
+    pool.waits("old", age=200)
+    pool.step()
+    assert (pool.promised("old"), pool.released()) == (1, {"old"})
+
+
+def test_a_namespace_at_its_limit_waits_though_cards_are_free() -> None:
+    pool = Queue({"n1": 4}, queue={"namespaces": [{"name": "default", "limit": 2}]})
+    for at in range(4):
+        pool.queues(f"p{at}", age=90 - at)
+    pool.step()
+    assert pool.released() == {"p0", "p1"}
+    assert pool.why() == {"p2": "OverLimit", "p3": "OverLimit"}
+
+
+def test_cards_of_several_slots_are_written_once_for_all_who_get_them() -> None:
+    pool = Queue({"n1": 1}, slots=4, allocation={"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}})
+    for at in range(5):
+        pool.queues(f"p{at}", age=90 - at)
+    made = pool.look()
+    assert made is not None
+    assert [promise.pods for promise in made.promises] == [tuple(f"default/p{at}" for at in range(4))]
+    pool.step()
+    assert pool.released() == {"p0", "p1", "p2", "p3"}
+
+
+def test_the_status_has_the_head_of_the_queue_and_its_namespaces() -> None:
+    pool = Queue({"n1": 1})
+    for at in range(30):
+        pool.queues(f"p{at:02}", 2, age=100 - at)
+    made = pool.look()
+    assert made is not None
+    assert made.status is not None
+    assert (made.status.waiting, made.status.waiting_units, len(made.status.head)) == (30, 60, 20)
+    assert made.status.head[0].pod == "p00"
+    assert made.status.head[0].reason == "NoNodeFits"
+    assert [(each.name, each.waiting) for each in made.status.namespaces] == [("default", 30)]
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> Queue:
+    slots = draw(st.sampled_from([1, 1, 4]))
+    mode = {"allocation": {"mode": "TimeSlice", "timeSlice": {"maxSlicesPerDevice": 4}}} if slots == 4 else {}
+    limit = draw(st.none() | st.integers(1, 4))
+    shares = [{"name": "default", "limit": limit}] if limit is not None else []
+    pool = Queue(
+        draw(st.dictionaries(st.sampled_from(["n1", "n2", "n3"]), st.integers(1, 4), min_size=1)),
+        slots=slots,
+        queue={"namespaces": shares, "hold": {"pods": draw(st.integers(0, 2)), "after": "1m"}},
+        **mode,
+    )
+    for at in range(draw(st.integers(1, 8))):
+        gates = draw(st.sampled_from([(), (), (), ("other/gate",)]))
+        pool.queues(f"p{at}", draw(st.integers(1, 5)), age=draw(st.integers(0, 120)), gates=gates)
+    for at in range(draw(st.integers(0, 2))):
+        pool.waits(f"w{at}", draw(st.integers(1, 3)), age=draw(st.integers(20, 300)))
+    return pool
+
+
+def holds(pool: Queue, limit: int | None) -> None:
+    """What must be true after every write."""
+    for card in pool.all(resources.GPUDEVICE, GPUDevice):
+        promised = sum(entry.slots for entry in card.status.reservations if live(entry, pool.now))
+        assert promised <= pool.slots, f"{card.name}: {promised} of {pool.slots}"
+    for name, pod in pool.pods().items():
+        if name.startswith("p") and not is_gated(pod.spec):
+            assert pool.promised(name) >= int(pod.spec.containers[0].resources.limits[f"{names.PREFIX}a"])
+        if name.startswith("p") and len(pod.spec.scheduling_gates) > 1:
+            assert pool.promised(name) == 0
+    if limit is not None:
+        assert sum(pool.promised(name) for name in pool.pods() if name.startswith("p")) <= limit
+
+
+@given(queues(), st.lists(st.integers(0, 5), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_from_any_prefix_it_comes_to_the_same_rest_and_nobody_is_released_without_all_cards(
+    pool: Queue, stops: list[int]
+) -> None:
+    limits = pool.view().pools.get("a").spec.queue.namespaces  # type: ignore[union-attr]
+    limit = limits[0].limit if limits else None
+    if any(name.startswith("w") for name in pool.pods()):
+        limit = None  # those were admitted before, and have what they were admitted to
+    for stop in stops:
+        pool.step(stop)
+        holds(pool, limit)
+    for _ in range(60):
+        if pool.step() == 0:
+            break
+        holds(pool, limit)
+    else:
+        raise AssertionError("it does not settle")
+    assert pool.now - NOW < TTL
