@@ -13,7 +13,7 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN
 from controllers.gpupool.membership.approval import count_cards_by_pool
-from controllers.gpupool.membership.obstacles import annotation_obstacle, obstacle_to
+from controllers.gpupool.membership.obstacles import MatchedCard, annotation_obstacle
 
 if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode
@@ -39,9 +39,10 @@ def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
             hindered = annotation_obstacle(view, device)
             if hindered is not None and hindered.kind != POOL_UNKNOWN:
                 found[named].append(Entry(device.name, hindered.kind, automatic=False))
-        else:
-            for pool in view.matching_pools.get(device.name, ()):
-                if obstacle_to(view, device, pool, taken[pool.name]) is None:
+        elif pools := view.matching_pools.get(device.name):
+            card = MatchedCard(view, device)
+            for pool in pools:
+                if card.obstacle_to(pool, taken[pool.name]) is None:
                     automatic = is_automatic(pool, device, view.settings)
                     found[pool.name].append(Entry(device.name, AWAITING_APPROVAL, automatic))
     return {pool: tuple(entries) for pool, entries in found.items()}

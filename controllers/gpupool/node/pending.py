@@ -14,7 +14,7 @@ from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
 from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, serves, unfit
 from controllers.gpupool.membership.approval import count_cards_by_pool
-from controllers.gpupool.membership.obstacles import annotation_obstacle, obstacle_to
+from controllers.gpupool.membership.obstacles import MatchedCard, annotation_obstacle
 from controllers.runtime.plan import EmitEvent, ref
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
     takers = [pool for pool in view.matching_pools.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    found_of = [(pool, obstacle_to(view, device, pool, taken[pool.name])) for pool in takers]
+    card = MatchedCard(view, device)
+    found_of = [(pool, card.obstacle_to(pool, taken[pool.name])) for pool in takers]
     can = [pool for pool, found in found_of if found is None]
     for pool in can:
         yield PendingCard(
