@@ -18,8 +18,6 @@ from controllers.gpupool.membership.obstacles import MatchedCard, annotation_obs
 if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode
 
-AWAITING_APPROVAL = "AwaitingApproval"
-
 
 class Entry(NamedTuple):
     """One card as a pool lists it."""
@@ -27,6 +25,9 @@ class Entry(NamedTuple):
     card: str
     reason: str
     automatic: bool
+    """Whether the pool takes it without a person."""
+    assignable: bool
+    """Whether nobody has assigned it, and the pool gets it once somebody does."""
 
 
 def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
@@ -38,11 +39,11 @@ def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
         if named is not None:
             hindered = annotation_obstacle(view, device)
             if hindered is not None and hindered.kind != POOL_UNKNOWN:
-                found[named].append(Entry(device.name, hindered.kind, automatic=False))
+                found[named].append(Entry(device.name, hindered.kind, automatic=False, assignable=False))
         elif pools := view.matching_pools.get(device.name):
             card = MatchedCard(view, device)
             for pool in pools:
                 if card.obstacle_to(pool, taken[pool.name]) is None:
                     automatic = is_automatic(pool, device, view.settings)
-                    found[pool.name].append(Entry(device.name, AWAITING_APPROVAL, automatic))
+                    found[pool.name].append(Entry(device.name, "AwaitingApproval", automatic, assignable=True))
     return {pool: tuple(entries) for pool, entries in found.items()}
