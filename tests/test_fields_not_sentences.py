@@ -1,7 +1,8 @@
 """Planners read fields, not what was said to people: no decision hangs on the reason or the message of a condition.
 
 A reason or a message may be passed on: put into a sentence, or handed to what makes one. It may not be compared, looked
-up, cut or branched on.
+up, cut or branched on. The one enumeration of the contract that is named so, `pools.pending[].reason`, is asked by what
+its record tells of it (`PendingCard.is_declined`, `InventoryPools.undecided`).
 """
 
 from __future__ import annotations
@@ -24,12 +25,7 @@ PRINTERS = (
 MAKERS = frozenset({"Finding", "CardFault", "EmitEvent", "Entry", "CandidatePool", "begin", "check_word", "info"})
 """Calls by which a reason or a sentence is passed on."""
 SAID = ("reason", "message")
-LEFT = {
-    "controllers/gpupool/membership/candidate_index.py": 1,
-    "controllers/gpupool/node/pending.py": 6,
-    "controllers/gpupool/pool/status_plan.py": 1,
-    "controllers/inventory/record/events.py": 4,
-}
+LEFT: dict[str, int] = {}
 """Places that still decide by a word, by file: no new one may come, and one that goes is taken out here."""
 
 

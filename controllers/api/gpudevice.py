@@ -182,6 +182,10 @@ class Mig:
     """Profiles that the card offers."""
     types: Annotated[tuple[MigType, ...], Atomic] = ()
     """Instances that exist."""
+    boot_id: Annotated[str | None, Field(alias="bootID", max_length=64)] = None
+    """Boot of the node in which this was told; of a card that cannot be divided absent."""
+    driver_load: Annotated[str | None, Field(max_length=64)] = None
+    """Which loading of the driver told it, as `migApply.driverLoad`: instances end with the loading."""
 
 
 @record

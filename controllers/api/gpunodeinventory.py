@@ -24,7 +24,9 @@ Stage = Literal[
 ]
 Kept = Literal["Preparing", "Restarting", "MigWork", "Held"]
 OperationName = Literal["MigWork"]
-PendingReason = Literal["AwaitingApproval", "NoPoolMatched", "OutOfSelector", "Declined"]
+Decision = Literal["AwaitingApproval", "NoPoolMatched", "OutOfSelector"]
+"""What somebody has yet to decide about a card."""
+PendingReason = Literal[Decision, "Declined"]
 
 
 @record
@@ -134,6 +136,11 @@ class PendingCard:
     annotation_hint: str | None = None
     """The annotation that puts the card into the pool."""
 
+    @property
+    def is_declined(self) -> bool:
+        """Whether somebody has decided already: it stays out of every pool."""
+        return self.reason == "Declined"
+
 
 @record
 class InventoryPools:
@@ -143,6 +150,11 @@ class InventoryPools:
     """Pools that have cards here."""
     pending: Annotated[tuple[PendingCard, ...], Field(max_length=500), Atomic] = ()
     """Cards that wait for a decision."""
+
+    @property
+    def undecided(self) -> frozenset[Decision]:
+        """What somebody has yet to decide about cards of the node."""
+        return frozenset(entry.reason for entry in self.pending if entry.reason != "Declined")
 
 
 @record

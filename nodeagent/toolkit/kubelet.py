@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-import yaml
-
+from nodeagent.host.yamltext import NotYAMLError, parse
 from nodeagent.toolkit.config.sources import ByHand
 
 if TYPE_CHECKING:
@@ -80,8 +79,8 @@ def _files(host: Host, words: Sequence[str]) -> Iterator[str]:
 def _endpoint(host: Host, path: str) -> str:
     """What a file of kubelet's configuration, YAML or JSON, says of the runtime; empty where it says nothing."""
     try:
-        found = yaml.safe_load((host.read(path) or b"").decode(errors="replace"))
-    except (yaml.YAMLError, RecursionError, ValueError):
+        found = parse((host.read(path) or b"").decode(errors="replace"))
+    except NotYAMLError:
         why = "is no YAML, so nobody knows which runtime kubelet uses; mend it, or configure the runtime by hand"
         raise ByHand(f"{path} {why}") from None
     told = found.get(_ENDPOINT) if isinstance(found, dict) else None

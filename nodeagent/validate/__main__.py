@@ -17,8 +17,9 @@ from nodeagent.host.paths import add_path_flags, add_timing, host_paths, seconds
 from nodeagent.host.program import add_node, live, own_report
 from nodeagent.validate import once
 from nodeagent.validate.checks import report
+from nodeagent.validate.checks.difference import manager
 from nodeagent.validate.cuda_trials import Trials
-from nodeagent.validate.publish import Publisher, manager
+from nodeagent.validate.publish import Publisher
 from nodeagent.validate.scanner import FABRIC_GRACE, NodeScanner
 
 if TYPE_CHECKING:

@@ -1,31 +1,20 @@
-"""Keeps the role's part of `gpu.validation` in the NodeFeature equal to the scans: the loop and its writes.
+"""Keeps the role's part of `gpu.validation` in the NodeFeature equal to the scans: the loop.
 
-NodeFeature `gpu-<node>` has three writers: discover makes it and owns its features, and the two
-roles of validate add to `gpu.validation`, a map in which every key has an owner of its own.
-A server-side apply takes away what its manager applied before and does not name now, so the roles
-apply under two managers (`gpu-nodeagent-validate-driver`, `…-container`): under one, each would
-remove the other's keys. The account is one and the same, which is what RBAC and the policies go by.
-What somebody else wrote under the role's names is taken out by a merge patch of just those keys.
-Role `container` owns `gpu.nvml` beside, a list that each apply replaces as a whole, in the same write as its verdict:
-who reads that the container passes finds there what it was told of the cards.
-
-An apply carries the object's uid: a report that was deleted is made anew by discover alone.
+What is written, and under which field manager, is in `checks.difference`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from controllers.api import names, validation
-from controllers.api.resources import NODEFEATURE
 from controllers.runtime.controller import Controller
-from controllers.runtime.plan import Apply, Merge, ref
 from nodeagent.validate import metrics
-from nodeagent.validate.checks import cardfacts, renewal, report
+from nodeagent.validate.checks import cardfacts, difference, renewal, report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,11 +32,6 @@ SOON = 5.0
 """Seconds between two looks while this container is about to end: instances come one after another."""
 _ENDED_FOR = validation.key(validation.CONTAINER, validation.ENDED_FOR)
 _VALUES = {validation.OK: 1, validation.FAILED: 0, validation.UNKNOWN: -1}
-
-
-def manager(role: str) -> str:
-    """The field manager of a role."""
-    return f"{names.MANAGER_VALIDATE}-{role}"
 
 
 class Publisher:
@@ -92,7 +76,7 @@ class Publisher:
     async def run(self) -> None:
         """Look and publish until cancelled, or until this container is to be made anew; the store must be synced."""
         published = self._store.get(self._key)
-        self._want = self._have(published)
+        self._want = difference.elements(published, self._role)
         self._scanner.recall(self._want)
         self._ended_for = self._want.get(_ENDED_FOR, "")
         if self._role == validation.CONTAINER and published is not None:
@@ -105,11 +89,6 @@ class Publisher:
             await self._ended.wait()
             for task in tasks:
                 task.cancel()
-
-    def _have(self, object_: NodeFeature | None) -> dict[str, str]:
-        """What the report says under the role's names."""
-        feature = object_.spec.features.attributes.validation if object_ is not None else None
-        return validation.of_role(feature.elements, self._role) if feature is not None else {}
 
     async def _look_forever(self) -> None:
         loop = asyncio.get_running_loop()
@@ -181,36 +160,17 @@ class Publisher:
         if have is None:
             self.confirmed = False
             return  # discover makes the report, and its coming wakes us
-        cards = cardfacts.elements(self._cards)
-        if self._have(have) != want or not self._tells(have, cards):
-            await self._execute((Apply(ref(NODEFEATURE, have), _body(want, cards)),))
+        told = (self._role, want, cardfacts.elements(self._cards))
+        if writes := difference.applies(have, *told):
+            await self._execute(writes)
             now = self._store.get(self._key)
-            if now is not None and (patch := self._foreign(now, want, cards)):
-                log.info("taking out what others wrote under this role's names", features=patch["spec"]["features"])
-                await self._execute((Merge(ref(NODEFEATURE, now), now.metadata.resource_version, patch),))
+            if now is not None and (patches := difference.removals(now, *told)):
+                found = [patch.body["spec"]["features"] for patch in patches]
+                log.info("taking out what others wrote under this role's names", features=found)
+                await self._execute(patches)
         self.confirmed = True
         if self._ending and want.get(_ENDED_FOR) == self._lacks:  # noted, so the next one does not end for the same
             self._ended.set()
-
-    def _tells(self, have: NodeFeature, cards: list[dict[str, str]]) -> bool:
-        """Whether the report says of the cards what this role has to say."""
-        return self._role != validation.CONTAINER or cardfacts.same(have.spec.features.instances.nvml, cards)
-
-    def _foreign(self, now: NodeFeature, want: Mapping[str, str], cards: list[dict[str, str]]) -> dict[str, Any]:
-        """A merge patch that takes out what an apply leaves, since others own it; empty where there is nothing."""
-        keys = self._have(now).keys() - want.keys()
-        patch = _body(dict.fromkeys(sorted(keys)), []) if keys else {"spec": {"features": {}}}
-        if not self._tells(now, cards):
-            patch["spec"]["features"]["instances"] = {names.FEATURE_NVML: None}
-        return patch if patch["spec"]["features"] else {}
-
-
-def _body(elements: Mapping[str, str | None], cards: list[dict[str, str]]) -> dict[str, Any]:
-    features: dict[str, Any] = {"attributes": {names.FEATURE_VALIDATION: {"elements": dict(elements)}}}
-    if cards:
-        told = [{"attributes": attributes} for attributes in cards]
-        features["instances"] = {names.FEATURE_NVML: {"elements": told}}
-    return {"spec": {"features": features}}
 
 
 def _log_fields(facts: Facts) -> dict[str, list[str]]:

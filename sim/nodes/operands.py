@@ -1,7 +1,7 @@
 """The module's own pods on one node: the validators in them, and kubelet's probes of all of them.
 
-A validator writes what it finds into the report that discovery made, and its pod is ready while that says
-that the node passes; so it is with the real one. A validator that cannot be started says nothing.
+A validator writes what it finds into the report that discovery made, by the agent's own code, and its pod is ready
+while that says that the node passes. A validator that cannot be started says nothing.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from controllers.api import names as api
 from controllers.api import validation
 from controllers.api.record import adapter
 from controllers.api.resources import POD
 from controllers.domain.clock import stamp
 from controllers.runtime.errors import NotFound, Terminal
+from nodeagent.validate.checks import difference
 from sim.nodes import names, probes, validators
 from sim.nodes.pods import Pod
 from tools.errors import UserError
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from sim.nodes.cluster import Cluster
     from sim.nodes.machine import Machine
     from sim.nodes.probes import State
-    from sim.nodes.report import Report
     from sim.nodes.writes import Writes
 
 
@@ -59,16 +60,18 @@ class Operands:
         known, boot_id = self._cluster.agent_report(node.name), node.status.node_info.boot_id
         if known is None or not boot_id:
             return False  # discovery makes the report, and its coming wakes us
-        have = _have(known, role)
-        if have and known.by_hand and validators.manager(role) not in known.metadata.managed_fields:
+        feature, manager = known.feature, difference.manager(role)
+        have = difference.elements(feature, role)
+        if have and known.by_hand and manager not in known.metadata.managed_fields:
             return have.get(role) == validation.OK
         want = validators.attributes(role, node.name, boot_id, machine)
-        cards = validators.cards(role, node.name, boot_id, machine)
-        told = tuple(tuple(sorted(each.items())) for each in cards)
-        if have != want or (role == validation.CONTAINER and known.spec.nvml != told):
-            known = await self._writes.validation(node, known, role, dict(want), cards)
-            if foreign := _have(known, role).keys() - want.keys():
-                await self._writes.validation(node, known, role, dict.fromkeys(sorted(foreign)), [])
+        told = (role, want, validators.cards(role, node.name, boot_id, machine))
+        if writes := difference.applies(feature, *told):
+            executor = self._writes.executor(api.MANAGER_VALIDATE, node, manager)
+            await self._writes.guarded(executor.execute(writes), node.name)
+            now = self._cluster.agent_report(node.name)
+            if now is not None and (patches := difference.removals(now.feature, *told)):
+                await self._writes.guarded(executor.execute(patches), node.name)
         return want[role] == validation.OK
 
     async def _say(self, pod: Pod, state: State) -> None:
@@ -83,8 +86,3 @@ class Operands:
         except NotFound:
             return
         self._cluster.pods.on_own_write(adapter(Pod).validate_json(answer))
-
-
-def _have(report: Report, role: str) -> dict[str, str]:
-    """What the report says under the role's names."""
-    return validation.of_role(dict(report.spec.validation), role)

@@ -18,7 +18,8 @@ from pydantic import BeforeValidator, Field
 
 from controllers.api import names as api
 from controllers.api.meta import KubeObject, ObjectMeta
-from controllers.api.record import record
+from controllers.api.nodefeature import NodeFeature, NodeFeatureSpec
+from controllers.api.record import adapter, record
 from sim.nodes import names
 
 
@@ -33,10 +34,6 @@ class Facts:
     """Attributes of each element of `gpu.device`."""
     driver: str = ""
     """The version of `gpu.driver`; something of it where it has none, nothing where it is not there."""
-    validation: tuple[tuple[str, str], ...] = ()
-    """What the validators wrote: `gpu.validation`."""
-    nvml: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """Attributes of each element of `gpu.nvml`, which the validator of a container wrote."""
 
     @property
     def unpacked(self) -> bytes:
@@ -68,15 +65,12 @@ def facts(spec: Any) -> Any:
     return Facts(
         digest=digest(features),
         packed=zlib.compress(orjson.dumps(kept, option=orjson.OPT_SORT_KEYS), level=1),
-        cards=_each(elements("instances", api.FEATURE_DEVICE)),
+        cards=tuple(
+            tuple(sorted((element.get("attributes") or {}).items()))
+            for element in elements("instances", api.FEATURE_DEVICE)
+        ),
         driver=driver.get("version") or next(iter(driver), ""),
-        validation=tuple(sorted(elements("attributes", api.FEATURE_VALIDATION).items())),
-        nvml=_each(elements("instances", api.FEATURE_NVML)),
     )
-
-
-def _each(elements: Any) -> tuple[tuple[tuple[str, str], ...], ...]:
-    return tuple(tuple(sorted((element.get("attributes") or {}).items())) for element in elements)
 
 
 def _managers(fields: Any) -> Any:
@@ -101,6 +95,11 @@ class Report(KubeObject):
     def node(self) -> str:
         """The node that it speaks of."""
         return self.metadata.labels.get(api.NFD_NODE_NAME, "")
+
+    @property
+    def feature(self) -> NodeFeature:
+        """The object as the agents know it."""
+        return NodeFeature(metadata=self.metadata, spec=adapter(NodeFeatureSpec).validate_json(self.spec.unpacked))
 
     @property
     def by_agent(self) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names as api
 from controllers.api.validation import CONTAINER, DRIVER
 from nodeagent.host.facts.records import CudaAnswer, Driver
 from nodeagent.validate.checks import cardfacts, cuda, devices, marks, report
@@ -29,11 +28,6 @@ OPEN_SINCE: Final = 560
 NOT_ASKED: Final = "libnvidia-ml.so.1 finds no device node of the driver here"
 NO_FABRIC: Final = CudaAnswer("cuInit", cuda.NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY")
 SPECIFICATION: Final = "/var/run/cdi/gpu-control-plane.yaml"
-
-
-def manager(role: str) -> str:
-    """The field manager under which a role writes."""
-    return f"{api.MANAGER_VALIDATE}-{role}"
 
 
 def attributes(role: str, node: str, boot_id: str, machine: Machine) -> dict[str, str]:

@@ -13,7 +13,6 @@ from controllers.api.resources import GPUDEVICE, NODEFEATURE
 from controllers.runtime.errors import Forbidden
 from controllers.runtime.executor import Executor
 from sim.nodes.report import Report
-from sim.nodes.validators import manager
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -39,10 +38,14 @@ class Writes:
         """The API server as a node agent's ServiceAccount on that node."""
         return self._identities.client(account, node)
 
-    def executor(self, account: str, node: Node) -> Executor:
-        """A node agent's own way to write, under its ServiceAccount on that node."""
-        made = Executor(self.as_agent(account, node), account, self._recorder)
+    def executor(self, account: str, node: Node, manager: str = "") -> Executor:
+        """A node agent's own way to write, under its ServiceAccount on that node.
+
+        `manager`: its field manager, where that is not named as the account.
+        """
+        made = Executor(self.as_agent(account, node), manager or account, self._recorder)
         made.register_cache(GPUDEVICE, GPUDevice, self._cluster.devices)
+        made.register_cache(NODEFEATURE, Report, self._cluster.reports)
         return made
 
     def forget(self, node: str) -> None:
@@ -67,32 +70,6 @@ class Writes:
         query, path = {"fieldSelector": f"metadata.name={meta['name']}"}, NODEFEATURE.path(meta["namespace"])
         answer = await self.guarded(client.request("GET", path, query=query), meta["labels"][api.NFD_NODE_NAME])
         return bool(orjson.loads(answer)["items"])
-
-    async def validation(
-        self, node: Node, known: Report, role: str, elements: Mapping[str, str | None], cards: list[dict[str, str]]
-    ) -> Report:
-        """Write a validator's part of the report, as its own field manager; None takes out what is another's.
-
-        `cards`: what `gpu.nvml` is to say; an apply without any takes the feature out.
-
-        It never makes the report: an apply carries the uid, and a merge patch needs the object.
-        """
-        meta = {"name": known.name, "namespace": known.metadata.namespace, "uid": known.metadata.uid}
-        features: dict[str, Any] = {"attributes": {api.FEATURE_VALIDATION: {"elements": dict(elements)}}}
-        if cards:
-            features["instances"] = {api.FEATURE_NVML: {"elements": [{"attributes": each} for each in cards]}}
-        body = {
-            "apiVersion": NODEFEATURE.api_version,
-            "kind": "NodeFeature",
-            "metadata": meta,
-            "spec": {"features": features},
-        }
-        client = self.as_agent(api.MANAGER_VALIDATE, node)
-        write = client.merge if None in elements.values() else client.apply
-        request = write(NODEFEATURE, known.name, body, manager=manager(role), namespace=known.metadata.namespace)
-        report = adapter(Report).validate_json(await self.guarded(request, node.name))
-        self._cluster.reports.on_own_write(report)
-        return report
 
     async def guarded(self, request: Awaitable[T], node: str) -> T:
         """What is done under a node's token; a token that is refused is not used again."""

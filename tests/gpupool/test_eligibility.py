@@ -92,7 +92,7 @@ def still_offered(made: Cluster) -> None:
 class Case:
     """A card that one check keeps out of pool `a`."""
 
-    check: checks.Check
+    check: chain.Check
     reason: str
     arrange: Callable[[Cluster], None] = nothing
     pool: dict[str, Any] | None = None

@@ -590,12 +590,12 @@ def test_a_pod_that_the_cache_does_not_know_yet_keeps_a_lost_card_as_it_is() -> 
     assert layout(made) == before
 
 
-def lose(made: Cluster) -> None:
+def lose(made: Cluster, number: int = 0) -> None:
     """The driver is loaded anew, in the same boot, and its MIG manager says so."""
-    version = layout(made).cards[0].version
-    by_hand(made, CARDS[0], {})
+    version = layout(made).cards[number].version
+    by_hand(made, CARDS[number], {})
     lost = {"version": version, "phase": "Lost", "bootID": made.boot("n1"), "reason": "DriverReloaded: undivided"}
-    made.objects["GPUDevice", CARDS[0]]["status"]["migApply"] = lost
+    made.objects["GPUDevice", CARDS[number]]["status"]["migApply"] = lost
     made.settle()
 
 
@@ -652,6 +652,76 @@ def test_a_manager_that_is_not_back_after_a_reboot_is_waited_for_and_halts_nothi
     made.mig_manager = played  # type: ignore[method-assign]
     made.settle()
     assert published(made) == [7, 7]
+
+
+def under(made: Cluster, card: str, *, report: str, manager: str) -> None:
+    """Under which loading of the driver, in this boot, a card's report and its MIG manager's answer were made."""
+    boot = made.boot("n1")
+    with made.edit("GPUDevice", card) as found:
+        found["status"]["hardware"]["mig"] |= {"bootID": boot, "driverLoad": report}
+        found["status"]["migApply"] |= {"bootID": boot, "driverLoad": manager}
+
+
+def test_a_driver_that_is_loaded_anew_in_one_boot_is_no_drift_though_its_mig_manager_has_not_spoken() -> None:
+    made = pooled(**SMALL)
+    for card in CARDS:
+        under(made, card, report="1", manager="1")
+    made.settle()
+    assert published(made) == [7, 7]
+    made.now += 86_400.0
+    for card in CARDS:  # the validator is back first
+        by_hand(made, card, {})
+        under(made, card, report="2", manager="1")
+    made.settle()
+    assert {configured(made, card) for card in CARDS} == {"AwaitingLayout"}
+    assert "of another loading of the driver" in told_of(made, CARDS[0]).message
+    assert (told(made), published(made)) == (("False", "AsExpected"), [None, None])
+
+    for number, card in enumerate(CARDS):
+        lose(made, number)
+        assert published(made)[number] == 7, card
+    assert [card.again for card in layout(made).cards] == [1, 1]
+
+
+@pytest.mark.parametrize("report", ["1", None], ids=["the same loading", "a loading that nobody tells"])
+def test_a_card_that_is_divided_otherwise_in_the_loading_of_the_answer_has_drifted(report: str | None) -> None:
+    made = pooled(**SMALL)
+    under(made, CARDS[0], report="1", manager="1")
+    by_hand(made, CARDS[0], {"1g.10gb": 5})
+    if report is None:
+        with made.edit("GPUDevice", CARDS[0]) as found:
+            del found["status"]["hardware"]["mig"]["driverLoad"]
+    made.settle()
+    assert (configured(made, CARDS[0]), published(made)) == ("LayoutDrifted", [None, 7])
+
+
+def test_a_report_of_the_boot_before_is_no_drift_though_its_node_has_told_the_new_one_late() -> None:
+    made = pooled(**SMALL)
+    under(made, CARDS[0], report="1", manager="1")
+    by_hand(made, CARDS[0], {})
+    with made.edit("GPUDevice", CARDS[0]) as found:
+        found["status"]["hardware"]["mig"]["bootID"] = "the next"
+    made.settle()
+    assert (configured(made, CARDS[0]), published(made)) == ("AwaitingLayout", [None, 7])
+
+
+def test_a_change_of_layout_has_its_deadline_whatever_the_loading() -> None:
+    """A report that never comes does not keep a pool in Maintenance."""
+    made = pooled()
+    made.slow = set(CARDS)
+    made.settings = parse_settings({"maintenance": {"deadline": "10m"}})
+    ask(made, SMALL)
+    made.settle()
+    for card, part in zip(CARDS, layout(made).cards, strict=True):
+        with made.edit("GPUDevice", card) as found:
+            found["status"]["migApply"] = {"version": part.version, "phase": "Done"}
+        under(made, card, report="1", manager="2")
+    made.settle()
+    assert told(made) == ("True", "Rebuilding")
+    made.now += 601
+    made.settle()
+    made.settle()
+    assert told(made) == ("True", "LayoutFailed")
 
 
 def test_a_card_that_failed_while_others_had_it_is_tried_again_when_they_have_ended() -> None:

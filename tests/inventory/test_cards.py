@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controllers.api.gpudevice import Mig, MigType
 from controllers.api.record import adapter, to_json
 from controllers.inventory.reports.discovered_cards import DiscoveredCard, DiscoveredCards, read
+from tests.kit.objects import BOOT
 from tests.kit.reports import read_report, report, reported
 
 ATTRIBUTES = (
@@ -53,6 +54,7 @@ def test_a_complete_card_is_read_whole() -> None:
             "strategy": "none",
             "profilesSupported": ["1g.10gb", "7g.80gb"],
             "types": [],
+            "bootID": BOOT,
         },
     }
 
@@ -140,10 +142,10 @@ def test_a_report_that_does_not_speak_of_cards_claims_nothing() -> None:
         (
             "enabled",
             "1g.10gb=7",
-            Mig(capable=True, enabled=True, strategy="single", types=(MigType(name="1g.10gb", count=7),)),
+            Mig(capable=True, enabled=True, strategy="single", types=(MigType(name="1g.10gb", count=7),), boot_id=BOOT),
         ),
-        ("enabled", "", Mig(capable=True, enabled=True)),
-        ("disabled", "1g.10gb=7", Mig(capable=True)),
+        ("enabled", "", Mig(capable=True, enabled=True, boot_id=BOOT)),
+        ("disabled", "1g.10gb=7", Mig(capable=True, boot_id=BOOT)),
         (
             "enabled",
             "2g.20gb=1, 1g.10gb+me=2",
@@ -152,6 +154,7 @@ def test_a_report_that_does_not_speak_of_cards_claims_nothing() -> None:
                 enabled=True,
                 strategy="mixed",
                 types=(MigType(name="1g.10gb+me", count=2), MigType(name="2g.20gb", count=1)),
+                boot_id=BOOT,
             ),
         ),
     ],

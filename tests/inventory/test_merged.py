@@ -82,9 +82,27 @@ def test_words_about_an_earlier_loading_of_the_same_driver_do_not_count(by_disco
     """Instances end with it, in the same boot and under the same version; who tells no loading cannot be compared."""
     divided = {"mig_mode": "enabled", "mig_instances": "1g.10gb=7"}
     now = both([seen(0)], [by_nvml(0, load=by_validator, **divided)], load=by_discover)
-    assert only(now) == only(both([seen(0)], [by_nvml(0, **divided)]))
+    found = only(now).hardware
+    assert found is not None
+    assert found.mig is not None
+    assert (len(found.mig.types), found.mig.boot_id, found.mig.driver_load) == (1, BOOT, "7")
     stale = both([seen(0)], [by_nvml(0, load="6", **divided)], load="7")
     assert only(stale) == only(both([seen(0)], None))
+
+
+def test_what_discover_asked_nvml_itself_is_of_the_loading_that_it_saw() -> None:
+    found = only(both([reported(0)], [by_nvml(0)], load="7")).hardware
+    assert found is not None
+    assert found.mig is not None
+    assert (found.mig.boot_id, found.mig.driver_load) == (BOOT, "7")
+
+
+@pytest.mark.parametrize("load", ["", "two words", "x" * 65])
+def test_a_loading_that_is_no_word_is_as_one_that_nobody_tells(load: str) -> None:
+    found = only(both([seen(0)], [by_nvml(0)], load=load))
+    assert found.hardware is not None
+    assert found.hardware.mig is not None
+    assert (found.problem, found.hardware.mig.driver_load) == ("", None)
 
 
 def test_a_card_of_which_it_speaks_twice_is_not_believed() -> None:
@@ -167,3 +185,17 @@ def test_mig_and_memory_are_recorded_and_outlive_a_boot_until_they_are_told_anew
     assert cluster.device()["status"]["hardware"] == hardware
     put(cluster, [by_nvml(0, boot_id="second", mig_mode="enabled")], boot="second")
     assert cluster.device()["status"]["hardware"]["mig"]["enabled"] is True
+
+
+def test_how_a_card_is_divided_is_recorded_with_the_loading_of_the_driver_that_told_it() -> None:
+    """gpupool judges by both together: the loading alone could come before what was seen under it."""
+    cluster = Cluster()
+    cluster.node(**{names.LABEL_PRESENT: "true"})
+    put(cluster, [by_nvml(0, load="6", mig_mode="enabled")], load="6")
+    first = cluster.device()["status"]["hardware"]["mig"]
+    assert (first["enabled"], first["bootID"], first["driverLoad"]) == (True, BOOT, "6")
+    put(cluster, [by_nvml(0, load="6", mig_mode="enabled")], load="7")  # the validator has yet to speak
+    assert cluster.device()["status"]["hardware"]["mig"] == first
+    put(cluster, [by_nvml(0, load="7")], load="7")
+    now = cluster.device()["status"]["hardware"]["mig"]
+    assert (now["enabled"], now["driverLoad"]) == (False, "7")

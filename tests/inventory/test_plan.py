@@ -346,6 +346,9 @@ def test_a_report_from_before_the_last_start_is_called_outdated_once(known: Clus
     assert "is from before node worker-01 was started last" in message(known.inventory(), "InventoryIncomplete")
     assert known.device() == before
     assert known.step().actions == ()
+    known.node(boot="the-one-after", **{names.LABEL_PRESENT: "true"})
+    assert notes(known.step().actions) == [], "it is outdated as before"
+    known.node(boot="the-next-boot", **{names.LABEL_PRESENT: "true"})
 
     known.report([reported(0), reported(1)], boot="the-next-boot")
     assert notes(known.step().actions) == [names.EVENT_INVENTORY_CONDITION]

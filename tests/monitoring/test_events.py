@@ -35,6 +35,22 @@ def test_cards_that_wait_for_a_person_are_told_of_once() -> None:
     assert not told(plan_node(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
 
 
+def test_what_is_to_be_decided_is_told_again_when_it_is_something_else() -> None:
+    made = Cluster()
+    made.node("n1", 2)
+    made.settle()
+    made.card("n1", 2)
+    assert not told(plan_node(made.view().node("n1"), made.now), names.EVENT_NODE_WITHOUT_POOL)
+    made.pool("a")
+    (note,) = told(plan_node(made.view().node("n1"), made.now), names.EVENT_UNASSIGNED_DEVICE)
+    assert "n1 (AwaitingApproval): 3 cards" in note.message
+    made.settle()
+    made.card("n1", 3)
+    planned = plan_node(made.view().node("n1"), made.now)
+    assert planned.writes
+    assert not told(planned, names.EVENT_UNASSIGNED_DEVICE)
+
+
 def test_a_driver_that_goes_is_told_of_once() -> None:
     made = bootstrap.Cluster()
     made.prepare()

@@ -8,7 +8,6 @@ from controllers.api import validation
 from controllers.api.kube import Node, PodCondition
 from controllers.api.meta import ObjectMeta
 from controllers.bootstrap import validations
-from nodeagent.validate import publish
 from sim.hardware import load
 from sim.nodes import discover, faults, names, probes, validators
 from sim.nodes.machine import machine
@@ -84,8 +83,7 @@ def test_an_old_driver_is_told_wherever_a_version_is(role):
     assert told == {"version": "390.157", "cuda_version": "9.1"}
 
 
-def test_roles_and_managers_are_the_real_programs():
-    assert all(validators.manager(role) == publish.manager(role) for role in validation.ROLES)
+def test_roles_are_the_real_programs():
     assert {component: role for role, component in validations.VALIDATORS.items()} == probes.ROLES
 
 

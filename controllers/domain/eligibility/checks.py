@@ -1,30 +1,26 @@
-"""Whether a card may come into the pool that its annotation names: the checks, in the order in which they are told.
+"""The checks of whether a card may come into the pool that its annotation names; `chain` has their order.
 
-gpupool-controller goes by them when it takes cards in, offers them and says what waits; the webhook when somebody
-assigns a card; kubectl when it assigns a node's cards. A check is a function of a CardContext that tells what is in the
-way, or None. Pure.
+A check is a function of a CardContext that tells what is in the way, or None. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from controllers.api import names
 from controllers.api.conditions import IGNORED
 from controllers.domain.approval import is_ignored
 from controllers.domain.eligibility.mig import check_mig_mode
-from controllers.domain.eligibility.records import CardContext, Ineligible
+from controllers.domain.eligibility.records import Ineligible
 from controllers.domain.slots import blocked_by
 from controllers.domain.usage import foreign_users, in_use
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.reasons.typed import Reason
+    from controllers.domain.eligibility.records import CardContext
 
 SERVED_MODES: Final = ("Exclusive", "TimeSlice", "MIG")
 """Modes that this version hands out; a pool of another mode is Misconfigured and says so."""
@@ -38,8 +34,6 @@ NODE_NOT_READY: Final = "NodeNotReady"
 NODE_FULL: Final = "NodeFull"
 STILL_IN_USE: Final = "StillInUse"
 HELD_ELSEWHERE: Final = "HeldElsewhere"
-
-Check = Callable[[CardContext], Ineligible | None]
 
 
 def pool_exists(seen: CardContext) -> Ineligible | None:
@@ -133,25 +127,6 @@ def nobody_uses_it(seen: CardContext) -> Ineligible | None:
     return Ineligible(STILL_IN_USE, found, "That has to end first")
 
 
-POOL_CHECKS: Final[tuple[Check, ...]] = (pool_exists, pool_stays, mode_is_served, selectors_match)
-"""Whether the pool takes such cards."""
-CARD_CHECKS: Final[tuple[Check, ...]] = (no_condition_blocks, hardware_is_known, node_is_ready)
-"""Whether the card can be in any pool, and be offered there; these ask nothing about the pool."""
-PLACE_CHECKS: Final[tuple[Check, ...]] = (mode_fits, node_has_room, nobody_else_has_it, nobody_uses_it)
-"""Whether it can come now."""
-CHECKS: Final = (*POOL_CHECKS, *CARD_CHECKS, *PLACE_CHECKS)
-
-
-def failed_checks(seen: CardContext, checks: Iterable[Check] = CHECKS) -> list[Ineligible]:
-    """What all checks say that the card does not pass, in their order."""
-    return [found for check in checks if (found := check(seen)) is not None]
-
-
-def first_failed(seen: CardContext, checks: Iterable[Check] = CHECKS) -> Ineligible | None:
-    """What the first check says that the card does not pass; None where it passes all."""
-    return next((found for check in checks if (found := check(seen)) is not None), None)
-
-
 def blocked(device: GPUDevice) -> Ineligible | None:
     """What of the card itself keeps it out of every pool, a condition or a person's mark; None where nothing does.
 
@@ -174,11 +149,6 @@ def _unmarking(device: GPUDevice) -> str:
     places = (("label", device.metadata.labels), ("annotate", device.metadata.annotations))
     verbs = [verb for verb, marks in places if marks.get(names.LABEL_IGNORE) == "true"] or ["label"]
     return "; ".join(f"kubectl {verb} gpudevice {device.name} {names.LABEL_IGNORE}-" for verb in verbs)
-
-
-def check_card(device: GPUDevice, *, ready: bool) -> Ineligible | None:
-    """Why the card cannot be in any pool now, nor be offered. `ready`: its node is ReadyForPooling."""
-    return first_failed(CardContext(device, "", None, None, ready, None, 0, maybe_in_use=False), CARD_CHECKS)
 
 
 def has_room(pool: GPUPool, siblings: int) -> bool:

@@ -26,7 +26,7 @@ from controllers.domain.approval import is_automatic, is_ignored
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.clock import seconds
 from controllers.domain.position import is_lost
-from controllers.gpupool.membership.obstacles import check_card_for_pool, conflicts_with_mig_mode
+from controllers.gpupool.membership.obstacles import MatchedCard, conflicts_with_mig_mode
 from controllers.runtime.plan import Merge, ref
 
 if TYPE_CHECKING:
@@ -134,10 +134,8 @@ def _is_automatic_here(view: ObservedNode, device: GPUDevice) -> bool:
 
 def _oldest_pool_with_room(view: ObservedNode, device: GPUDevice, counts: Counter[str]) -> str | None:
     """The oldest pool with room that takes the card by itself, and can serve it."""
-    for pool in view.matching_pools.get(device.name, ()):
-        if (
-            is_automatic(pool, device, view.settings)
-            and check_card_for_pool(view, device, pool, counts[pool.name]) is None
-        ):
-            return pool.name
-    return None
+    automatic = [pool for pool in view.matching_pools.get(device.name, ()) if is_automatic(pool, device, view.settings)]
+    if not automatic:
+        return None
+    card = MatchedCard(view, device)
+    return next((pool.name for pool in automatic if card.check_pool(pool, counts[pool.name]) is None), None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.gpupool import Candidate, CandidatePool
 from controllers.domain.assignment import annotation_hint
-from controllers.gpupool.membership.candidates import AWAITING_APPROVAL, Entry
+from controllers.gpupool.membership.candidates import Entry
 from controllers.gpupool.views import MIGFit
 
 if TYPE_CHECKING:
@@ -87,6 +87,6 @@ def _candidate(pool: str, entry: Entry) -> Candidate:
         pool=pool,
         reason=entry.reason,
         auto_approved=entry.automatic,
-        annotation_hint=annotation_hint(pool) if entry.reason == AWAITING_APPROVAL else None,
+        annotation_hint=annotation_hint(pool) if entry.assignable else None,
     )
     return Candidate(name=entry.card, pools=(how,))

@@ -13,12 +13,10 @@ from controllers.domain.approval import is_automatic
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.eligibility import POOL_UNKNOWN
 from controllers.gpupool.membership.approval import count_cards_by_pool
-from controllers.gpupool.membership.obstacles import check_annotation, check_card_for_pool
+from controllers.gpupool.membership.obstacles import MatchedCard, check_annotation
 
 if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedNode
-
-AWAITING_APPROVAL = "AwaitingApproval"
 
 
 class Entry(NamedTuple):
@@ -27,6 +25,9 @@ class Entry(NamedTuple):
     card: str
     reason: str
     automatic: bool
+    """Whether the pool takes it without a person."""
+    assignable: bool
+    """Whether nobody has assigned it, and the pool gets it once somebody does."""
 
 
 def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
@@ -38,10 +39,11 @@ def candidates_on(view: ObservedNode) -> dict[str, tuple[Entry, ...]]:
         if named is not None:
             hindered = check_annotation(view, device)
             if hindered is not None and hindered.kind != POOL_UNKNOWN:
-                found[named].append(Entry(device.name, hindered.kind, automatic=False))
-        else:
-            for pool in view.matching_pools.get(device.name, ()):
-                if check_card_for_pool(view, device, pool, taken[pool.name]) is None:
+                found[named].append(Entry(device.name, hindered.kind, automatic=False, assignable=False))
+        elif pools := view.matching_pools.get(device.name):
+            card = MatchedCard(view, device)
+            for pool in pools:
+                if card.check_pool(pool, taken[pool.name]) is None:
                     automatic = is_automatic(pool, device, view.settings)
-                    found[pool.name].append(Entry(device.name, AWAITING_APPROVAL, automatic))
+                    found[pool.name].append(Entry(device.name, "AwaitingApproval", automatic, assignable=True))
     return {pool: tuple(entries) for pool, entries in found.items()}

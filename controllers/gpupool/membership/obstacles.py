@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain.assignment import annotation_hint, assigned_pool
-from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, check_mig_mode, first_failed, part_of
+from controllers.domain.eligibility import POOL_UNKNOWN, CardContext, check_mig_mode, checks_left, first_failed, part_of
 from controllers.domain.position import positions
 from controllers.domain.selectors.explain import explain_mismatch
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.domain.eligibility import Ineligible
     from controllers.domain.selectors.explain import Mismatch
-    from controllers.gpupool.views import ObservedNode, ObservedPool
+    from controllers.gpupool.views import NodeFacts, ObservedNode, ObservedPool
 
 
 def check_annotation(view: ObservedNode, device: GPUDevice) -> Ineligible | None:
@@ -30,33 +32,34 @@ def check_annotation(view: ObservedNode, device: GPUDevice) -> Ineligible | None
         return None
     pool = view.by_name.get(named)
     mismatch = _mismatch(view, device, pool) if pool is not None else None
-    return first_failed(_context(view, device, named, pool, mismatch=mismatch, siblings=view.members_of(named)))
+    seen = _context(view.facts, device, view.maybe_in_use)
+    return first_failed(seen.of(named, pool, view.members_of(named), mismatch))
 
 
-def check_card_for_pool(view: ObservedNode, device: GPUDevice, pool: GPUPool, siblings: int) -> Ineligible | None:
-    """Why a card in no pool could not come into one that matches it (`matching_pools`); None where it can.
+class MatchedCard:
+    """A card in no pool, against pools that match it (`matching_pools`): what is the same for all is found once."""
 
-    `siblings`: cards of the node that the pool has, or is about to take.
-    """
-    return first_failed(_context(view, device, pool.name, pool, mismatch=None, siblings=siblings))
+    __slots__ = ("_checks", "_seen")
+
+    def __init__(self, view: ObservedNode, device: GPUDevice) -> None:
+        """Look at what is the same for all."""
+        self._seen = _context(view.facts, device, view.maybe_in_use)
+        self._checks = checks_left(self._seen)
+
+    def check_pool(self, pool: GPUPool, siblings: int) -> Ineligible | None:
+        """Why the card could not come into the pool; None where it can.
+
+        `siblings`: cards of the node that the pool has, or is about to take.
+        """
+        return first_failed(self._seen.of(pool.name, pool, siblings), self._checks)
 
 
 def check_assignment(view: ObservedPool, device: GPUDevice, siblings: int) -> Ineligible | None:
     """Why a card cannot come into the pool that it names. `siblings`: cards of its node that the pool has."""
     facts, position = view.facts(device.status.node_name), view.positions.get(device.name, 0)
     labels = facts.node.metadata.labels if facts.node else {}
-    return first_failed(
-        CardContext(
-            device=device,
-            name=view.pool.name,
-            pool=view.pool,
-            mismatch=explain_mismatch(view.pool, device, labels, position),
-            ready=facts.ready,
-            part=part_of(facts.layout, device),
-            siblings=siblings,
-            maybe_in_use=device.status.inventory_id in view.maybe_in_use,
-        )
-    )
+    mismatch = explain_mismatch(view.pool, device, labels, position)
+    return first_failed(_context(facts, device, view.maybe_in_use).of(view.pool.name, view.pool, siblings, mismatch))
 
 
 def conflicts_with_mig_mode(view: ObservedNode, pool: GPUPool, device: GPUDevice) -> bool:
@@ -75,24 +78,17 @@ def not_followed_message(device: GPUDevice, found: Ineligible) -> str:
     return f"The annotation {hint} is not followed: {found.message}. {found.action}{then}."
 
 
-def _context(
-    view: ObservedNode,
-    device: GPUDevice,
-    named: str,
-    pool: GPUPool | None,
-    *,
-    mismatch: Mismatch | None,
-    siblings: int,
-) -> CardContext:
+def _context(facts: NodeFacts, device: GPUDevice, maybe_in_use: Collection[str]) -> CardContext:
+    """A card of a node, and no pool yet. `maybe_in_use`: cards (inventoryIDs) that may be allocated to a bound pod."""
     return CardContext(
         device=device,
-        name=named,
-        pool=pool,
-        mismatch=mismatch,
-        ready=view.facts.ready,
-        part=part_of(view.facts.layout, device),
-        siblings=siblings,
-        maybe_in_use=device.status.inventory_id in view.maybe_in_use,
+        name="",
+        pool=None,
+        mismatch=None,
+        ready=facts.ready,
+        part=part_of(facts.layout, device),
+        siblings=0,
+        maybe_in_use=device.status.inventory_id in maybe_in_use,
     )
 
 

@@ -2,7 +2,7 @@
 
 A card has `maintenance.deadline` from when it was asked for. What has come true and is so no longer counts as failed at
 once, but where the driver was loaded anew, as by a reboot: its instances end with that, and the card is requested again
-by itself (`retry`).
+by itself (`retry`). The report may be the first to be of the new loading: then the MIG manager's answer is waited for.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _outcome(
         return CardProgress(
             failed=f"{reply.explanation}; in this boot of the node that was mended {retry.RETRIES_MAX} times already"
         )
-    if retry.is_of_another_boot(reply, node):
+    # Of another loading in the same boot: a pool in Maintenance keeps its deadline, whatever is not told.
+    if retry.is_of_another_boot(reply, node) or (is_applied(view.pool) and retry.is_of_another_loading(reply, device)):
         return CardProgress(due=NEVER)  # the manager answers anew when it is back
     if _has_drifted(view, device, reply):
         return CardProgress(failed=str(check_mig_state(device) or "it is no longer divided as it was"), drifted=True)

@@ -32,6 +32,20 @@ def is_of_another_boot(reply: MigApply, node: Node | None) -> bool:
     return bool(reply.boot_id and boot) and reply.boot_id != boot
 
 
+def is_of_another_loading(reply: MigApply, device: GPUDevice) -> bool:
+    """Whether the card's report is of another loading of the driver than this answer, as far as both tell.
+
+    Instances end with the loading, so the one says nothing of the other; the older of the two comes anew.
+    """
+    hardware = device.status.hardware
+    told = hardware.mig if hardware is not None else None
+    if told is None:
+        return False
+    if reply.boot_id and told.boot_id and reply.boot_id != told.boot_id:
+        return True
+    return bool(reply.driver_load and told.driver_load) and reply.driver_load != told.driver_load
+
+
 def retries_in_boot(part: PlannedCard, node: Node | None) -> int:
     """How often the card was requested again by itself in this boot of its node."""
     return part.again if part.boot == boot_of(node) else 0

@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition, find, is_true
+from controllers.api.conditions import IGNORED, UNASSIGNED_DEVICE, condition, is_true
 from controllers.api.gpunodeinventory import InventoryPools, PendingCard, PendingReason
 from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.approval import is_automatic, is_ignored
@@ -14,7 +14,7 @@ from controllers.domain.assignment import annotation_hint, assigned_pool
 from controllers.domain.clock import stamp
 from controllers.domain.eligibility import POOL_DELETING, POOL_UNKNOWN, check_card, serves
 from controllers.gpupool.membership.approval import count_cards_by_pool
-from controllers.gpupool.membership.obstacles import check_annotation, check_card_for_pool
+from controllers.gpupool.membership.obstacles import MatchedCard, check_annotation
 from controllers.runtime.plan import EmitEvent, ref
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controllers.api.gpudevice import GPUDevice
+    from controllers.api.gpunodeinventory import Decision
     from controllers.api.meta import Condition
     from controllers.gpupool.views import ObservedNode
 
@@ -51,7 +52,8 @@ def _pending_entries(view: ObservedNode, device: GPUDevice, taken: Counter[str])
     takers = [pool for pool in view.matching_pools.get(device.name, ()) if serves(pool)]
     if not takers:
         yield PendingCard(inventory_id=inventory_id, reason="NoPoolMatched")
-    found_of = [(pool, check_card_for_pool(view, device, pool, taken[pool.name])) for pool in takers]
+    card = MatchedCard(view, device)
+    found_of = [(pool, card.check_pool(pool, taken[pool.name])) for pool in takers]
     can = [pool for pool, found in found_of if found is None]
     for pool in can:
         yield PendingCard(
@@ -77,8 +79,9 @@ def _pending_reason(reason: str) -> PendingReason:
 def unassigned_device(view: ObservedNode, pools: InventoryPools, now: float) -> Condition:
     """The condition UnassignedDevice: whether ready cards of the node are in no pool."""
     existing = view.facts.inventory.status.conditions if view.facts.inventory else ()
-    waiting = sorted({entry.inventory_id for entry in pools.pending if entry.reason != "Declined"})
-    if not waiting:
+    waiting = sorted({entry.inventory_id for entry in pools.pending if not entry.is_declined})
+    decision = _first_decision(pools)
+    if decision is None:
         return condition(
             existing,
             UNASSIGNED_DEVICE,
@@ -87,27 +90,31 @@ def unassigned_device(view: ObservedNode, pools: InventoryPools, now: float) -> 
             message="Every card that can be pooled is in a pool or declined.",
             now=stamp(now),
         )
-    reasons = {entry.reason for entry in pools.pending if entry.reason != "Declined"}
-    reason = "AwaitingApproval" if "AwaitingApproval" in reasons else min(reasons)
     return condition(
         existing,
         UNASSIGNED_DEVICE,
         status=True,
-        reason=reason,
+        reason=decision,
         message=f"{len(waiting)} cards are in no pool, {waiting[0]} first; status.pools.pending says why.",
         now=stamp(now),
     )
 
 
-def unassigned_events(view: ObservedNode, unassigned: Condition) -> list[EmitEvent]:
-    """The event of a ready node whose cards wait for a person, once: where its condition becomes true."""
-    inventory = view.facts.inventory
-    if inventory is None or unassigned.status != "True":
+def _first_decision(pools: InventoryPools) -> Decision | None:
+    """What is to be decided first about cards of a node; None where nothing is."""
+    undecided = pools.undecided
+    return "AwaitingApproval" if "AwaitingApproval" in undecided else min(undecided, default=None)
+
+
+def unassigned_events(view: ObservedNode, pools: InventoryPools, unassigned: Condition) -> list[EmitEvent]:
+    """The event of a ready node whose cards wait for a person, once for each thing that there is to decide first."""
+    inventory, decision = view.facts.inventory, _first_decision(pools)
+    if inventory is None or decision is None:
         return []
-    known, about = find(inventory.status.conditions, UNASSIGNED_DEVICE), ref(GPUNODEINVENTORY, inventory)
-    if known is not None and known.reason == unassigned.reason:
+    about, before = ref(GPUNODEINVENTORY, inventory), inventory.status.pools
+    if before is not None and _first_decision(before) == decision:
         return []
-    if unassigned.reason != "NoPoolMatched":
+    if decision != "NoPoolMatched":
         message = f"Node {view.name} ({unassigned.reason}): {unassigned.message}"
         return [EmitEvent(about, "Normal", names.EVENT_UNASSIGNED_DEVICE, message)]
     message = (

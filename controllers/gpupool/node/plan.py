@@ -110,7 +110,10 @@ def _write_inventory_pools(view: ObservedNode, members: list[GPUDevice], now: fl
     if pools == inventory.status.pools and unassigned == find(inventory.status.conditions, UNASSIGNED_DEVICE):
         return []
     status = {"pools": to_json(pools), "conditions": [to_json(unassigned)]}
-    return [Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status"), *unassigned_events(view, unassigned)]
+    return [
+        Apply(ref(GPUNODEINVENTORY, inventory), {"status": status}, "status"),
+        *unassigned_events(view, pools, unassigned),
+    ]
 
 
 def _assigned_pools(view: ObservedNode, members: list[GPUDevice], now: float) -> tuple[AssignedPool, ...]:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
 
 
-NOT_OFFERED: Final = "CardsNotOffered"
-"""CapacityLow is not evaluated, since the pool offers nothing, or its plugins have yet to offer what it has."""
 SLOTS_NOT_SHOWN: Final = "SlotsNotShown"
 """Available of a pool whose plugins offer what kubelet does not show."""
 LAYOUT_DRIFTED: Final = "LayoutDrifted"
@@ -134,11 +132,16 @@ def _failures(view: ObservedPool, state: PoolState) -> str:
     return f"{asked} Mend them and try again: {again}; leave a card out: {LEAVE_OUT}; or change spec.allocation."
 
 
+def is_capacity_awaited(total: Capacity, coming: int) -> bool:
+    """Whether a pool has few slots left only until plugins offer what it has: CapacityLow stays as it was."""
+    return is_low(total) and not is_low(replace(total, available=total.available + coming))
+
+
 def _capacity_low(view: ObservedPool, state: PoolState, total: Capacity, coming: int) -> Finding:
     low = is_low(total)
     counted = f"{total.available} of {total.total} slots are available."
-    if not state.offers or (low and not is_low(replace(total, available=total.available + coming))):
+    if not state.offers or is_capacity_awaited(total, coming):
         # Each Maintenance ends with what it began with, and a card that has just come in alarms nobody.
         why = "Cards are not offered now, or not yet; what was said before stands until they are."
-        return Finding(is_true(view.pool.status.conditions, CAPACITY_LOW), NOT_OFFERED, f"{counted} {why}")
+        return Finding(is_true(view.pool.status.conditions, CAPACITY_LOW), "CardsNotOffered", f"{counted} {why}")
     return Finding(low, "BelowTenPercent" if low else "Enough", counted)

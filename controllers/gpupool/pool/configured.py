@@ -12,7 +12,7 @@ from controllers.domain.usage import foreign_users
 from controllers.domain.wording import listed
 from controllers.gpupool.membership.assignment import is_mig_cleared, is_offerable
 from controllers.gpupool.mig.awaited_cards import card_progress
-from controllers.gpupool.mig.retry import is_of_another_boot
+from controllers.gpupool.mig.retry import is_of_another_boot, is_of_another_loading
 from controllers.gpupool.pool.conditions import LAYOUT_DRIFTED, LEAVE_OUT, PODS_UNKNOWN
 from controllers.gpupool.pool.layouts import is_card_ready
 from controllers.gpupool.pool.node_outage import explain_node_outage
@@ -97,6 +97,8 @@ def _mig_manager_reply(view: ObservedPool, device: GPUDevice) -> str:
     why = f" ({reply.explanation})" if reply is not None and reply.explanation else ""
     if reply is not None and is_of_another_boot(reply, view.facts(device.status.node_name).node):
         why = " and has not looked again since the node was started anew"
+    elif reply is not None and reply.phase == "Done" and is_of_another_loading(reply, device):
+        why = " of another loading of the driver than the card's report is of; the older of the two comes anew"
     missing = f" {unknown}." if (unknown := check_mig_state(device)) is not None else ""
     return f"{phase}{why}.{missing}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import conditions as kinds
 from controllers.api import names
@@ -14,7 +14,7 @@ from controllers.domain.lifecycle import facts_of, project
 from controllers.domain.slots import NodeSlots, offer_of
 from controllers.gpupool.membership.assignment import is_offerable
 from controllers.gpupool.pool import slots_not_shown
-from controllers.gpupool.pool.conditions import pool_findings
+from controllers.gpupool.pool.conditions import is_capacity_awaited, pool_findings
 from controllers.gpupool.pool.node_status import node_slots, pool_nodes
 from controllers.gpupool.pool.offering import should_offer
 
@@ -25,13 +25,22 @@ if TYPE_CHECKING:
     from controllers.gpupool.views import ObservedPool
 
 
-def pool_status(view: ObservedPool, state: PoolState, now: float) -> GPUPoolStatus:
+class EvaluatedStatus(NamedTuple):
+    """The status as it should be, and what more was found on the way."""
+
+    status: GPUPoolStatus
+    is_capacity_awaited: bool
+    """Whether its CapacityLow stands as it was, since plugins have yet to offer cards."""
+
+
+def pool_status(view: ObservedPool, state: PoolState, now: float) -> EvaluatedStatus:
     """The status as it should be."""
     slots = node_slots(view, state, now)
     total = capacity(slots, state.applied)
     devices = [_device(view, device, now) for device in view.members[: names.LIST_MAX]]
     nodes, (candidates, more) = pool_nodes(view, state, slots, now), _candidates(view)
-    return GPUPoolStatus(
+    coming, lasting = _coming_slots(view, state, slots, nodes[: names.LIST_MAX], now)
+    status = GPUPoolStatus(
         capacity=total,
         applied_allocation=state.applied if state.has_applied_layout else None,
         nodes=tuple(nodes[: names.LIST_MAX]),
@@ -41,8 +50,9 @@ def pool_status(view: ObservedPool, state: PoolState, now: float) -> GPUPoolStat
         queue=view.queue,
         phase=state.phase,
         last_reconfigured=view.pool.status.last_reconfigured,
-        conditions=_conditions(view, state, slots, nodes[: names.LIST_MAX], total, now=now),
+        conditions=_conditions(view, state, total, coming, lasting, now=now),
     )
+    return EvaluatedStatus(status, state.offers and is_capacity_awaited(total, coming))
 
 
 def _device(view: ObservedPool, device: GPUDevice, now: float) -> PoolDevice:
@@ -64,21 +74,21 @@ def _candidates(view: ObservedPool) -> tuple[tuple[Candidate, ...], bool]:
     return view.candidates, len(view.candidates) > names.LIST_MAX
 
 
-def _conditions(
-    view: ObservedPool,
-    state: PoolState,
-    slots: list[NodeSlots],
-    nodes: list[PoolNode],
-    total: Capacity,
-    *,
-    now: float,
-) -> tuple[Condition, ...]:
-    offered = sum(device.status.published is not None and should_offer(view, state, device) for device in view.members)
+def _coming_slots(
+    view: ObservedPool, state: PoolState, slots: list[NodeSlots], nodes: list[PoolNode], now: float
+) -> tuple[int, int]:
+    """Slots that are about to be offered, and those that kubelet should have shown by now."""
     coming = sum(card.slots for node in slots for card in node.cards if _is_coming(view, state, card.device, now))
     # Of a node that the status has no room for nobody knows since when: it is waited for, and the alert tells of it.
     overdue = {node.name for node in nodes if slots_not_shown.is_overdue(view, node, now)}
     lasting = sum(node.unshown for node in slots if node.node in overdue)
-    coming += sum(node.unshown for node in slots) - lasting
+    return coming + sum(node.unshown for node in slots) - lasting, lasting
+
+
+def _conditions(
+    view: ObservedPool, state: PoolState, total: Capacity, coming: int, lasting: int, *, now: float
+) -> tuple[Condition, ...]:
+    offered = sum(device.status.published is not None and should_offer(view, state, device) for device in view.members)
     found = pool_findings(view, state, total, offered=offered, coming=coming, unshown=lasting)
     return tuple(
         kinds.condition_for(

@@ -12,7 +12,6 @@ from controllers.api.resources import GPUPOOL
 from controllers.domain.allocation import spelled
 from controllers.domain.clock import stamp
 from controllers.gpupool.pool import slots_not_shown
-from controllers.gpupool.pool.conditions import NOT_OFFERED
 from controllers.gpupool.pool.state import evaluate_pool, seconds_to_deadline
 from controllers.gpupool.pool.status import pool_status
 from controllers.gpupool.quorum import nobody_else_bound
@@ -36,13 +35,12 @@ def plan_pool_status(view: ObservedPool, now: float, *, status_in: float = 0.0) 
         return draft.build()
     state = evaluate_pool(view, now)
     if state.phase != "Applying" and not _changed_conditions(view, state):
-        status = pool_status(view, state, now)
-        if status != replace(view.pool.status, passed_over=None):  # which the queue writes
+        status, is_capacity_awaited = pool_status(view, state, now)
+        if status != view.pool.status:
             draft.add(_write_status(view, status), *_capacity_low_events(view, status))
-        low = find(status.conditions, CAPACITY_LOW)
         if (left := slots_not_shown.next_deadline(view, status, now)) is not None:
             draft.requeue_within(left)  # a kubelet that does not show what its plugin offers changes no object
-        if state.offers and low is not None and low.reason == NOT_OFFERED:
+        if is_capacity_awaited:
             draft.requeue_within(view.settings.pools.plugin_patience)  # nor does a plugin that does not answer
     if (left := seconds_to_deadline(view, state, now)) is not None:
         draft.requeue_within(left)  # the conditions tell that it is over
@@ -54,7 +52,7 @@ def open_or_close(view: ObservedPool, state: PoolState, now: float) -> list[Acti
     changed = _changed_conditions(view, state)
     if not changed:
         return []
-    status = pool_status(view, state, now)
+    status, _ = pool_status(view, state, now)
     return [_write_status(view, status), *_closing_events(view, status, changed), *_capacity_low_events(view, status)]
 
 
@@ -65,7 +63,7 @@ def apply_layout(view: ObservedPool, state: PoolState, now: float) -> list[Actio
     applied = replace(pool.status, applied_allocation=state.desired, last_reconfigured=when)
     after = replace(view, pool=replace(pool, status=applied))
     actions: list[Action] = [*nobody_else_bound(view)] if view.members else []
-    status = pool_status(after, evaluate_pool(after, now), now)
+    status, _ = pool_status(after, evaluate_pool(after, now), now)
     changed = () if is_true(pool.status.conditions, MISCONFIGURED) else (MISCONFIGURED,)
     actions += [
         _write_status(view, status),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from controllers.api import names
 from controllers.domain.catalogue import VENDORS
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     from controllers.api.conditions import Finding
     from controllers.api.gpudevice import GPUDevice, Hardware
+
+
+ReportState = Literal["Current", "Outdated", "Absent", "NotLabelled", "NotServed"]
+"""How the report of the node's agent is: of the node's present boot; of an earlier one; not there; not to be had, as
+the node lacks the label by which the agent comes, or as the API server serves no such thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ class Decision:
     removals: tuple[Removal, ...] = ()
     conditions: Mapping[str, Finding] = field(default_factory=dict)
     """All conditions of the GPUNodeInventory that this process owns, by type."""
+    report: ReportState = "Current"
     present: bool = False
     """Whether the node has a card, identified or not."""
     is_gpu_node: bool = False

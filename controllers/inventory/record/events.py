@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.conditions import INVENTORY_INCOMPLETE, PREREQUISITE_NOT_MET
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.resources import GPUNODEINVENTORY
 from controllers.domain.wording import format_message
@@ -13,24 +14,30 @@ from controllers.runtime.plan import EmitEvent, PlanBuilder, Ref, ref
 
 if TYPE_CHECKING:
     from controllers.api.meta import Condition
+    from controllers.inventory.record.desired import ReportState
     from controllers.inventory.views import ObservedNode
 
 
-FEATURE_MISSING = frozenset({"NotLabelled", "NoReport", "NodeFeatureNotServed", "RuleRefused"})
-"""Reasons that say that nobody tells of a node's cards; the event about them is named as the alert."""
+UNTOLD: frozenset[ReportState] = frozenset({"NotLabelled", "Absent", "NotServed"})
+"""Nobody tells of a node's cards; the event about that is named as the alert."""
 
 
-def condition_event(about: Ref, before: Condition | None, now: Condition) -> EmitEvent | None:
-    """The event about a condition of the node, where it changed enough for a person to look."""
+def condition_event(about: Ref, before: Condition | None, now: Condition, report: ReportState) -> EmitEvent | None:
+    """The event about a condition of the node, where it changed enough for a person to look.
+
+    `report`: how the report is on which InventoryIncomplete rests. While it is outdated the condition says one and the
+    same, so any change of it is that it has become so.
+    """
     text = format_message(f"{now.type} is {now.status} ({now.reason}): {now.message}")
     if now.status != "False":
         text += f" More: kubectl describe gpunodeinventory {about.name}"
-    outdated = names.REASON_REPORT_OUTDATED
-    if now.reason == outdated and (before is None or before.reason != outdated):
+    rests_on = report if now.type == INVENTORY_INCOMPLETE else None
+    if rests_on == "Outdated" and now != before:
         return EmitEvent(about, "Warning", names.EVENT_INVENTORY_OUTDATED, text)
-    if (before.status if before else "False") == now.status or (before is None and now.reason == "NoReport"):
+    if (before.status if before else "False") == now.status or (before is None and rests_on == "Absent"):
         return None  # a node that has just joined waits for its agent: nothing has changed
-    word = names.EVENT_NODE_FEATURE_MISSING if now.reason in FEATURE_MISSING else names.EVENT_INVENTORY_CONDITION
+    is_untold = rests_on in UNTOLD or (now.type == PREREQUISITE_NOT_MET and now.status == "True")
+    word = names.EVENT_NODE_FEATURE_MISSING if is_untold else names.EVENT_INVENTORY_CONDITION
     return EmitEvent(about, "Warning" if now.status == "True" else "Normal", word, text)
 
 

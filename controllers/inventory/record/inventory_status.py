@@ -45,7 +45,7 @@ def write_inventory(draft: PlanBuilder, seen: ObservedNode, decision: Decision, 
     draft.add(Apply(about, {"status": status}, "status"))
     for one in made:
         before = kinds.find(old.conditions, one.type) if old else None
-        if (note := condition_event(about, before, one)) is not None:
+        if (note := condition_event(about, before, one, decision.report)) is not None:
             draft.add(note)
 
 

@@ -56,12 +56,13 @@ def decide(seen: ObservedNode, memory: Retention, managed_nodes: ManagedNodes) -
     desired, left_out = _within_limit([card for card in found if isinstance(card, DesiredCard)])
     desired.sort(key=lambda card: card.address)
     removals = [one for one in found if isinstance(one, Removal) and one.device.metadata.deletion_timestamp is None]
-    finding = incomplete(seen, evidence.reading, desired, evidence.models, left_out)
+    found_incomplete = incomplete(seen, evidence.reading, desired, evidence.models, left_out)
     unnamed = bool(evidence.reading.problems) if evidence.reading else seen.has_card_label
     return Decision(
         tuple(desired),
         tuple(removals),
-        node_conditions(seen, node, managed_nodes, finding),
+        node_conditions(seen, node, managed_nodes, found_incomplete.finding),
+        report=found_incomplete.report,
         present=bool(desired) or unnamed,
         is_gpu_node=True,
     )

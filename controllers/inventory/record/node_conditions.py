@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controllers.api import conditions as kinds
 from controllers.api import names
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controllers.api.conditions import Finding
     from controllers.api.kube import Node
     from controllers.api.settings import ManagedNodes
-    from controllers.inventory.record.desired import DesiredCard
+    from controllers.inventory.record.desired import DesiredCard, ReportState
     from controllers.inventory.reports.discovered_cards import DiscoveredCards
     from controllers.inventory.views import ObservedNode
 
@@ -34,23 +34,30 @@ def node_conditions(
     }
 
 
+class Completeness(NamedTuple):
+    """InventoryIncomplete of the node, and how the report is that it rests on."""
+
+    finding: Finding
+    report: ReportState = "Current"
+
+
 def incomplete(
     seen: ObservedNode,
     reading: DiscoveredCards | None,
     cards: Sequence[DesiredCard],
     models: Sequence[nfd.Model] | None,
     left_out: int,
-) -> Finding:
+) -> Completeness:
     """InventoryIncomplete of the node: first what makes all of it doubtful, then its single cards."""
     node, report = seen.node, seen.report
     if node is None or not seen.nfd_served:
-        return conditions.unseen(seen.name)
+        return Completeness(conditions.unseen(seen.name), "NotServed")
     if models and not seen.has_card_label:
-        return conditions.not_labelled(seen.name, nfd.describe(models))
+        return Completeness(conditions.not_labelled(seen.name, nfd.describe(models)), "NotLabelled")
     if reading is None or report is None:
-        return conditions.silent(node, report, len(cards), nfd.describe(models or ()))
+        return Completeness(conditions.silent(node, report, len(cards), nfd.describe(models or ())), "Absent")
     if seen.has_card_label and not is_of_this_boot(report, node):
-        return conditions.outdated(seen.name)
+        return Completeness(conditions.outdated(seen.name), "Outdated")
     gone = [card for card in cards if card.is_unreported]
     aside = {card.address for card in cards if _is_set_aside(card)}
     problems = [card.problem for card in reading.cards if card.problem and card.address not in aside]
@@ -63,7 +70,7 @@ def incomplete(
             f"{left_out} more reported than a node may have on record ({names.CARDS_MAX}), where cards that are not"
             " reported any more count until they are gone"
         )
-    return conditions.node(seen.name, [*reading.problems, *problems], len(aside))
+    return Completeness(conditions.node(seen.name, [*reading.problems, *problems], len(aside)))
 
 
 def _is_set_aside(card: DesiredCard) -> bool:

@@ -85,6 +85,11 @@ def boolean(text: str) -> bool | None:
     return words.get(text.lower())
 
 
+def word(text: str) -> str | None:
+    """A word that is compared, and means nothing by itself."""
+    return _matching("[0-9A-Za-z._-]{1,64}", text)
+
+
 def _profile(text: str) -> str | None:
     """In the one spelling: `1g.10gb.me` and `1g.10gb+me` are the same profile."""
     return canonical_profile(text.strip().lower())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from controllers.api.gpudevice import ComputeCapability, Hardware, Mig, Pci, Precision
 from controllers.api.names import CARDS_MAX
+from controllers.api.validation import BOOT_ID, LOAD
 from controllers.domain import precision
 from controllers.domain.catalogue import VENDORS, model
 from controllers.domain.pci import canonical
@@ -91,9 +92,9 @@ def read(report: NodeFeature | None) -> DiscoveredCards | None:
     problems = [_nameless(times[None])] if times[None] else []
     if len(named) > CARDS_MAX:
         problems.append(f"{len(named)} cards are reported; the first {CARDS_MAX} by address are taken")
-    asked = merged.validator_attributes(report)
+    asked, loading = merged.validator_attributes(report), merged.loading_attributes(report)
     first = {
-        address: merged.merge_attributes(a, asked.get(address))
+        address: loading | merged.merge_attributes(a, asked.get(address))
         for address, a in reversed(elements)
         if address is not None
     }
@@ -172,4 +173,12 @@ def _mig(reader: AttributeReader) -> Mig | None:
     types = (reader.get("mig_instances", attributes.mig_instances) or ()) if enabled else ()
     strategy: Literal["none", "single", "mixed"] = "none" if not types else "single" if len(types) == 1 else "mixed"
     profiles = reader.get("mig_profiles", attributes.mig_profiles) or ()
-    return Mig(capable=True, enabled=enabled, strategy=strategy, profiles_supported=profiles, types=types)
+    return Mig(
+        capable=True,
+        enabled=enabled,
+        strategy=strategy,
+        profiles_supported=profiles,
+        types=types,
+        boot_id=reader.get(BOOT_ID, attributes.word, strict=False),
+        driver_load=reader.get(LOAD, attributes.word, strict=False),
+    )

@@ -29,7 +29,7 @@ GROUPS: Final = (
     ("memory_mib",),
     # Who told the capability was asked for links, too: that none are told means that there are none.
     ("compute_major", "compute_minor", "nvlink_peers"),
-    ("mig_capable", "mig_mode", "mig_profiles", "mig_instances"),
+    ("mig_capable", "mig_mode", "mig_profiles", "mig_instances", BOOT_ID, LOAD),
 )
 """Attributes that are taken together from one of the two."""
 
@@ -42,7 +42,7 @@ def validator_attributes(report: NodeFeature) -> dict[str, Attributes]:
     driver, agent, told = features.attributes.driver, features.attributes.agent, features.instances.nvml
     if driver is None or told is None:
         return {}
-    now = (agent.elements.get("boot_id", "") if agent is not None else "", driver.elements.get("version", ""))
+    now = (agent.elements.get(BOOT_ID, "") if agent is not None else "", driver.elements.get("version", ""))
     found = [
         (address, each.attributes)
         for each in told.elements[:CARDS_MAX]
@@ -52,6 +52,13 @@ def validator_attributes(report: NodeFeature) -> dict[str, Attributes]:
     ]
     times = Counter(address for address, _ in found)
     return {address: attributes for address, attributes in found if times[address] == 1}
+
+
+def loading_attributes(report: NodeFeature) -> Attributes:
+    """The boot and the loading of the driver under which discover's report was made, as far as it tells them."""
+    agent, driver = report.spec.features.attributes.agent, report.spec.features.attributes.driver
+    boot = agent.elements.get(BOOT_ID, "") if agent is not None else ""
+    return {BOOT_ID: boot, LOAD: driver.elements.get(LOAD, "") if driver is not None else ""}
 
 
 def merge_attributes(card: Mapping[str, str], told: Mapping[str, str] | None) -> Attributes:

@@ -13,9 +13,8 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from nodeagent.host.runtimes import CONFIGURATIONS, CONTAINERD
+from nodeagent.host.yamltext import NotYAMLError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,10 +30,10 @@ _NEVER = (10000, 0)
 def names(text: str) -> frozenset[str]:
     """The qualified names of a specification's devices, as `nvidia.com/gpu=0`; none where it cannot be read."""
     try:
-        found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
+        found = parse(text)
         devices = found["devices"]
         return frozenset(f"{found['kind']}={device['name']}" for device in devices)
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError):
+    except (NotYAMLError, TypeError, KeyError):
         return frozenset()
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from nodeagent.host.yamltext import NotYAMLError, parse
 from nodeagent.validate.checks.facts import Specification
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def _parsed(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
-    except (yaml.YAMLError, RecursionError, ValueError):
+        found = parse(text)
+    except NotYAMLError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -141,7 +141,11 @@ def test_a_configuration_that_says_nothing_means_containerd(tmp_path: Path, text
     assert Keeper(made).reconcile().phase == REFUSED, "nobody serves containerd's socket here; that is all"
 
 
-@pytest.mark.parametrize("text", ["containerRuntimeEndpoint: [\n", "since: 2026-13-45\n"], ids=["syntax", "no date"])
+@pytest.mark.parametrize(
+    "text",
+    ["containerRuntimeEndpoint: [\n", "since: 2026-13-45\n", "failSwapOn: !!bool perhaps\n"],
+    ids=["syntax", "no date", "no bool"],
+)
 def test_a_configuration_that_cannot_be_read_is_told_and_nothing_is_touched(tmp_path: Path, text: str) -> None:
     made = host(tmp_path, f"--config={CONFIG}", sockets=(CONTAINERD,))
     configured(made, text)
