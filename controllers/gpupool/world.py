@@ -30,7 +30,7 @@ from controllers.gpupool.mig.layout import desired_profile
 from controllers.gpupool.node.taints import ObservedTaints
 from controllers.gpupool.operands.device_plugin import cards_in
 from controllers.gpupool.queue.records import ObservedQueue
-from controllers.gpupool.queue.waits import Wait
+from controllers.gpupool.queue.wait import Wait
 from controllers.gpupool.views import ObservedCard, ObservedLayout, ObservedNode, ObservedPool
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class World(Caches):
             denied=denied,
         )
 
-    def waits_without_pool(self, name: str) -> Mapping[str, Wait]:
+    def reasons_without_pool(self, name: str) -> Mapping[str, Wait]:
         """Why pods wait for cards of a pool that is not there, by key."""
         queued = [pod for pod in self.pods.by(UNBOUND, name) if is_queued(pod)]
         return {pod.key: Wait("PoolClosed", units_of(pod, name)) for pod in queued}

@@ -10,7 +10,7 @@ from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.tenant import TenantPod
 from controllers.domain.clock import stamp
-from controllers.gpupool.queue.waits import SETTLE, Wait, plan_condition
+from controllers.gpupool.queue.wait import SETTLE, Wait, plan_condition
 from controllers.runtime.plan import Apply, EmitEvent
 from tests.kit.objects import NOW
 from tests.kit.pods import pod_body

@@ -78,7 +78,7 @@ class Queue(Pool):
 
     def why(self) -> dict[str, str]:
         made = self.look()
-        return {key.partition("/")[2]: wait.reason for key, wait in made.waits.items()} if made is not None else {}
+        return {key.partition("/")[2]: wait.reason for key, wait in made.reasons.items()} if made is not None else {}
 
 
 def test_the_oldest_gets_its_card_and_goes_on() -> None:

@@ -28,7 +28,7 @@ class Entry:
     """RFC 3339, as the API server wrote it: such texts have the order of their times."""
     units: int
     """Slots, all of one node."""
-    wants: PodConstraints
+    constraints: PodConstraints
 
     @property
     def age_key(self) -> tuple[str, str]:
@@ -54,5 +54,5 @@ def queue_entry(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...] = (
         priority=pod.spec.priority or 0,
         created=pod.metadata.creation_timestamp,
         units=units,
-        wants=PodConstraints.of(pod.spec, tolerated),
+        constraints=PodConstraints.of(pod.spec, tolerated),
     )

@@ -80,24 +80,24 @@ class Walk:
 
     def _nodes_for(self, entry: Entry) -> tuple[str, ...] | None:
         """The nodes that the pod can go to, whatever they have free; None where that is too much to look at."""
-        known = self._fits.get(entry.wants)
+        known = self._fits.get(entry.constraints)
         if known is None:
-            self._work[entry.namespace] += entry.wants.size * len(self._capacities)
+            self._work[entry.namespace] += entry.constraints.size * len(self._capacities)
             if self._work[entry.namespace] > WORK_MAX:
                 return None
             nodes = ((name, capacity.node) for name, capacity in self._capacities.items())
-            known = tuple(name for name, node in nodes if node is not None and node_fits(entry.wants, node))
-            self._fits[entry.wants] = known
+            known = tuple(name for name, node in nodes if node is not None and node_fits(entry.constraints, node))
+            self._fits[entry.constraints] = known
         return known
 
     def _place(self, entry: Entry, possible: tuple[str, ...]) -> Placement | None:
-        if entry.units > self._largest or (entry.units, entry.wants) in self._hopeless:
+        if entry.units > self._largest or (entry.units, entry.constraints) in self._hopeless:
             return None  # what is free only shrinks
         here = [self._capacities[name] for name in possible]
         wanted = PoolRequest(self._pool, entry.units)
-        found = place(here, wanted, entry.wants, self._placement, entry.request_id)
+        found = place(here, wanted, entry.constraints, self._placement, entry.request_id)
         if found is None:
-            self._hopeless.add((entry.units, entry.wants))
+            self._hopeless.add((entry.units, entry.constraints))
         return found
 
     def _take(self, placement: Placement) -> None:

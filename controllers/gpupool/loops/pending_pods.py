@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controllers.api.gpudevice import GPUDevice
     from controllers.api.gpupool import GPUPool
     from controllers.api.kube import Node, Pod
-    from controllers.gpupool.queue.waits import Wait
+    from controllers.gpupool.queue.wait import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.process import Process
 
@@ -47,7 +47,7 @@ class PendingPodController:
         self,
         process: Process,
         world: World,
-        tell: Callable[[str, Mapping[str, Wait]], None] = lambda _pool, _waits: None,
+        tell: Callable[[str, Mapping[str, Wait]], None] = lambda _pool, _reasons: None,
     ) -> None:
         """Make the loop; `watch` connects it to the caches. `tell` is told why pods of a pool wait."""
         self._execute, self._world, self._tell = process.executor.execute, world, tell
@@ -68,7 +68,7 @@ class PendingPodController:
         if view is None:
             for kept in (self._turns, self._unreached, self._rests, self._denials):
                 kept.pop(pool, None)
-            self._tell(pool, self._world.waits_without_pool(pool))
+            self._tell(pool, self._world.reasons_without_pool(pool))
             self._world.queue_statuses.pop(pool, None)
             return None
         now = time.time()
@@ -81,7 +81,7 @@ class PendingPodController:
         for request in planned.reserved:
             turns[request] = replace(turns.get(request, Turn(now)), began=now)
         self._world.queue_statuses[pool] = planned.status
-        self._tell(pool, planned.waits)
+        self._tell(pool, planned.reasons)
         denials.keep(pod.metadata.annotations.get(names.REQUEST_ID, "") for pod in view.unbound)
         await self._carry_out(pool, planned.promises, since)
         found = [after for after in (planned.plan.requeue_after, denials.next_try()) if after is not None]

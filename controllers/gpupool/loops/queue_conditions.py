@@ -9,39 +9,39 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.gpupool.queue.waits import plan_condition
+from controllers.gpupool.queue.wait import plan_condition
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.gpupool.queue.waits import Wait
+    from controllers.gpupool.queue.wait import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.process import Process
 
 
 class QueueConditionController:
-    """Writes why pods wait, by `controllers.gpupool.queue.waits`."""
+    """Writes why pods wait, by `controllers.gpupool.queue.wait`."""
 
     def __init__(self, process: Process, world: World) -> None:
         """Make the controller."""
         self._execute, self._world = process.executor.execute, world
-        self._waits: dict[str, Mapping[str, Wait]] = {}
+        self._reasons: dict[str, Mapping[str, Wait]] = {}
         self.controller = Controller("queue-conditions", self._reconcile, workers=4)
 
-    def tell(self, pool: str, waits: Mapping[str, Wait]) -> None:
+    def tell(self, pool: str, reasons: Mapping[str, Wait]) -> None:
         """Take over why pods of a pool wait now; those that did and do not any more are looked at, too."""
-        before = self._waits.pop(pool, {})
-        if waits:
-            self._waits[pool] = waits
-        changed = {key for key, wait in waits.items() if before.get(key) != wait}
-        self.controller.add_all(changed | (before.keys() - waits.keys()))
+        before = self._reasons.pop(pool, {})
+        if reasons:
+            self._reasons[pool] = reasons
+        changed = {key for key, wait in reasons.items() if before.get(key) != wait}
+        self.controller.add_all(changed | (before.keys() - reasons.keys()))
 
     async def _reconcile(self, key: str) -> float | None:
         pod = self._world.pods.get(key)
         if pod is None or pod.finished or pod.metadata.deletion_timestamp is not None:
             return None
         pool = pod.metadata.labels.get(names.LABEL_POOL, "")
-        plan = plan_condition(pod, pool, self._waits.get(pool, {}).get(key), time.time())
+        plan = plan_condition(pod, pool, self._reasons.get(pool, {}).get(key), time.time())
         await self._execute(plan.actions)
         return plan.requeue_after

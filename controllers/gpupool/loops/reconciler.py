@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import ConfigMap, Pod
     from controllers.api.meta import KubeObject
     from controllers.api.settings import Settings
-    from controllers.gpupool.queue.waits import Wait
+    from controllers.gpupool.queue.wait import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.controller import Controller
     from controllers.runtime.process import Process
@@ -100,9 +100,9 @@ class Reconciler:
         self.pools.controller.add(pool)
         self.status.controller.add(pool)
 
-    def _queue_looked_at(self, pool: str, waits: Mapping[str, Wait]) -> None:
+    def _queue_looked_at(self, pool: str, reasons: Mapping[str, Wait]) -> None:
         """Why pods of a pool wait: their conditions say so, and the pool's status."""
-        self.queue_conditions.tell(pool, waits)
+        self.queue_conditions.tell(pool, reasons)
         self.status.enqueue_settled((pool,))
 
     def _enqueue_pools(self, pools: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ class Left:
 
     nodes: Mapping[str, NodeSlots]
     """By name, those on which something may be free."""
-    free: dict[str, int]
+    slots: dict[str, int]
     """Slots by node, without those that are given to pods or kept for them."""
     written: set[str] = field(default_factory=set)
     """Cards (by name) that the round writes: their next version is known only afterwards."""
@@ -69,7 +69,7 @@ def reserve_cards(
         room = rooms.take(pod)
         if rooms.spent:
             # One that had all of the work for itself, and not enough, had its look.
-            left.free = rooms.left()
+            left.slots = rooms.left()
             return served, _not_reached(view, queue[max(1, at) :], draft)
         if room is None or room.free < pod.units:
             continue
@@ -82,7 +82,7 @@ def reserve_cards(
             draft.add(add_reservations(device, [entry], now))
             written.add(device.name)
         served.append(pod.request_id)
-    left.free = rooms.left()
+    left.slots = rooms.left()
     return served, []
 
 

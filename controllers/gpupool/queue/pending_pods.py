@@ -46,9 +46,9 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
     by_request = reservations_by_request(view)
     queued = read_queue(view, by_request, now)
     if not _reserves_now(view.pool):
-        taken_back, waits = close(view, queued, now)
+        taken_back, reasons = close(view, queued, now)
         draft.add(*taken_back)
-        return ReservationRound(draft.build(), {}, waits=waits)
+        return ReservationRound(draft.build(), {}, reasons=reasons)
     unbound = [found for pod in view.unbound if (found := pending_pod(pod, view.pool.name)) is not None]
     turns, ended = follow_turns(view, unbound, by_request, now)
     passed = pods_passed_over(view, turns, ended, now)
@@ -58,11 +58,11 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
     queue = _queue(view, unbound, by_request, turns, passed, draft=draft, now=now)
     promised = release_promised(view, queued, by_request)
     if not (queue or queued.waiting or queued.torn):
-        return ReservationRound(draft.build(), turns, promises=tuple(promised), waits=queued.waits)
+        return ReservationRound(draft.build(), turns, promises=tuple(promised), reasons=queued.reasons)
     if remains := take_back(view, {*queued.torn, *(pod.request_id for pod in queue)}, now):
         draft.add(*remains)
         unreached = tuple(view.unreached)
-        return ReservationRound(draft.build(), turns, (), unreached, tuple(promised), queued.waits)
+        return ReservationRound(draft.build(), turns, (), unreached, tuple(promised), queued.reasons)
     left = left_of(view, now)
     served, rest = reserve_cards(view, queue, left, draft, now)
     walk = serve(view, queued, left, now)
@@ -74,7 +74,7 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         tuple(served),
         tuple(rest),
         (*promised, *walk.promises),
-        queued.waits | dict(walk.waits),
+        queued.reasons | dict(walk.reasons),
         walk.status,
     )
 

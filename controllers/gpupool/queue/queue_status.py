@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controllers.domain.queue.entry import Entry
-    from controllers.gpupool.queue.waits import Wait
+    from controllers.gpupool.queue.wait import Wait
 
 
-def queue_status(waiting: Sequence[Entry], waits: Mapping[str, Wait], used: Mapping[str, int]) -> QueueStatus | None:
+def queue_status(waiting: Sequence[Entry], reasons: Mapping[str, Wait], used: Mapping[str, int]) -> QueueStatus | None:
     """The status; None where nobody waits. `waiting`: in the order of the queue; `used`: slots by namespace."""
     if not waiting:
         return None
@@ -27,7 +27,7 @@ def queue_status(waiting: Sequence[Entry], waits: Mapping[str, Wait], used: Mapp
         waiting=len(waiting),
         waiting_units=sum(entry.units for entry in waiting),
         oldest=min(entry.created for entry in waiting),
-        head=tuple(_pod(entry, waits) for entry in waiting[:HEAD_MAX]),
+        head=tuple(_pod(entry, reasons) for entry in waiting[:HEAD_MAX]),
         namespaces=tuple(
             QueuedNamespace(name=name, used=used.get(name, 0), waiting=pods)
             for name, pods in namespaces[:NAMESPACES_MAX]
@@ -35,8 +35,8 @@ def queue_status(waiting: Sequence[Entry], waits: Mapping[str, Wait], used: Mapp
     )
 
 
-def _pod(entry: Entry, waits: Mapping[str, Wait]) -> QueuedPod:
-    wait = waits.get(entry.key)
+def _pod(entry: Entry, reasons: Mapping[str, Wait]) -> QueuedPod:
+    wait = reasons.get(entry.key)
     return QueuedPod(
         namespace=entry.namespace,
         pod=entry.key.partition("/")[2],

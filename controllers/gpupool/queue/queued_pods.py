@@ -31,7 +31,7 @@ from controllers.gpupool.queue.card_reservations import add_reservations, reserv
 from controllers.gpupool.queue.queue_status import queue_status
 from controllers.gpupool.queue.records import Promise
 from controllers.gpupool.queue.release import release
-from controllers.gpupool.queue.waits import Wait
+from controllers.gpupool.queue.wait import Wait
 from controllers.runtime.plan import PlanBuilder
 
 if TYPE_CHECKING:
@@ -56,22 +56,22 @@ class Queue:
     """Those whose reservations suffice, on cards that can be given."""
     torn: frozenset[str]
     """Requests whose reservations do not."""
-    waits: dict[str, Wait]
+    reasons: dict[str, Wait]
     """By key, of those that are no entries now."""
 
 
 def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: float) -> Queue:
     """Tell the pool's queued pods apart."""
     pods = {pod.key: pod for pod in view.unbound if is_queued(pod)}
-    waiting, promised, torn, waits = list[Entry](), list[Entry](), set[str](), dict[str, Wait]()
+    waiting, promised, torn, reasons = list[Entry](), list[Entry](), set[str](), dict[str, Wait]()
     for key, pod in pods.items():
         entry = queue_entry(pod, view.pool.name, view.tolerated)
         if entry is None:
-            waits[key] = Wait("OtherGates", units_of(pod, view.pool.name))
+            reasons[key] = Wait("OtherGates", units_of(pod, view.pool.name))
             continue
         reserved = [found for found in by_request.get(entry.request_id, ()) if live(found[1], now)]
         if entry.request_id in view.denied:
-            waits[key] = Wait("ReleaseDenied", entry.units, view.denied[entry.request_id])
+            reasons[key] = Wait("ReleaseDenied", entry.units, view.denied[entry.request_id])
         elif reserved and _suffices(view, entry, reserved):
             promised.append(entry)
             continue
@@ -79,7 +79,7 @@ def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: floa
             waiting.append(entry)
         if reserved:
             torn.add(entry.request_id)
-    return Queue(pods, tuple(waiting), tuple(promised), frozenset(torn), waits)
+    return Queue(pods, tuple(waiting), tuple(promised), frozenset(torn), reasons)
 
 
 def _suffices(view: ObservedQueue, entry: Entry, reserved: Iterable[tuple[GPUDevice, Reservation]]) -> bool:
@@ -97,8 +97,8 @@ def _suffices(view: ObservedQueue, entry: Entry, reserved: Iterable[tuple[GPUDev
 def close(view: ObservedQueue, queue: Queue, now: float) -> tuple[list[Merge], dict[str, Wait]]:
     """What a pool that gives no cards takes back of its queue, and why the pods wait."""
     entries = (*queue.waiting, *queue.promised)
-    waits = queue.waits | {entry.key: Wait("PoolClosed", entry.units) for entry in entries}
-    return take_back(view, {*queue.torn, *(entry.request_id for entry in queue.promised)}, now), waits
+    reasons = queue.reasons | {entry.key: Wait("PoolClosed", entry.units) for entry in entries}
+    return take_back(view, {*queue.torn, *(entry.request_id for entry in queue.promised)}, now), reasons
 
 
 def release_promised(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest) -> list[Promise]:
@@ -113,24 +113,24 @@ def release_promised(view: ObservedQueue, queue: Queue, by_request: Reservations
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class QueueRound:
     """What a walk over the queue came to."""
 
     promises: tuple[Promise, ...]
-    waits: Mapping[str, Wait]
+    reasons: Mapping[str, Wait]
     """By key: why those wait that are not served."""
     status: QueueStatus | None
     next_hold: float
     """Epoch seconds from which on time alone can change what is decided."""
 
 
-def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> Served:
+def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> QueueRound:
     """Serve the queue in its order with what is left."""
     policy = policy_of(view.pool)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
     ranked = in_order(queue.waiting, used, policy)
     walk = Walk(view.pool.name, _capacities(view, left), policy, placement_of(view.pool, view.scheduling), now)
-    placed, waits, rest = list[Decision](), dict[str, Wait](), list[Entry]()
+    placed, reasons, rest = list[Decision](), dict[str, Wait](), list[Entry]()
     for each in ranked:
         decision = walk.decide(each)
         if decision.placement is not None:
@@ -138,10 +138,10 @@ def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> Served:
             continue
         limit = policy.share(each.entry.namespace).limit
         detail = f" ({limit}, spec.queue.namespaces)" if decision.reason == "OverLimit" else ""
-        waits[each.entry.key] = Wait(decision.reason, each.entry.units, detail)
+        reasons[each.entry.key] = Wait(decision.reason, each.entry.units, detail)
         rest.append(each.entry)
-    status = queue_status(rest, waits, used)
-    return Served(tuple(_promises(view, queue, placed, now)), waits, status, walk.next_hold)
+    status = queue_status(rest, reasons, used)
+    return QueueRound(tuple(_promises(view, queue, placed, now)), reasons, status, walk.next_hold)
 
 
 def _capacities(view: ObservedQueue, left: Left) -> Iterable[NodeCapacity]:
@@ -163,7 +163,7 @@ def _capacities(view: ObservedQueue, left: Left) -> Iterable[NodeCapacity]:
         }
         if stale:
             (capacity,) = without_cards((capacity,), stale)
-        yield replace(capacity, free=min(capacity.free, left.free.get(name, 0)))
+        yield replace(capacity, free=min(capacity.free, left.slots.get(name, 0)))
 
 
 def _promises(view: ObservedQueue, queue: Queue, placed: Iterable[Decision], now: float) -> list[Promise]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controllers.api.kube import Node, Pod
     from controllers.api.queue import QueueStatus
     from controllers.api.tenant import TenantPod
-    from controllers.gpupool.queue.waits import Wait
+    from controllers.gpupool.queue.wait import Wait
 
 ReservationsByRequest = dict[str, list[tuple[GPUDevice, Reservation]]]
 """The reservations on cards, each with its card, by request."""
@@ -84,7 +84,7 @@ class ReservationRound:
     """Requests that there was no work left for."""
     promises: tuple[Promise, ...] = ()
     """What is given to pods of the queue, to be carried out after `plan`, each by itself."""
-    waits: Mapping[str, Wait] = field(default_factory=dict)
+    reasons: Mapping[str, Wait] = field(default_factory=dict)
     """By key (`namespace/name`): why each pod with our gate waits; none of those that `promises` release."""
     status: QueueStatus | None = None
     """What the pool's status says of its queue."""

@@ -18,8 +18,10 @@ from tests.webhook import world
 PACK = PlacementPolicy("BinPack", "zone")
 
 
-def entry(name: str, units: int = 1, *, age: float = 0.0, wants: PodConstraints = ANYWHERE, team: str = "t") -> Entry:
-    return Entry(f"{team}/{name}", f"r-{name}", team, 0, stamp(NOW - age), units, wants)
+def entry(
+    name: str, units: int = 1, *, age: float = 0.0, constraints: PodConstraints = ANYWHERE, team: str = "t"
+) -> Entry:
+    return Entry(f"{team}/{name}", f"r-{name}", team, 0, stamp(NOW - age), units, constraints)
 
 
 def walk(free: dict[str, int], *, hold: int = 1, after: float = 600.0, total: int = 8) -> Walk:
@@ -71,7 +73,9 @@ def test_it_is_said_when_time_alone_changes_what_is_decided() -> None:
 
 def test_a_pod_that_no_node_could_ever_take_waits_for_a_node_and_keeps_nothing() -> None:
     elsewhere = PodConstraints(None, (("zone", "nowhere"),), None, ())
-    found = decide(walk({"n1": 2}), entry("huge", 9, age=900), entry("lost", 1, wants=elsewhere, age=900), entry("a"))
+    found = decide(
+        walk({"n1": 2}), entry("huge", 9, age=900), entry("lost", 1, constraints=elsewhere, age=900), entry("a")
+    )
     assert [each.reason for each in found[:2]] == ["NoNodeFits", "NoNodeFits"]
     assert found[2].placement is not None
 
@@ -92,7 +96,7 @@ def test_a_node_without_the_pools_label_gives_nothing() -> None:
 def test_what_one_namespace_demands_of_nodes_takes_no_look_from_others() -> None:
     one = walk({"n1": 3})
     heavy = [
-        entry(f"h{at}", 1, wants=PodConstraints(None, tuple((f"k{at}-{n}", "v") for n in range(2000)), None, ()))
+        entry(f"h{at}", 1, constraints=PodConstraints(None, tuple((f"k{at}-{n}", "v") for n in range(2000)), None, ()))
         for at in range(WORK_MAX // 2000 + 5)
     ]
     found = decide(one, *heavy, entry("light", team="other"))
