@@ -74,7 +74,7 @@ def test_a_containerd_that_nothing_would_start_again_is_left_running_and_a_perso
     state = restarted(bare, orphan)
 
     assert bare.child.poll() is None, "else the node had no runtime from now on"
-    assert (state.phase, "restart it by hand" in state.why) == (WAITING, True)
+    assert (state.phase, "restart it by hand" in state.reason) == (WAITING, True)
     assert state.phase not in DONE, "the pod is not ready while the handlers are not known"
     assert bare.at(MAIN).read_bytes() == CHANGED
     assert not WayBack(bare).open, "the next look changes nothing, and the person's restart takes it"
@@ -84,7 +84,7 @@ def test_one_that_its_supervisor_does_not_bring_back_is_told_of_with_its_former_
     state = restarted(bare, bare.server())
 
     assert bare.child.wait(10) != 0
-    assert (state.phase, "look at it on the node" in state.why) == (REVERTED, True)
+    assert (state.phase, "look at it on the node" in state.reason) == (REVERTED, True)
     assert bare.at(MAIN).read_bytes() == AS_IT_WAS
 
 

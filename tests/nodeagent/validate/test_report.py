@@ -25,7 +25,7 @@ words = st.sampled_from(["", "nvidia", "nouveau", "vfio-pci", VERSION, "999.1", 
 addresses = st.sampled_from([f"0000:0{n}:00.0" for n in range(4)])
 functions = st.builds(
     PciFunction, address=addresses, vendor=st.sampled_from(["10de", "1002"]), device=st.just("2330"),
-    class_=st.sampled_from(["030200", "068000"]), driver=words, unread=st.sampled_from([(), ("driver",)]),
+    class_=st.sampled_from(["030200", "068000"]), driver=words, unreadable=st.sampled_from([(), ("driver",)]),
 )  # fmt: skip
 cards = st.builds(DriverCard, address=addresses, failed=st.sampled_from([(), ("uuid", "memory_mib"), ("product",)]))
 drivers = st.none() | st.builds(Driver, version=words, cards=st.dictionaries(addresses, cards))
@@ -45,7 +45,7 @@ found = st.builds(
     ),
     nodes=st.none()
     | st.dictionaries(nodes, st.builds(Node, numbers, numbers)),
-    firmware=st.none() | st.booleans(), driver=drivers, silence=words, pending=st.booleans(),
+    firmware=st.none() | st.booleans(), driver=drivers, unavailable_reason=words, pending=st.booleans(),
     specification=st.none()
     | st.builds(Specification, st.lists(words).map(tuple), st.lists(words).map(tuple), st.frozensets(st.integers(0, 3)),
                 st.frozensets(words)),
