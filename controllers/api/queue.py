@@ -80,9 +80,11 @@ class QueuedPod:
     namespace: str
     """Its namespace."""
     pod: str
-    """Its name."""
+    """Its name; of a gang its first pod."""
+    gang: str | None = None
+    """The gang that it belongs to, which waits as a whole."""
     units: int
-    """Slots that it waits for."""
+    """Slots that it waits for, or the whole gang."""
     priority: int | None = None
     """Its priority."""
     since: Timestamp

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from controllers.api import bounds, names
+from controllers.api import bounds, gangs, names
 from controllers.api.kube import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from controllers.api.meta import Condition, ObjectMeta, keeping
 from controllers.api.record import adapter, record
@@ -129,8 +129,11 @@ def _ours(quantities: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in quantities.items() if key.startswith(names.PREFIX)}
 
 
-TenantMeta = Annotated[ObjectMeta, keeping(frozenset({names.REQUEST_ID, names.DEVICES}), frozenset({names.LABEL_POOL}))]
-"""A pod's metadata; of what its author may write there, only what the webhook wrote."""
+TenantMeta = Annotated[
+    ObjectMeta,
+    keeping(frozenset({names.REQUEST_ID, names.DEVICES}) | gangs.KEYS, frozenset({names.LABEL_POOL}) | gangs.KEYS),
+]
+"""A pod's metadata; of what its author may write there, what the webhook wrote, and to which gang it belongs."""
 
 
 def our_condition(found: Any) -> Condition | None:

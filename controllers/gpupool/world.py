@@ -155,7 +155,13 @@ class World(Caches):
         held = [r for device in devices for r in device.status.reservations if live(r, now)]
         promised = {r.request_id: self.pods.by(BY_REQUEST, r.request_id) for r in held}
         waiting = [pod for pool in pools for pod in self.pods.by(UNBOUND, pool.name)]
-        coming = {pod.key: pod for pods in (waiting, *promised.values()) for pod in pods if _may_be_bound(pod)}
+        # One of the queue is given its tolerations with its cards, whatever taint has come until then.
+        coming = {
+            pod.key: pod
+            for pods in (waiting, *promised.values())
+            for pod in pods
+            if _may_be_bound(pod) and not is_queued(pod)
+        }
         return ObservedTaints(
             node=node,
             pools=tuple(sorted(pools, key=lambda pool: (pool.metadata.creation_timestamp, pool.name))),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names, resources
+from controllers.api.gangs import GANG, GANG_SIZE
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.tenant import TenantPod
 from controllers.domain.lifecycle import live
@@ -34,10 +35,31 @@ class Queue(Pool):
 
     denied: dict[str, str]
 
-    def queues(self, name: str, units: int = 1, *, age: float = 60.0, gates: tuple[str, ...] = (), **spec: Any) -> None:
-        """A pod with our gate, and others."""
+    def queues(
+        self,
+        name: str,
+        units: int = 1,
+        *,
+        age: float = 60.0,
+        gates: tuple[str, ...] = (),
+        marks: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        """A pod with our gate, and others. `marks`: annotations."""
         found = [*({"name": gate} for gate in gates), {"name": names.CARDS_GATE}]
         self.waits(name, units, age, schedulingGates=found, **{"affinity": POOL_AFFINITY} | spec)
+        self.mark(name, marks or {})
+
+    def mark(self, name: str, marks: dict[str, str]) -> None:
+        with self.edit("Pod", f"default/{name}") as found:
+            found["metadata"]["annotations"] |= marks
+
+    def expire_of(self, name: str) -> None:
+        """What was reserved for a pod that is gone is taken off."""
+        for device in self.all(resources.GPUDEVICE, GPUDevice):
+            with self.edit("GPUDevice", device.name) as found:
+                kept = [each for each in found["status"].get("reservations", ()) if each["pod"] != name]
+                found["status"]["reservations"] = kept
 
     def look(self) -> ReservationRound | None:
         """What the planner says now."""
@@ -234,6 +256,10 @@ def test_the_status_has_the_head_of_the_queue_and_its_namespaces() -> None:
     assert [(each.name, each.waiting) for each in made.status.namespaces] == [("default", 30)]
 
 
+def gang(name: str, size: int) -> dict[str, str]:
+    return {GANG: name, GANG_SIZE: str(size)}
+
+
 @st.composite
 def queues(draw: st.DrawFn) -> Queue:
     slots = draw(st.sampled_from([1, 1, 4]))
@@ -249,6 +275,10 @@ def queues(draw: st.DrawFn) -> Queue:
     for at in range(draw(st.integers(1, 8))):
         gates = draw(st.sampled_from([(), (), (), ("other/gate",)]))
         pool.queues(f"p{at}", draw(st.integers(1, 5)), age=draw(st.integers(0, 120)), gates=gates)
+    for name, size in draw(st.dictionaries(st.sampled_from("gh"), st.integers(2, 3))).items():
+        units, age = draw(st.integers(1, 4)), draw(st.integers(0, 120))
+        for at in range(size):
+            pool.queues(f"p{name}{at}", units, age=age, marks=gang(name, size))
     for at in range(draw(st.integers(0, 2))):
         pool.waits(f"w{at}", draw(st.integers(1, 3)), age=draw(st.integers(20, 300)))
     return pool
@@ -287,3 +317,78 @@ def test_from_any_prefix_it_comes_to_the_same_rest_and_nobody_is_released_withou
     else:
         raise AssertionError("it does not settle")
     assert pool.now - NOW < TTL
+    gated = {name: is_gated(pod.spec) for name, pod in pool.pods().items()}
+    for letter in "gh":
+        assert len({held for name, held in gated.items() if name.startswith(f"p{letter}")}) <= 1, f"{letter} is torn"
+
+
+def test_a_gang_waits_for_all_of_its_pods_and_then_for_all_of_its_cards() -> None:
+    pool = Queue({"n1": 2, "n2": 2})
+    pool.queues("g0", 2, marks=gang("run", 2))
+    assert pool.why() == {"g0": "WaitingForGang"}
+    pool.queues("g1", 2, marks=gang("run", 2))
+    pool.queues("x", 1, age=900)
+    pool.step()
+    assert pool.released() == {"x"}  # older, and then there is no room for both
+    assert pool.why() == {"g0": "Waiting", "g1": "Waiting"}
+    del pool.objects["Pod", "default/x"]
+    pool.expire_of("x")
+    pool.step()
+    assert pool.released() == {"g0", "g1"}
+
+
+def test_a_gang_of_which_a_card_was_written_by_others_is_taken_back_as_a_whole() -> None:
+    pool = Queue({"n1": 3})
+    for at in range(3):
+        pool.queues(f"g{at}", marks=gang("run", 3))
+    pool.step(stop_after=2)
+    assert sum(pool.promised(f"g{at}") for at in range(3)) == 2
+    pool.step()
+    assert sum(pool.promised(f"g{at}") for at in range(3)) == 0
+    pool.step()
+    assert pool.released() == {"g0", "g1", "g2"}
+
+
+def test_a_release_that_was_cut_short_goes_on_before_everybody() -> None:
+    pool = Queue({"n1": 3})
+    for at in range(3):
+        pool.queues(f"g{at}", age=10, marks=gang("run", 3))
+    pool.step(stop_after=4)  # three cards, and one release
+    assert len(pool.released()) == 1
+    pool.queues("old", age=900, priority=100)
+    pool.step()
+    assert pool.released() == {"g0", "g1", "g2"}
+
+
+def test_a_pod_that_is_made_anew_for_a_running_gang_comes_first() -> None:
+    pool = Queue({"n1": 2})
+    pool.waits("g0", age=50, nodeName="n1")
+    pool.mark("g0", gang("run", 2))
+    pool.queues("old", age=900)
+    pool.queues("g1", age=5, marks=gang("run", 2))
+    made = pool.look()
+    assert made is not None
+    assert next(promise.pods for promise in made.promises) == ("default/g1",)
+
+
+def test_pods_that_disagree_on_the_size_wait_and_say_so() -> None:
+    pool = Queue({"n1": 4})
+    pool.queues("g0", marks=gang("run", 2))
+    pool.queues("g1", marks=gang("run", 3))
+    pool.step()
+    made = pool.look()
+    assert made is not None
+    assert {wait.reason for wait in made.reasons.values()} == {"WaitingForGang"}
+    assert "disagree" in made.reasons["default/g0"].detail
+    assert pool.released() == set()
+
+
+def test_two_gangs_never_hold_each_other_up() -> None:
+    pool = Queue({"n1": 3})
+    for at in range(2):
+        pool.queues(f"a{at}", age=20, marks=gang("a", 2))
+        pool.queues(f"b{at}", age=20, marks=gang("b", 2))
+    for _ in range(4):
+        pool.step()
+    assert pool.released() == {"a0", "a1"}
+    assert pool.why() == {"b0": "Waiting", "b1": "Waiting"}

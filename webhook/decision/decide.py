@@ -58,6 +58,7 @@ def pool_affinity_is_usable(pod: PodContext, _: View) -> Denied | None:
 
 CHECKS: Final[tuple[Check, ...]] = (
     placement_is_within_bounds,
+    queueing.check_gang,
     pool_is_open,
     access_is_granted,
     pool_affinity_is_usable,

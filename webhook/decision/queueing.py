@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from controllers.api import names
 from controllers.domain import refusals
+from controllers.domain.queue.gangs import gang_of
 from controllers.domain.queue.gates import is_gated, other_gates
 from controllers.domain.queue.policy import on_shortage, policy_of, queue_of
-from webhook.decision.verdict import Denied
+from webhook.decision.verdict import INVALID, Denied
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -24,11 +25,33 @@ def can_wait(pod: PodContext) -> bool:
     return not pod.request.pod.spec.node_name
 
 
+def check_gang(pod: PodContext, _: View) -> Denied | None:
+    """Refuse a pod that says badly to which gang it belongs, or that could not wait for the others."""
+    try:
+        found = gang_of(pod.request.pod.metadata)
+    except ValueError as error:
+        return Denied(INVALID, f"{error}")
+    if found is not None and not can_wait(pod):
+        return Denied(
+            INVALID,
+            f"the pod belongs to gang {found.name}, whose pods wait for each other, and names its node"
+            " (spec.nodeName); Kubernetes lets no such pod wait. Leave the node to the scheduler",
+        )
+    return None
+
+
+def _is_of_gang(pod: PodContext) -> bool:
+    try:
+        return gang_of(pod.request.pod.metadata) is not None
+    except ValueError:
+        return False
+
+
 def waits_for_others(pod: PodContext, view: View) -> bool:
-    """Whether somebody else has to let the pod go on first: no card is kept for it before."""
+    """Whether others come first, or with the pod: no card is kept for it before they are there."""
     spec, labels = pod.request.pod.spec, (pod.request.raw.get("metadata") or {}).get("labels") or {}
     managed = any(key in labels for key in view.settings.admission.queue_labels)
-    return can_wait(pod) and (managed or is_gated(spec) or bool(other_gates(spec)))
+    return can_wait(pod) and (managed or is_gated(spec) or bool(other_gates(spec)) or _is_of_gang(pod))
 
 
 def waits_in_shortage(pod: PodContext, pool: GPUPool, view: View) -> bool:

@@ -42,6 +42,14 @@ ROWS: Final = (
     Row(
         QUEUED,
         "True",
+        "WaitingForGang",
+        "the pod belongs to a gang, which gets cards all at once, and not all of its pods are there",
+        "the message says how many are missing, or that they disagree on their number; make them, or mend annotation "
+        "`gpu.deckhouse.io/gang-size` where the pods are made",
+    ),
+    Row(
+        QUEUED,
+        "True",
         "OtherGates",
         "other scheduling gates than ours come first, such as those of Kueue; no card is kept for it before",
         "see who set them: `kubectl get pod <pod> -o jsonpath='{.spec.schedulingGates}'`",

@@ -170,6 +170,7 @@ Reason = Literal[
     "ValidatorOverdue",
     "VendorNotServed",
     "Waiting",
+    "WaitingForGang",
     "WaitingForPods",
     "Withdrawn",
 ]

@@ -1,4 +1,4 @@
-"""An entry of a pool's queue: a pod that waits for cards, and what it needs. Pure."""
+"""An entry of a pool's queue: a pod that waits for cards, or a gang of pods, and what it needs. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,45 @@ from controllers.domain.queue.gates import waits_for_cards_alone
 from controllers.domain.request import units_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controllers.api.gpupool import Toleration
     from controllers.api.tenant import TenantPod
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Member:
     """A pod in the queue."""
 
     key: str
     """`namespace/name` of the pod."""
     request_id: str
+    units: int
+    """Slots, all of one node."""
+    constraints: PodConstraints
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is served at once or not at all."""
+
+    key: str
+    """`namespace/name` of the pod, or of the gang."""
     namespace: str
     priority: int
     created: str
     """RFC 3339, as the API server wrote it: such texts have the order of their times."""
-    units: int
-    """Slots, all of one node."""
-    constraints: PodConstraints
+    members: tuple[Member, ...]
+    """One pod, or those of a gang that have no cards yet, oldest first."""
+    gang: str | None = None
+    """The gang's name."""
+    is_torn: bool = False
+    """Whether other pods of the gang have been let go on already: it comes before everybody."""
+
+    @property
+    def units(self) -> int:
+        """Slots of all its pods."""
+        return sum(member.units for member in self.members)
 
     @property
     def age_key(self) -> tuple[str, str]:
@@ -49,10 +70,23 @@ def queue_entry(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...] = (
         return None
     return Entry(
         key=pod.key,
-        request_id=request,
         namespace=pod.metadata.namespace or "",
         priority=pod.spec.priority or 0,
         created=pod.metadata.creation_timestamp,
-        units=units,
-        constraints=PodConstraints.of(pod.spec, tolerated),
+        members=(Member(pod.key, request, units, PodConstraints.of(pod.spec, tolerated)),),
+    )
+
+
+def gang_entry(name: str, entries: Sequence[Entry], *, is_torn: bool) -> Entry:
+    """The entry of a gang, of those of its pods that have no cards yet: one at least."""
+    by_age = sorted(entries, key=lambda entry: entry.age_key)
+    first = by_age[0]
+    return Entry(
+        key=f"{first.namespace}/{name}",
+        namespace=first.namespace,
+        priority=max(entry.priority for entry in entries),
+        created=first.created,
+        members=tuple(member for entry in by_age for member in entry.members),
+        gang=name,
+        is_torn=is_torn,
     )

@@ -5,6 +5,8 @@ less than its guarantee comes first, then the one with the least slots for its w
 counts for its namespace before the next entry is chosen, so namespaces alternate by their weights; within a namespace
 age decides.
 
+What is left of a gang of which pods run already comes before everybody: the others have their cards for nothing.
+
 An entry that would bring its namespace above its limit keeps its place among its own, and is passed over.
 """
 
@@ -35,11 +37,17 @@ class Ranked:
 def in_order(entries: Iterable[Entry], used: Mapping[str, int], policy: QueuePolicy) -> list[Ranked]:
     """The entries, first come first. `used`: slots of the pool by namespace, had or promised."""
     usage = defaultdict(int, used)
+    by_age = sorted(entries, key=lambda entry: entry.age_key)
+    first = [_admitted(entry, usage) for entry in by_age if entry.is_torn]
+    return [*first, *_in_order([entry for entry in by_age if not entry.is_torn], usage, policy)]
+
+
+def _in_order(by_age: list[Entry], usage: dict[str, int], policy: QueuePolicy) -> Iterable[Ranked]:
     if policy.order == "FIFO":
-        return list(_limited(sorted(entries, key=lambda entry: entry.age_key), usage, policy))
-    by_priority = sorted(entries, key=lambda entry: (-entry.priority, entry.age_key))
+        return _limited(by_age, usage, policy)
+    by_priority = sorted(by_age, key=lambda entry: -entry.priority)
     if policy.order == "Priority":
-        return list(_limited(by_priority, usage, policy))
+        return _limited(by_priority, usage, policy)
     found: list[Ranked] = []
     for _, equals in groupby(by_priority, key=lambda entry: entry.priority):
         found += _fairly(equals, usage, policy)
@@ -49,6 +57,12 @@ def in_order(entries: Iterable[Entry], used: Mapping[str, int], policy: QueuePol
 def _limited(entries: Iterable[Entry], usage: dict[str, int], policy: QueuePolicy) -> Iterator[Ranked]:
     for entry in entries:
         yield _ranked(entry, usage, policy)
+
+
+def _admitted(entry: Entry, usage: dict[str, int]) -> Ranked:
+    """An entry of which a part has cards: no limit applies any more."""
+    usage[entry.namespace] += entry.units
+    return Ranked(entry)
 
 
 def _ranked(entry: Entry, usage: dict[str, int], policy: QueuePolicy) -> Ranked:

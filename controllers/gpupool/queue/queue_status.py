@@ -1,4 +1,4 @@
-"""What a GPUPool's status says of its queue. Pure.
+"""The queue in a GPUPool's status. Pure.
 
 Nothing in it changes with time alone: a quiet queue costs no writes.
 """
@@ -21,10 +21,12 @@ def queue_status(waiting: Sequence[Entry], reasons: Mapping[str, Wait], used: Ma
     """The status; None where nobody waits. `waiting`: in the order of the queue; `used`: slots by namespace."""
     if not waiting:
         return None
-    by_namespace = Counter(entry.namespace for entry in waiting)
+    by_namespace: Counter[str] = Counter()
+    for entry in waiting:
+        by_namespace[entry.namespace] += len(entry.members)
     namespaces = sorted(by_namespace.items(), key=lambda item: (-item[1], item[0]))
     return QueueStatus(
-        waiting=len(waiting),
+        waiting=sum(by_namespace.values()),
         waiting_units=sum(entry.units for entry in waiting),
         oldest=min(entry.created for entry in waiting),
         head=tuple(_pod(entry, reasons) for entry in waiting[:HEAD_MAX]),
@@ -36,10 +38,11 @@ def queue_status(waiting: Sequence[Entry], reasons: Mapping[str, Wait], used: Ma
 
 
 def _pod(entry: Entry, reasons: Mapping[str, Wait]) -> QueuedPod:
-    wait = reasons.get(entry.key)
+    wait = reasons.get(entry.members[0].key)
     return QueuedPod(
         namespace=entry.namespace,
-        pod=entry.key.partition("/")[2],
+        pod=entry.members[0].key.partition("/")[2],
+        gang=entry.gang,
         units=entry.units,
         priority=entry.priority or None,
         since=entry.created,

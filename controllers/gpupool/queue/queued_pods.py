@@ -15,11 +15,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from controllers.api import names
 from controllers.domain.allocation import applied
 from controllers.domain.lifecycle import live
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
 from controllers.domain.placement.choice import policy_of as placement_of
-from controllers.domain.queue.entry import Entry, queue_entry
+from controllers.domain.queue.entry import Entry, Member, queue_entry
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
@@ -28,6 +29,7 @@ from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.request import units_of
 from controllers.domain.slots import NodeSlots, gives, issuable, slots_of
 from controllers.gpupool.queue.card_reservations import add_reservations, reservation, take_back
+from controllers.gpupool.queue.gangs import group_gangs
 from controllers.gpupool.queue.queue_status import queue_status
 from controllers.gpupool.queue.records import Promise
 from controllers.gpupool.queue.release import release
@@ -63,31 +65,37 @@ class Queue:
 def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: float) -> Queue:
     """Tell the pool's queued pods apart."""
     pods = {pod.key: pod for pod in view.unbound if is_queued(pod)}
-    waiting, promised, torn, reasons = list[Entry](), list[Entry](), set[str](), dict[str, Wait]()
+    entries, reasons = list[Entry](), dict[str, Wait]()
     for key, pod in pods.items():
         entry = queue_entry(pod, view.pool.name, view.tolerated)
         if entry is None:
             reasons[key] = Wait("OtherGates", units_of(pod, view.pool.name))
-            continue
-        reserved = [found for found in by_request.get(entry.request_id, ()) if live(found[1], now)]
-        if entry.request_id in view.denied:
-            reasons[key] = Wait("ReleaseDenied", entry.units, view.denied[entry.request_id])
-        elif reserved and _suffices(view, entry, reserved):
+        elif (said := view.denied.get(entry.members[0].request_id)) is not None:
+            reasons[key] = Wait("ReleaseDenied", entry.units, said)
+        else:
+            entries.append(entry)
+    whole, incomplete = group_gangs(view, pods, entries)
+    reasons |= incomplete
+    waiting, promised, torn = list[Entry](), list[Entry](), set[str]()
+    for entry in whole:
+        if all(_suffices(view, member, by_request, now) for member in entry.members):
             promised.append(entry)
-            continue
         else:
             waiting.append(entry)
-        if reserved:
-            torn.add(entry.request_id)
+    requests = {member.request_id for entry in promised for member in entry.members}
+    for pod in pods.values():
+        request = pod.metadata.annotations.get(names.REQUEST_ID, "")
+        if request not in requests and any(live(found, now) for _, found in by_request.get(request, ())):
+            torn.add(request)
     return Queue(pods, tuple(waiting), tuple(promised), frozenset(torn), reasons)
 
 
-def _suffices(view: ObservedQueue, entry: Entry, reserved: Iterable[tuple[GPUDevice, Reservation]]) -> bool:
-    """Whether the reservations are all that the pod needs, on one node, which gives its cards."""
-    found = list(reserved)
+def _suffices(view: ObservedQueue, member: Member, by_request: ReservationsByRequest, now: float) -> bool:
+    """Whether the reservations are all that a pod needs, on one node, which gives its cards."""
+    found = [one for one in by_request.get(member.request_id, ()) if live(one[1], now)]
     nodes = {device.status.node_name or "" for device, _ in found}
     return (
-        sum(each.slots for _, each in found) >= entry.units
+        sum(each.slots for _, each in found) >= member.units
         and len(nodes) == 1
         and all(gives(view.nodes.get(node)) for node in nodes)
         and all(issuable(device, view.pool.name) for device, _ in found)
@@ -96,19 +104,20 @@ def _suffices(view: ObservedQueue, entry: Entry, reserved: Iterable[tuple[GPUDev
 
 def close(view: ObservedQueue, queue: Queue, now: float) -> tuple[list[Merge], dict[str, Wait]]:
     """What a pool that gives no cards takes back of its queue, and why the pods wait."""
-    entries = (*queue.waiting, *queue.promised)
-    reasons = queue.reasons | {entry.key: Wait("PoolClosed", entry.units) for entry in entries}
-    return take_back(view, {*queue.torn, *(entry.request_id for entry in queue.promised)}, now), reasons
+    members = [member for entry in (*queue.waiting, *queue.promised) for member in entry.members]
+    reasons = queue.reasons | {member.key: Wait("PoolClosed", member.units) for member in members}
+    return take_back(view, {*queue.torn, *(member.request_id for member in members)}, now), reasons
 
 
 def release_promised(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest) -> list[Promise]:
     """Release those whose cards are reserved already: whoever reserved them did not come to it."""
     found: list[Promise] = []
     for entry in queue.promised:
-        cards = sorted((device for device, _ in by_request[entry.request_id]), key=lambda device: device.name)
         draft = PlanBuilder()
-        draft.add(_release(view, queue.pods[entry.key], cards))
-        found.append(Promise((entry.key,), (entry.request_id,), draft.build()))
+        for member in entry.members:
+            cards = sorted((device for device, _ in by_request[member.request_id]), key=lambda device: device.name)
+            draft.add(_release(view, queue.pods[member.key], cards))
+        found.append(_promise(entry.members, draft))
     return found
 
 
@@ -128,17 +137,17 @@ def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> QueueRou
     """Serve the queue in its order with what is left."""
     policy = policy_of(view.pool)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
-    ranked = in_order(queue.waiting, used, policy)
     walk = Walk(view.pool.name, _capacities(view, left), policy, placement_of(view.pool, view.scheduling), now)
     placed, reasons, rest = list[Decision](), dict[str, Wait](), list[Entry]()
-    for each in ranked:
+    for each in in_order(queue.waiting, used, policy):
         decision = walk.decide(each)
-        if decision.placement is not None:
+        if decision.placements:
             placed.append(decision)
             continue
         limit = policy.share(each.entry.namespace).limit
         detail = f" ({limit}, spec.queue.namespaces)" if decision.reason == "OverLimit" else ""
-        reasons[each.entry.key] = Wait(decision.reason, each.entry.units, detail)
+        for member in each.entry.members:
+            reasons[member.key] = Wait(decision.reason, member.units, detail)
         rest.append(each.entry)
     status = queue_status(rest, reasons, used)
     return QueueRound(tuple(_promises(view, queue, placed, now)), reasons, status, walk.next_hold)
@@ -171,42 +180,42 @@ def _promises(view: ObservedQueue, queue: Queue, placed: Iterable[Decision], now
     groups: list[list[Decision]] = []
     group_of: dict[str, list[Decision]] = {}
     for decision in placed:
-        if decision.placement is None:
-            continue
-        cards = [share.device.name for share in decision.placement.shares]
+        cards = [share.device.name for _, placement in decision.placements for share in placement.shares]
         joined = [decision]
         for group in {id(group_of[card]): group_of[card] for card in cards if card in group_of}.values():
             joined = group + joined
-            groups.remove(group)
+            groups = [other for other in groups if other is not group]
         groups.append(joined)
         for member in joined:
-            group_of.update((share.device.name, joined) for share in (member.placement or decision.placement).shares)
-    return [_promise(view, queue, group, now) for group in groups]
+            for _, placement in member.placements:
+                group_of.update((share.device.name, joined) for share in placement.shares)
+    return [_reserve_and_release(view, queue, group, now) for group in groups]
 
 
-def _promise(view: ObservedQueue, queue: Queue, group: list[Decision], now: float) -> Promise:
-    draft = PlanBuilder()
+def _reserve_and_release(view: ObservedQueue, queue: Queue, group: list[Decision], now: float) -> Promise:
+    """First all cards, then the pods."""
+    draft, placements = PlanBuilder(), [each for decision in group for each in decision.placements]
     devices: dict[str, GPUDevice] = {}
     entries: dict[str, list[Reservation]] = defaultdict(list)
-    for decision in group:
-        for share in decision.placement.shares if decision.placement is not None else ():
-            pod = queue.pods[decision.entry.key].metadata
+    for member, placement in placements:
+        pod = queue.pods[member.key].metadata
+        for share in placement.shares:
             devices[share.device.name] = share.device
             entries[share.device.name].append(
-                reservation(decision.entry.request_id, pod.namespace or "", pod.name, share.slots, view=view, now=now)
+                reservation(member.request_id, pod.namespace or "", pod.name, share.slots, view=view, now=now)
             )
     for name, device in devices.items():
         draft.add(replace(add_reservations(device, entries[name], now), parallel_safe=True))
-    # Another kind of write ends the group of parallel ones: no pod is released before all cards are written.
-    for decision in group:
-        if decision.placement is not None:
-            cards = [share.device for share in decision.placement.shares]
-            draft.add(replace(_release(view, queue.pods[decision.entry.key], cards), parallel_safe=False))
-    return Promise(
-        tuple(decision.entry.key for decision in group),
-        tuple(decision.entry.request_id for decision in group),
-        draft.build(),
-    )
+    for member, placement in placements:
+        # Not with the writes above: no pod goes on before all cards of its gang are written.
+        cards = [share.device for share in placement.shares]
+        draft.add(replace(_release(view, queue.pods[member.key], cards), parallel_safe=False))
+    return _promise([member for member, _ in placements], draft)
+
+
+def _promise(members: Iterable[Member], draft: PlanBuilder) -> Promise:
+    found = tuple(members)
+    return Promise(tuple(member.key for member in found), tuple(member.request_id for member in found), draft.build())
 
 
 def _release(view: ObservedQueue, pod: TenantPod, cards: list[GPUDevice]) -> JSONPatch:

@@ -21,7 +21,7 @@ from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
 if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
 
-Reason = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "ReleaseDenied"]
+Reason = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "WaitingForGang", "ReleaseDenied"]
 SETTLE: Final = 1.0
 """Seconds of a pod's life in which nothing is said of its waiting."""
 
@@ -71,6 +71,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "The pod waits for {slots}, and no node could ever take it: none has so many on one node, or none matches the"
         " pod's node selector, affinity and tolerations."
     ),
+    "WaitingForGang": "The pod waits for {slots} together with gang{detail}.",
     "PoolClosed": "The pod waits for {slots}, and the pool gives no cards now: kubectl describe gpupool {pool}",
     "OtherGates": "The pod will wait for {slots} once its other scheduling gates are gone: {gates}.",
     "ReleaseDenied": "Cards were free for the pod, which waits for {slots}, and it was not let go on: {detail}",

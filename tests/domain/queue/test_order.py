@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from controllers.api.queue import NamespaceShare, Queue
 from controllers.domain.node_fit import PodConstraints
-from controllers.domain.queue.entry import Entry
+from controllers.domain.queue.entry import Entry, Member
 from controllers.domain.queue.order import Ranked, in_order
 from controllers.domain.queue.policy import QueuePolicy, policy_of
 from tests.kit import objects
@@ -22,7 +23,7 @@ ANYWHERE = PodConstraints(None, (), None, ())
 def entry(key: str, at: int = 0, *, units: int = 1, priority: int = 0) -> Entry:
     namespace = key.partition("/")[0]
     created = f"2026-11-25T10:{at // 60:02}:{at % 60:02}Z"
-    return Entry(key, f"r-{key}", namespace, priority, created, units, ANYWHERE)
+    return Entry(key, namespace, priority, created, (Member(key, f"r-{key}", units, ANYWHERE),))
 
 
 def policy(order: Any = "Fair", **shares: dict[str, int]) -> QueuePolicy:
@@ -130,3 +131,9 @@ def test_within_a_namespace_and_a_priority_age_decides(order: Any) -> None:
     entries = [entry(f"a/{at}", at, units=1 + at % 3) for at in range(9)] + [entry("b/x", 4)]
     own = [key for key in keys(in_order(entries, {"a": 5}, policy(order))) if key.startswith("a/")]
     assert own == sorted(own)
+
+
+def test_what_is_left_of_a_gang_comes_before_everybody_whatever_the_limit() -> None:
+    torn = replace(entry("a/torn", 9), gang="g", is_torn=True)
+    found = in_order([entry("b/urgent", 0, priority=9), torn], {"a": 5}, policy(a={"limit": 5}))
+    assert [(each.entry.key, each.over_limit) for each in found] == [("a/torn", False), ("b/urgent", False)]

@@ -1,0 +1,91 @@
+"""Gangs of a pool's queue: pods that get cards together, or wait together. Pure.
+
+A gang is served once all of its pods are there. Those of which some have been let go on already have their cards, and
+are short of others: a pod that a controller made anew, or a release that a crash cut short. These come before everybody
+(`controllers.domain.queue.order`), one by one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controllers.domain.queue.entry import Entry, gang_entry
+from controllers.domain.queue.gangs import Gang, gang_of
+from controllers.domain.queue.gates import is_gated
+from controllers.gpupool.queue.wait import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controllers.api.meta import ObjectMeta
+    from controllers.api.tenant import TenantPod
+    from controllers.gpupool.queue.records import ObservedQueue
+
+Key = tuple[str, str]
+"""Namespace and name of a gang."""
+
+
+def group_gangs(
+    view: ObservedQueue, pods: Mapping[str, TenantPod], entries: Sequence[Entry]
+) -> tuple[list[Entry], dict[str, Wait]]:
+    """The entries with those of a gang as one; and why pods of gangs that are not whole wait, by key."""
+    found: list[Entry] = []
+    members: dict[Key, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        key = _key(pods[entry.key].metadata)
+        if key is None:
+            found.append(entry)
+        else:
+            members[key].append(entry)
+    if not members:
+        return found, {}
+    present, released, sizes = _count(view)
+    reasons: dict[str, Wait] = {}
+    for key, group in members.items():
+        lacking = max(sizes[key]) - present[key]
+        if len(sizes[key]) > 1:
+            detail = f"its pods disagree on how many they are ({', '.join(map(str, sorted(sizes[key])))})"
+        elif lacking > 0:
+            detail = f"{lacking} of its {max(sizes[key])} pods are not there yet, or wait for other scheduling gates"
+        elif released[key]:
+            found += [replace(entry, gang=key[1], is_torn=True) for entry in group]
+            continue
+        else:
+            found.append(gang_entry(key[1], group, is_torn=False))
+            continue
+        reasons |= {entry.key: Wait("WaitingForGang", entry.units, f" {key[1]}: {detail}") for entry in group}
+    return found, reasons
+
+
+def _count(view: ObservedQueue) -> tuple[Mapping[Key, int], Mapping[Key, int], Mapping[Key, set[int]]]:
+    """Of each gang: pods that have cards or wait for them alone, those of them that were let go on, and its sizes."""
+    present: dict[Key, int] = defaultdict(int)
+    released: dict[Key, int] = defaultdict(int)
+    sizes: dict[Key, set[int]] = defaultdict(set)
+    for pod in (*view.unbound, *view.bound):
+        gang = _gang(pod.metadata)
+        if gang is None or pod.finished or pod.metadata.deletion_timestamp is not None:
+            continue
+        key = (pod.metadata.namespace or "", gang.name)
+        sizes[key].add(gang.size)
+        gates = getattr(pod.spec, "scheduling_gates", ())
+        if not gates:
+            released[key] += 1
+            present[key] += 1
+        elif is_gated(pod.spec) and len(gates) == 1:  # type: ignore[arg-type]
+            present[key] += 1
+    return present, released, sizes
+
+
+def _gang(meta: ObjectMeta) -> Gang | None:
+    try:
+        return gang_of(meta)
+    except ValueError:
+        return None  # the webhook refuses it, so somebody wrote it afterwards
+
+
+def _key(meta: ObjectMeta) -> Key | None:
+    gang = _gang(meta)
+    return (meta.namespace or "", gang.name) if gang is not None else None
