@@ -18,11 +18,13 @@ from tests.kit.pods import pod_body
 OURS = {"name": names.CARDS_GATE}
 
 
-def queued(reason: str | None = None, *, age: float = 60.0, gates: tuple[dict[str, str], ...] = (OURS,)) -> TenantPod:
-    """A pod; `reason`: what its condition says."""
+def queued(
+    reason: str | None = None, *, age: float = 60.0, gates: tuple[dict[str, str], ...] = (OURS,), **said: str
+) -> TenantPod:
+    """A pod; `reason`, and `said`: what its condition says."""
     body: dict[str, Any] = pod_body("p", 2, meta={"creationTimestamp": stamp(NOW - age)}, schedulingGates=list(gates))
     if reason is not None:
-        found = {"type": names.QUEUED, "status": "True", "reason": reason, "lastTransitionTime": stamp(NOW - 9)}
+        found = {"type": names.QUEUED, "status": "True", "reason": reason, "lastTransitionTime": stamp(NOW - 9), **said}
         body["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}, found]
     return adapter(TenantPod).validate_python(body)
 
@@ -53,7 +55,7 @@ def said(pod: TenantPod, wait: Wait | None) -> dict[str, Any] | None:
 def test_it_says_why(wait: Wait, part: str) -> None:
     found = said(queued(), wait)
     assert found is not None
-    assert (found["type"], found["status"], found["reason"]) == (names.QUEUED, "True", wait.reason)
+    assert (found["type"], found["status"], found["reason"]) == (names.QUEUED, "True", wait.cause)
     assert part in found["message"]
 
 
@@ -65,7 +67,9 @@ def test_gates_of_others_are_named() -> None:
 
 
 def test_the_same_reason_is_written_once() -> None:
-    assert said(queued("Waiting"), Wait("Waiting", 2)) is None
+    written = said(queued("Waiting"), Wait("Waiting", 2))
+    assert written is not None
+    assert said(queued(**written), Wait("Waiting", 2)) is None
     changed = said(queued("Waiting"), Wait("OverLimit", 2))
     assert changed is not None
     assert changed["lastTransitionTime"] == stamp(NOW - 9)  # its status is as it was

@@ -100,7 +100,7 @@ class Queue(Pool):
 
     def why(self) -> dict[str, str]:
         made = self.look()
-        return {key.partition("/")[2]: wait.reason for key, wait in made.reasons.items()} if made is not None else {}
+        return {key.partition("/")[2]: wait.cause for key, wait in made.reasons.items()} if made is not None else {}
 
 
 def test_the_oldest_gets_its_card_and_goes_on() -> None:
@@ -378,7 +378,7 @@ def test_pods_that_disagree_on_the_size_wait_and_say_so() -> None:
     pool.step()
     made = pool.look()
     assert made is not None
-    assert {wait.reason for wait in made.reasons.values()} == {"WaitingForGang"}
+    assert {wait.cause for wait in made.reasons.values()} == {"WaitingForGang"}
     assert "disagree" in made.reasons["default/g0"].detail
     assert pool.released() == set()
 

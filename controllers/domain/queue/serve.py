@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controllers.domain.queue.order import Ranked
     from controllers.domain.queue.policy import QueuePolicy
 
-WaitReason = Literal["Waiting", "OverLimit", "NoNodeFits"]
+Outcome = Literal["Waiting", "OverLimit", "NoNodeFits"]
 WORK_MAX: Final = 250_000
 """Labels, expressions, values and tolerations of one namespace's pods that one walk compares with nodes: 0.1 s at most.
 Those beyond it wait, behind their own."""
@@ -41,7 +41,7 @@ class Decision:
     entry: Entry
     placements: tuple[tuple[Member, Placement], ...] = ()
     """Where each of its pods is served; none where it waits."""
-    reason: WaitReason = "Waiting"
+    outcome: Outcome = "Waiting"
     kept_nodes: tuple[str, ...] = ()
     """Nodes on which free slots are kept for it."""
 
@@ -67,13 +67,13 @@ class Walk:
         """Serve the next entry of the order, or say why it waits."""
         entry = ranked.entry
         if ranked.over_limit:
-            return Decision(entry, reason="OverLimit")
+            return Decision(entry, outcome="OverLimit")
         possible = {member: self._nodes_for(entry, member) for member in entry.members}
         if any(nodes is None for nodes in possible.values()):
             return Decision(entry)
         able = {member: self._able(member, nodes or ()) for member, nodes in possible.items()}
         if not all(able.values()) or entry.units > self._total(able):
-            return Decision(entry, reason="NoNodeFits")
+            return Decision(entry, outcome="NoNodeFits")
         before, hopeless = dict(self._capacities), set(self._hopeless)
         placements = self._place_all(entry, able)
         if len(placements) == len(entry.members):

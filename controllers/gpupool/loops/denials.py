@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 FIRST: Final = 15.0
 LONGEST: Final = 600.0
 """Seconds until a denied pod is tried again: doubled each time."""
-MESSAGE_MAX: Final = 400
+ANSWER_MAX: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class _Denial:
-    message: str
+    answer: str
     pause: float
     until: float
 
@@ -33,16 +33,16 @@ class Denials:
         """Begin with none."""
         self._known: dict[str, _Denial] = {}
 
-    def add(self, request: str, message: str) -> None:
+    def add(self, request: str, answer: str) -> None:
         """The pod of a request was denied."""
         before = self._known.get(request)
         pause = min(LONGEST, before.pause * 2) if before is not None else FIRST
-        self._known[request] = _Denial(message[:MESSAGE_MAX], pause, time.monotonic() + pause)
+        self._known[request] = _Denial(answer[:ANSWER_MAX], pause, time.monotonic() + pause)
 
     def current(self) -> Mapping[str, str]:
         """What was said of each request that is not to be tried yet."""
         now = time.monotonic()
-        return {request: denial.message for request, denial in self._known.items() if denial.until > now}
+        return {request: denial.answer for request, denial in self._known.items() if denial.until > now}
 
     def next_try(self) -> float | None:
         """Seconds until the next of them may be tried; None where there is none."""

@@ -100,7 +100,7 @@ class PendingPodController:
                 except (Forbidden, Invalid) as error:
                     log.warning("a pod that waits was not let go on", pods=promise.pods, why=str(error))
                     if len(promise.requests) == 1:
-                        self._denials[pool].add(promise.requests[0], error.message)
+                        self._denials[pool].add(promise.requests[0], str(error))
                     self._enqueue(pool)
                 else:
                     metrics.count_released(pool, len(promise.pods), time.monotonic() - since)

@@ -46,5 +46,5 @@ def _pod(entry: Entry, reasons: Mapping[str, Wait]) -> QueuedPod:
         units=entry.units,
         priority=entry.priority or None,
         since=entry.created,
-        reason=wait.reason if wait is not None else "Waiting",
+        reason=wait.cause if wait is not None else "Waiting",
     )

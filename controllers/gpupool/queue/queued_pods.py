@@ -145,9 +145,9 @@ def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> QueueRou
             placed.append(decision)
             continue
         limit = policy.share(each.entry.namespace).limit
-        detail = f" ({limit}, spec.queue.namespaces)" if decision.reason == "OverLimit" else ""
+        detail = f" ({limit}, spec.queue.namespaces)" if decision.outcome == "OverLimit" else ""
         for member in each.entry.members:
-            reasons[member.key] = Wait(decision.reason, member.units, detail)
+            reasons[member.key] = Wait(decision.outcome, member.units, detail)
         rest.append(each.entry)
     status = queue_status(rest, reasons, used)
     return QueueRound(tuple(_promises(view, queue, placed, now)), reasons, status, walk.next_hold)

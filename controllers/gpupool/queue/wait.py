@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
-from controllers.api.conditions import condition
 from controllers.api.record import to_json
 from controllers.api.resources import POD
 from controllers.domain.clock import seconds, stamp
@@ -21,7 +20,7 @@ from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
 if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
 
-Reason = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "WaitingForGang", "ReleaseDenied"]
+Cause = Literal["Waiting", "OverLimit", "NoNodeFits", "PoolClosed", "OtherGates", "WaitingForGang", "ReleaseDenied"]
 SETTLE: Final = 1.0
 """Seconds of a pod's life in which nothing is said of its waiting."""
 
@@ -30,7 +29,7 @@ SETTLE: Final = 1.0
 class Wait:
     """Why a pod waits."""
 
-    reason: Reason
+    cause: Cause
     units: int
     """Slots that it waits for."""
     detail: str = ""
@@ -42,21 +41,20 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     draft, current = PlanBuilder(), pod.status.queued
     if wait is None and (current is None or is_gated(pod.spec)):
         return draft.build()
-    reason = wait.reason if wait is not None else "Released"
-    if current is not None and current.reason == reason:
-        return draft.build()
-    if current is None and (early := _created(pod, now) + SETTLE - now) > 0:
-        draft.requeue_within(early)
-        return draft.build()
     message = _message(pod, pool, wait)
     made = condition(
         () if current is None else (current,),
         names.QUEUED,
         status=wait is not None,
-        reason=reason,
+        reason=wait.cause if wait is not None else "Released",
         message=message,
         now=stamp(now),
     )
+    if made == current:
+        return draft.build()
+    if current is None and (early := _created(pod, now) + SETTLE - now) > 0:
+        draft.requeue_within(early)
+        return draft.build()
     about = ref(POD, pod)
     draft.add(Apply(about, {"status": {"conditions": [to_json(made)]}}, "status"))
     event = names.EVENT_QUEUED if wait is not None else names.EVENT_CARDS_RESERVED
@@ -64,7 +62,7 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     return draft.build()
 
 
-_SENTENCES: Final[dict[Reason, str]] = {
+_SENTENCES: Final[dict[Cause, str]] = {
     "Waiting": "The pod waits for {slots}: there are not enough free ones, or others are before it.",
     "OverLimit": "The pod waits for {slots}: its namespace has as many as the pool allows it{detail}.",
     "NoNodeFits": (
@@ -83,7 +81,7 @@ def _message(pod: TenantPod, pool: str, wait: Wait | None) -> str:
         return f"Cards of GPUPool {pool} are reserved for the pod; the scheduler places it now."
     slots = f"{wait.units} slot{'s' if wait.units != 1 else ''} of GPUPool {pool}"
     gates = listed(short(gate) for gate in other_gates(pod.spec))
-    return _SENTENCES[wait.reason].format(slots=slots, pool=pool, gates=gates, detail=wait.detail)
+    return _SENTENCES[wait.cause].format(slots=slots, pool=pool, gates=gates, detail=wait.detail)
 
 
 def _created(pod: TenantPod, now: float) -> float:

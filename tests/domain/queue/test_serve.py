@@ -43,7 +43,7 @@ def test_whoever_fits_is_served_and_what_is_given_is_gone() -> None:
     assert [bool(each.placements) for each in found] == [True, True, False]
     cards = [share.device.name for each in found for _, at in each.placements for share in at.shares]
     assert len(set(cards)) == 2
-    assert found[2].reason == "Waiting"
+    assert found[2].outcome == "Waiting"
 
 
 def test_one_that_fits_nowhere_is_passed_by_those_that_fit() -> None:
@@ -77,13 +77,13 @@ def test_a_pod_that_no_node_could_ever_take_waits_for_a_node_and_keeps_nothing()
     found = decide(
         walk({"n1": 2}), entry("huge", 9, age=900), entry("lost", 1, constraints=elsewhere, age=900), entry("a")
     )
-    assert [each.reason for each in found[:2]] == ["NoNodeFits", "NoNodeFits"]
+    assert [each.outcome for each in found[:2]] == ["NoNodeFits", "NoNodeFits"]
     assert found[2].placements
 
 
 def test_over_its_limit_nothing_is_kept_for_it() -> None:
     found = walk({"n1": 1}).decide(Ranked(entry("a", 1, age=900), over_limit=True))
-    assert (found.reason, found.placements, found.kept_nodes) == ("OverLimit", (), ())
+    assert (found.outcome, found.placements, found.kept_nodes) == ("OverLimit", (), ())
 
 
 def test_a_node_without_the_pools_label_gives_nothing() -> None:
@@ -102,7 +102,7 @@ def test_what_one_namespace_demands_of_nodes_takes_no_look_from_others() -> None
     ]
     found = decide(one, *heavy, entry("light", team="other"))
     assert found[-1].placements
-    assert found[len(heavy) - 1].reason == "Waiting"  # not looked at: it is not said that no node fits
+    assert found[len(heavy) - 1].outcome == "Waiting"  # not looked at: it is not said that no node fits
 
 
 def gang(name: str, *units: int, age: float = 0.0) -> Entry:
@@ -124,7 +124,7 @@ def test_a_gang_is_placed_as_a_whole_over_several_nodes() -> None:
 def test_a_gang_that_does_not_fit_takes_nothing_from_those_behind_it() -> None:
     found = decide(walk({"n1": 3, "n2": 1}), gang("g", 2, 2), entry("a", 3), entry("b"), gang("h", 1))
     assert [len(each.placements) for each in found] == [0, 1, 1, 0]
-    assert found[0].reason == "Waiting"
+    assert found[0].outcome == "Waiting"
 
 
 def test_for_a_gang_as_many_nodes_are_kept_as_can_suffice() -> None:
@@ -135,5 +135,5 @@ def test_for_a_gang_as_many_nodes_are_kept_as_can_suffice() -> None:
 
 def test_a_gang_that_the_pool_could_never_take_keeps_nothing() -> None:
     found = decide(walk({"n1": 3, "n2": 3}), gang("g", *[8] * 3, age=900), gang("h", 9, 1, age=900), entry("a"))
-    assert [each.reason for each in found[:2]] == ["NoNodeFits", "NoNodeFits"]
+    assert [each.outcome for each in found[:2]] == ["NoNodeFits", "NoNodeFits"]
     assert found[2].placements
