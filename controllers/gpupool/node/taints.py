@@ -9,11 +9,12 @@ is written as a whole, on the version that was read (docs/dev/design.md, Taints 
 A taint is withheld while it would hurt a pod that was admitted before and does not tolerate it:
 one that runs here, or is yet to come to a node of one of the pools. The webhook gives pods tolerations
 for the taints that the pool wants by then (ADR 0020), so a taint that is new in the pool waits for the
-pods that are older, and no longer. A pod between two turns or behind a scheduling gate of others holds no
-reservation, and would find no node ever after; one behind ours gets its tolerations with its cards. Where a reservation
-here is of a pod that has not appeared, nobody knows yet what that one tolerates. A taint that is there in a former value stays meanwhile, so that
-at no moment the node is open to everybody: pods tolerate that too as long as it stands (`domain.taints.tolerations`).
-Then one write exchanges them. Where somebody comes who does not tolerate it, it is taken off.
+pods that are older, and no longer. A pod between two turns, or behind a scheduling gate of others, holds
+no reservation, and would find no node ever after; one behind ours gets its tolerations with its cards.
+Where a reservation here is of a pod that has not appeared, nobody knows yet what that one tolerates. A taint
+that is there in a former value stays meanwhile, so that at no moment the node is open to everybody: pods
+tolerate that too as long as it stands (`domain.taints.tolerations`). Then one write exchanges them. Where
+somebody comes who does not tolerate it, it is taken off.
 """
 
 from __future__ import annotations

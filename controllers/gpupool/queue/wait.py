@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from controllers.api import names
+from controllers.api.conditions import condition
 from controllers.api.record import to_json
 from controllers.api.resources import POD
 from controllers.domain.clock import seconds, stamp
