@@ -220,11 +220,11 @@ class People:
 
         await until(is_back, f"{process} to come back")
 
-    async def told(self, reason: str, *words: str, about: str = "") -> None:
+    async def told(self, reason: str, *words: str, about: str = "", namespace: str = "default") -> None:
         """Wait for an Event with these words: Events are sent after what they tell of is done."""
 
         async def found() -> bool:
-            items = orjson.loads(await self.client.request("GET", resources.EVENT.path("default")))["items"]
+            items = orjson.loads(await self.client.request("GET", resources.EVENT.path(namespace)))["items"]
             return any(
                 item["reason"] == reason
                 and about in ("", item["regarding"]["name"])

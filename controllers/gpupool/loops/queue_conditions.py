@@ -9,12 +9,14 @@ import time
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.queue.gates import is_gated
 from controllers.gpupool.queue.wait import plan_condition
 from controllers.runtime.controller import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controllers.api.tenant import TenantPod
     from controllers.gpupool.queue.wait import Wait
     from controllers.gpupool.world import World
     from controllers.runtime.process import Process
@@ -37,6 +39,18 @@ class QueueConditionController:
         changed = {key for key, wait in reasons.items() if before.get(key) != wait}
         self.controller.add_all(changed | (before.keys() - reasons.keys()))
 
+    def watch(self) -> None:
+        """Enqueue pods that are let go on, whoever did that."""
+        self._world.pods.subscribe(self._pod_changed)
+
+    def enqueue_all(self) -> None:
+        """Look at every pod that is said to wait and has no gate of ours: somebody let it go on while we were away."""
+        self.controller.add_all(pod.key for pod in self._world.pods if _is_outdated(pod))
+
+    def _pod_changed(self, _old: TenantPod | None, new: TenantPod | None) -> None:
+        if new is not None and _is_outdated(new):
+            self.controller.add(new.key)
+
     async def _reconcile(self, key: str) -> float | None:
         pod = self._world.pods.get(key)
         if pod is None or pod.finished or pod.metadata.deletion_timestamp is not None:
@@ -45,3 +59,8 @@ class QueueConditionController:
         plan = plan_condition(pod, pool, self._reasons.get(pool, {}).get(key), time.time())
         await self._execute(plan.actions)
         return plan.requeue_after
+
+
+def _is_outdated(pod: TenantPod) -> bool:
+    """Whether the pod is said to wait though it was let go on."""
+    return pod.status.queued is not None and pod.status.queued.status == "True" and not is_gated(pod.spec)

@@ -77,6 +77,7 @@ class Reconciler:
         world.configs.subscribe(self._config_changed)
         world.daemonsets.subscribe(self._operand_changed)
         self.pending_pods.watch()
+        self.queue_conditions.watch()
         self.taints.watch()
         self.nodes.start()
 
@@ -88,6 +89,7 @@ class Reconciler:
         self.nodes.enqueue_all()
         self.cards.controller.add_all(device.name for device in self._world.devices)
         self.pending_pods.enqueue_all()
+        self.queue_conditions.enqueue_all()
         self.taints.enqueue_all()
 
     def settings_changed(self, settings: Settings, *, enabled: bool) -> None:
