@@ -22,3 +22,5 @@ HAS_RESIZE: Final = minor() in (33, 34)
 resizes = pytest.mark.skipif(not HAS_RESIZE, reason="only Kubernetes 1.33 and 1.34 bring cards by pods/resize")
 HAS_POD_RESOURCES: Final = minor() >= 34
 """Whether `spec.resources` of a pod is read by default; before it is dropped."""
+CHECKS_LABEL_VALUES: Final = minor() >= 33
+"""Whether a value of a pod's node affinity must be one that a label can have; before, such a term matches nothing."""
