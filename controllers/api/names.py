@@ -69,6 +69,13 @@ def resource_name(pool: str) -> str:
     return PREFIX + pool
 
 
+STARTUP_TAINT: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-cards"
+"""Key of a taint that a node template brings, and that goes once the node's cards are offered.
+
+The prefix is Cluster Autoscaler's: such a node counts as one that is still starting, and no second one is bought.
+Karpenter takes any key that its NodePool names as a startup taint.
+"""
+
 # --- annotations --------------------------------------------------------------------------
 ASSIGNMENT: Final = PREFIX + "assignment"
 RETURN: Final = PREFIX + "return"

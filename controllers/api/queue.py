@@ -54,6 +54,16 @@ class NamespaceShare:
 
 
 @record
+class QueueScaleUp:
+    """Pods are let go on without cards, so that an autoscaler sees what is lacking."""
+
+    after: Duration = duration("30s")
+    """How long a pod has waited before."""
+    max_units: Annotated[int, Field(ge=1, le=1000)] = 16
+    """Slots of such pods at once."""
+
+
+@record
 class Queue:
     """How pods wait for cards."""
 
@@ -69,6 +79,8 @@ class Queue:
         map_list("name"),
     ] = ()
     """What namespaces get; one without an entry has weight 1, no guarantee and no limit."""
+    scale_up: QueueScaleUp | None = None
+    """For clusters whose nodes an autoscaler adds; unset: no pod is let go on without cards."""
     max_waiting: Annotated[int, Field(ge=1, le=10_000)] = 500
     """Pods of one namespace that may wait; further ones are refused."""
 

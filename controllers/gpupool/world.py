@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.meta import ObjectMeta
+from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.position import positions
 from controllers.domain.queue.gates import is_queued
@@ -150,8 +151,10 @@ class World(Caches):
         devices = self.devices.by(BY_NODE, name)
         here = {device.home for device in devices if device.home is not None}
         pools = [pool for pool in map(self.pools.get, here) if pool is not None and self.enabled]
-        if names.POOL_TAINTS not in node.metadata.annotations and not any(map(wanted, pools)):
+        starts = any(taint.key == names.STARTUP_TAINT for taint in node.spec.taints)
+        if names.POOL_TAINTS not in node.metadata.annotations and not starts and not any(map(wanted, pools)):
             return None
+        of_pools = [device for device in devices if device.home is not None or assigned_pool(device) is not None]
         held = [r for device in devices for r in device.status.reservations if live(r, now)]
         promised = {r.request_id: self.pods.by(BY_REQUEST, r.request_id) for r in held}
         waiting = [pod for pool in pools for pod in self.pods.by(UNBOUND, pool.name)]
@@ -168,6 +171,7 @@ class World(Caches):
             running=tuple(pod for pod in self.pods.by(BY_NODE, name) if not pod.finished),
             coming=tuple(coming.values()),
             unseen=tuple(r for r in held if not promised[r.request_id]),
+            are_cards_offered=bool(of_pools) and all(device.status.published is not None for device in of_pools),
         )
 
     def queue(

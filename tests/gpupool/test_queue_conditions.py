@@ -19,10 +19,17 @@ OURS = {"name": names.CARDS_GATE}
 
 
 def queued(
-    reason: str | None = None, *, age: float = 60.0, gates: tuple[dict[str, str], ...] = (OURS,), **said: str
+    reason: str | None = None,
+    *,
+    age: float = 60.0,
+    gates: tuple[dict[str, str], ...] = (OURS,),
+    devices: str = "",
+    **said: str,
 ) -> TenantPod:
     """A pod; `reason`, and `said`: what its condition says."""
-    body: dict[str, Any] = pod_body("p", 2, meta={"creationTimestamp": stamp(NOW - age)}, schedulingGates=list(gates))
+    body: dict[str, Any] = pod_body(
+        "p", 2, devices=devices, meta={"creationTimestamp": stamp(NOW - age)}, schedulingGates=list(gates)
+    )
     if reason is not None:
         found = {"type": names.QUEUED, "status": "True", "reason": reason, "lastTransitionTime": stamp(NOW - 9), **said}
         body["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}, found]
@@ -81,10 +88,11 @@ def test_nothing_is_said_of_a_pod_that_has_just_come() -> None:
     assert plan.requeue_after == pytest.approx(SETTLE, abs=1.0)
 
 
-def test_of_a_released_pod_it_says_so_where_it_said_that_it_waits() -> None:
-    found = said(queued("Waiting", gates=()), None)
+@pytest.mark.parametrize(("devices", "reason"), [("n1-0", "Released"), ("", "ReleasedWithoutCards")])
+def test_of_a_released_pod_it_says_so_where_it_said_that_it_waits(devices: str, reason: str) -> None:
+    found = said(queued("Waiting", gates=(), devices=devices), None)
     assert found is not None
-    assert (found["status"], found["reason"]) == ("False", "Released")
+    assert (found["status"], found["reason"]) == ("False", reason)
     assert said(queued(None, gates=()), None) is None
     assert said(queued("Waiting"), None) is None  # its release is on its way
 

@@ -260,6 +260,46 @@ def gang(name: str, size: int) -> dict[str, str]:
     return {GANG: name, GANG_SIZE: str(size)}
 
 
+SCALE_UP = {"scaleUp": {"after": "30s", "maxUnits": 4}}
+
+
+def test_pods_that_nothing_can_serve_are_let_go_on_without_cards_after_a_while() -> None:
+    pool = Queue({"n1": 1}, queue=SCALE_UP)
+    pool.queues("big", 3, age=31)
+    pool.queues("young", 1, age=10)
+    pool.queues("second", 3, age=31)
+    pool.step()
+    assert pool.released() == {"big", "young"}  # `young` has the card, `second` would be more than four slots
+    assert (pool.promised("big"), pool.promised("young")) == (0, 1)
+    body: Any = pool.objects["Pod", "default/big"]
+    assert body["metadata"]["annotations"].get(names.DEVICES, "") == ""
+    assert pool.why() == {"second": "NoNodeFits"}
+    pool.step()
+    assert pool.released() == {"big", "young"}
+
+
+def test_without_scale_up_nobody_is_let_go_on_without_cards() -> None:
+    pool = Queue({"n1": 1})
+    pool.queues("big", 3, age=9000)
+    pool.step()
+    assert pool.released() == set()
+
+
+def test_it_is_looked_again_when_a_pod_has_waited_long_enough() -> None:
+    pool = Queue({"n1": 1}, queue=SCALE_UP)
+    pool.queues("big", 3, age=20)
+    made = pool.look()
+    assert made is not None
+    assert made.plan.requeue_after == pytest.approx(10, abs=1.1)
+
+
+def test_over_its_limit_no_pod_is_let_go_on_without_cards() -> None:
+    pool = Queue({"n1": 1}, queue=SCALE_UP | {"namespaces": [{"name": "default", "limit": 1}]})
+    pool.queues("big", 3, age=90)
+    pool.step()
+    assert pool.released() == set()
+
+
 @st.composite
 def queues(draw: st.DrawFn) -> Queue:
     slots = draw(st.sampled_from([1, 1, 4]))

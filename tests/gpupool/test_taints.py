@@ -283,6 +283,45 @@ def test_a_taint_waits_for_a_pod_that_holds_no_reservation_now(fields: dict[str,
     assert node["spec"]["taints"] == [OURS]
 
 
+def test_a_taint_does_not_wait_for_a_pod_of_the_queue_which_gets_its_toleration_with_its_cards() -> None:
+    made, node = tainted()
+    made.pod("queued", "a", "r")
+    made.objects["Pod", "default/queued"]["spec"]["schedulingGates"] = [{"name": names.CARDS_GATE}]
+    made.settle()
+    assert node["spec"]["taints"] == [OURS]
+
+
+STARTUP = {"key": names.STARTUP_TAINT, "value": "true", "effect": "NoSchedule"}
+
+
+def test_a_startup_taint_goes_once_all_cards_of_the_node_are_offered() -> None:
+    class Starting(Cluster):
+        """A node that is starting: after each write it is looked at."""
+
+        def check(self) -> None:
+            super().check()
+            cards = [body["status"] for (kind, _), body in self.objects.items() if kind == "GPUDevice"]
+            offered = [bool(status.get("published")) for status in cards]
+            assert all(offered) or STARTUP in self.objects["Node", "n1"]["spec"]["taints"], f"gone while {offered}"
+
+    made = Starting()
+    made.node("n1", 2)
+    made.objects["Node", "n1"]["spec"]["taints"] = [STARTUP, CORDON]
+    made.touch(("Node", "n1"))
+    made.pool("a", **AUTOMATIC)
+    made.settle()
+    assert made.objects["Node", "n1"]["spec"]["taints"] == [CORDON]
+
+
+def test_on_a_node_without_cards_of_pools_a_startup_taint_stays() -> None:
+    made = Cluster()
+    made.node("n1", 1)
+    made.objects["Node", "n1"]["spec"]["taints"] = [STARTUP]
+    made.touch(("Node", "n1"))
+    made.settle()
+    assert made.objects["Node", "n1"]["spec"]["taints"] == [STARTUP]
+
+
 def test_a_pod_of_a_pool_that_has_no_card_here_keeps_no_taint_off() -> None:
     made, _ = tainted()
     made.pod("elsewhere", "b", "r")

@@ -70,4 +70,12 @@ ROWS: Final = (
         "cards are reserved for the pod, and the scheduler has it",
         NOTHING,
     ),
+    Row(
+        QUEUED,
+        "False",
+        "ReleasedWithoutCards",
+        "the pod was let go on without cards, so that an autoscaler sees it (`spec.queue.scaleUp`), or by somebody who "
+        "may release pods (`kubectl gpu release`)",
+        "it gets the next free cards; where no node comes, see why: `kubectl describe pod <pod>`",
+    ),
 )

@@ -151,6 +151,7 @@ Reason = Literal[
     "Recovered",
     "ReleaseDenied",
     "Released",
+    "ReleasedWithoutCards",
     "ReportOutdated",
     "Restarting",
     "ReturnedByHand",

@@ -48,7 +48,10 @@ class TaintController:
             self.controller.add(new.name)
 
     def _device_changed(self, old: GPUDevice | None, new: GPUDevice | None) -> None:
-        was, now = ((device.home, device.status.node_name) if device else None for device in (old, new))
+        was, now = (
+            (device.home, device.status.node_name, device.status.published is None) if device else None
+            for device in (old, new)
+        )
         if was != now:
             self.controller.add_all({d.status.node_name for d in (old, new) if d is not None and d.status.node_name})
 

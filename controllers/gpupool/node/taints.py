@@ -55,6 +55,8 @@ class ObservedTaints:
     """Unbound pods of these pools, and those for which cards are reserved here."""
     unseen: tuple[Reservation, ...] = ()
     """Live reservations here whose pods have not appeared."""
+    are_cards_offered: bool = False
+    """Whether the node has cards of pools, and plugins offer all of them: its startup taint has done its work."""
 
 
 def plan_taints(view: ObservedTaints) -> Plan:
@@ -69,7 +71,9 @@ def plan_taints(view: ObservedTaints) -> Plan:
         if place not in settled and (why := _why_withheld(view, taint))
     }
     left = [
-        one for one in node.spec.taints if (one.key, one.effect) not in outdated or _stays_meanwhile(view, one, late)
+        one
+        for one in node.spec.taints
+        if ((one.key, one.effect) not in outdated or _stays_meanwhile(view, one, late)) and not _has_started(view, one)
     ]
     there = {(taint.key, taint.effect): taint.value for taint in left}
     ours = {place: pool for place, (value, pool) in known.items() if there.get(place) == value}
@@ -101,6 +105,11 @@ def _desired_taints(pools: Iterable[GPUPool]) -> dict[Place, tuple[Taint, str]]:
         for taint in wanted(pool):
             desired.setdefault((taint.key, taint.effect), (taint, pool.name))
     return desired
+
+
+def _has_started(view: ObservedTaints, taint: NodeTaint) -> bool:
+    """Whether a taint says that the node is starting, and it is not any more."""
+    return taint.key == names.STARTUP_TAINT and view.are_cards_offered
 
 
 def _is_obsolete(

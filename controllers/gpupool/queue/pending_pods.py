@@ -65,9 +65,9 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         return ReservationRound(draft.build(), turns, (), unreached, tuple(promised), queued.reasons)
     left = left_of(view, now)
     served, rest = reserve_cards(view, queue, left, draft, now)
-    walk = serve(view, queued, left, now)
-    if walk.next_hold < inf:
-        draft.requeue_within(walk.next_hold - now + GRACE)
+    walk = serve(view, queued, by_request, left, now)
+    if walk.next_look < inf:
+        draft.requeue_within(walk.next_look - now + GRACE)
     return ReservationRound(
         draft.build(),
         turns,

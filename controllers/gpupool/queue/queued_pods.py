@@ -33,6 +33,7 @@ from controllers.gpupool.queue.gangs import group_gangs
 from controllers.gpupool.queue.queue_status import queue_status
 from controllers.gpupool.queue.records import Promise
 from controllers.gpupool.queue.release import release
+from controllers.gpupool.queue.scale_up import scale_up
 from controllers.gpupool.queue.wait import Wait
 from controllers.runtime.plan import PlanBuilder
 
@@ -129,16 +130,16 @@ class QueueRound:
     reasons: Mapping[str, Wait]
     """By key: why those wait that are not served."""
     status: QueueStatus | None
-    next_hold: float
+    next_look: float
     """Epoch seconds from which on time alone can change what is decided."""
 
 
-def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> QueueRound:
+def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, left: Left, now: float) -> QueueRound:
     """Serve the queue in its order with what is left."""
     policy = policy_of(view.pool)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
     walk = Walk(view.pool.name, _capacities(view, left), policy, placement_of(view.pool, view.scheduling), now)
-    placed, reasons, rest = list[Decision](), dict[str, Wait](), list[Entry]()
+    placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
     for each in in_order(queue.waiting, used, policy):
         decision = walk.decide(each)
         if decision.placements:
@@ -148,9 +149,11 @@ def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> QueueRou
         detail = f" ({limit}, spec.queue.namespaces)" if decision.outcome == "OverLimit" else ""
         for member in each.entry.members:
             reasons[member.key] = Wait(decision.outcome, member.units, detail)
-        rest.append(each.entry)
-    status = queue_status(rest, reasons, used)
-    return QueueRound(tuple(_promises(view, queue, placed, now)), reasons, status, walk.next_hold)
+        waiting.append(decision)
+    status = queue_status([decision.entry for decision in waiting], reasons, used)
+    let_go, again = scale_up(view, waiting, queue.pods, by_request, now)
+    next_look = walk.next_hold if again is None else min(walk.next_hold, now + again)
+    return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look)
 
 
 def _capacities(view: ObservedQueue, left: Left) -> Iterable[NodeCapacity]:

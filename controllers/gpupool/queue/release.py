@@ -24,6 +24,13 @@ PREFERRED = ("spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnor
 WEIGHT_MAX = 100
 
 
+def release_without_cards(pod: TenantPod, tolerated: Iterable[Toleration]) -> JSONPatch:
+    """Let a pod with our gate alone go on to the scheduler, which finds no place for it: autoscalers see that."""
+    without_gate = {"op": "remove", "path": pointer("spec", "schedulingGates")}
+    operations = (without_gate, *_tolerate(pod, tolerated))
+    return JSONPatch(ref(POD, pod), pod.metadata.resource_version, operations, parallel_safe=True)
+
+
 def release(pod: TenantPod, node: str, devices: str, tolerated: Iterable[Toleration]) -> JSONPatch:
     """Let a pod with our gate alone go on to a node. `devices`: its cards' inventoryIDs, parted by commas."""
     return JSONPatch(

@@ -47,7 +47,7 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
         () if current is None else (current,),
         names.QUEUED,
         status=wait is not None,
-        reason=wait.cause if wait is not None else "Released",
+        reason=wait.cause if wait is not None else "Released" if _has_cards(pod) else "ReleasedWithoutCards",
         message=message,
         now=stamp(now),
     )
@@ -78,11 +78,20 @@ _SENTENCES: Final[dict[Cause, str]] = {
 
 
 def _message(pod: TenantPod, pool: str, wait: Wait | None) -> str:
+    if wait is None and not _has_cards(pod):
+        return (
+            "The pod was let go on without cards, for an autoscaler or by an administrator. Of free cards of GPUPool"
+            f" {pool} it gets the next."
+        )
     if wait is None:
         return f"Cards of GPUPool {pool} are reserved for the pod; the scheduler places it now."
     slots = f"{wait.units} slot{'s' if wait.units != 1 else ''} of GPUPool {pool}"
     gates = listed(short(gate) for gate in other_gates(pod.spec))
     return _SENTENCES[wait.cause].format(slots=slots, pool=pool, gates=gates, detail=wait.detail)
+
+
+def _has_cards(pod: TenantPod) -> bool:
+    return bool(pod.metadata.annotations.get(names.DEVICES))
 
 
 def _created(pod: TenantPod, now: float) -> float:
