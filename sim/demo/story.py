@@ -1,4 +1,4 @@
-"""The story of one card, from a bare node to a running pod, and of a pod too many.
+"""The story of one card, from a bare node to a running pod, and of a pod too many, which waits.
 
 Every line is told when it has come true in the cluster, with the time that it took. Whoever
 is named for a write owns the field by the API server's own record (managedFields): where it
@@ -43,6 +43,12 @@ END = 120.0
 """Seconds until a step that takes one or two, and that is told of while it takes longer, is given up."""
 INTERRUPTED = 130
 WEBHOOK = "pods.gpu.deckhouse.io"
+LATE = "one-too-many"
+PAUSE = 0.1
+"""Seconds between two questions for an Event, which no cache follows."""
+MESSAGES = 'jsonpath={range .items[*]}{.message}{"\\n"}{end}'
+DEVICES = f"{{.metadata.annotations.{names.DEVICES.replace('.', chr(92) + '.')}}}"
+"""The cards that a pod has been promised, as kubectl's jsonpath."""
 
 
 def play(folder: Path, *, keep: bool) -> int:
@@ -96,9 +102,9 @@ def _keep(folder: Path) -> None:
         f"  export KUBECONFIG={here}/kubeconfig PATH={here}/bin:$PATH\n"
         f"  kubectl get gpudevices -o wide\n"
         f"  kubectl get gpunodeinventory gpu-1 -o yaml\n"
-        f"  kubectl -n {TEAM} scale deployment second --replicas={CARDS}; kubectl -n {TEAM} get events\n"
-        f"  kubectl -n {TEAM} delete pod first   # a card is free again, and the ReplicaSet takes it\n"
-        f"  kubectl get gpupool {POOL} -w\n"
+        f"  kubectl -n {TEAM} scale deployment second --replicas={CARDS}; kubectl -n {TEAM} get pods\n"
+        f"  kubectl get gpupool {POOL} -o jsonpath='{{.status.queue}}'   # who waits\n"
+        f"  kubectl -n {TEAM} delete pod {LATE}   # a card is free again, and the pod that waits gets it\n"
         f"  make down"
     )
 
@@ -117,7 +123,8 @@ class Story:
             await self._nodes_become_ready()
             await self._pool_takes_cards()
             await self._pods_get_cards()
-            await self._refusals()
+            await self._pod_too_many()
+            await self._stranger()
             self._teller.chapter("At the end")
             self._teller.cards(self._view)
             self._teller.pools(self._view)
@@ -284,30 +291,88 @@ class Story:
         teller.did(names.MANAGER_POOL, "ends the reservations, and counts the cards as used", took)
 
     def _settled(self) -> bool:
-        """Used by allocations alone, nothing reserved, and the pool says so."""
+        """Used by allocations to the team's pods alone, nothing reserved, and the pool says so."""
         cards = [d for d in self._view.devices if d.status.pool_ref]
+        serves = {allocation.pod for card in cards for allocation in card.status.allocations}
         capacity = next((pool.status.capacity for pool in self._view.pools if pool.name == POOL), None)
         return (
             capacity is not None
             and (capacity.total, capacity.used, capacity.reserved, capacity.available) == (CARDS, CARDS, 0, 0)
+            and serves == {pod.name for pod in self._view.pods if pod.metadata.namespace == TEAM}
             and all(len(card.status.allocations) == 1 and not card.status.reservations for card in cards)
         )
 
-    async def _refusals(self) -> None:
-        teller = self._teller
+    async def _pod_too_many(self) -> None:
+        """The pod waits behind our scheduling gate until another ends."""
+        view, teller = self._view, self._teller
         teller.chapter("A pod too many, and a stranger")
-        for name, team, word in (
-            ("one-too-many", TEAM, names.INSUFFICIENT_CAPACITY),
-            ("stranger", STRANGER, names.ACCESS_DENIED),
-        ):
-            who = [f"--as={PERSON}"] if team == STRANGER else []
-            teller.typed(" ".join(["kubectl", *who, "-n", team, "apply", "-f", f"{name}.yaml"]))
-            body = json.dumps(manifests.pod(name, team))
-            answer = await self._kubectl(*who, "create", "-f", "-", stdin=body, fails=True)
-            teller.quoted(answer)
-            if word not in answer or WEBHOOK not in answer:
-                raise LateError(f"the pod should have been refused by {WEBHOOK} with {word}")
-            teller.did(names.MANAGER_ADMISSION, f"refuses with {word} and says what to do")
+        teller.typed(f"kubectl -n {TEAM} apply -f {LATE}.yaml")
+        await self._apply(manifests.pod(LATE))
+        gates = await self._pod_says("{.spec.schedulingGates[*].name}")
+        if gates != names.CARDS_GATE:
+            raise LateError(f"the pod should wait behind scheduling gate {names.CARDS_GATE}; found: {gates or 'none'}")
+        teller.did(names.MANAGER_ADMISSION, f"finds no free card, and lets the pod wait: scheduling gate {gates}")
+        took = await self._until("the pod says why it waits", lambda: self._queued("True"), END, self._pods)
+        where = ("status", "conditions", f"type={names.QUEUED}")
+        await self._owner(names.MANAGER_POOL, resources.POD, LATE, *where, namespace=TEAM)
+        teller.did(names.MANAGER_POOL, f"says why in condition {names.QUEUED} and event {names.EVENT_QUEUED}", took)
+        teller.quoted(await self._event(names.EVENT_QUEUED))
+        await self._gets_the_card_of("first")
+        took = await self._until("the pool counts its cards", self._settled, END, lambda: str([*view.pools]))
+        teller.did(names.MANAGER_POOL, "ends the reservation, and counts the card as used", took)
+
+    async def _gets_the_card_of(self, other: str) -> None:
+        view, teller = self._view, self._teller
+        card = await self._pod_says(DEVICES, other)
+        teller.typed(f"kubectl -n {TEAM} delete pod {other}")
+        await self._kubectl("-n", TEAM, "delete", "pod", other)
+        took = await self._until("the pod is let go on", lambda: self._queued("False"), END, self._pods)
+        await self._owner(
+            names.MANAGER_POOL, resources.POD, LATE, "metadata", "annotations", names.DEVICES, namespace=TEAM
+        )
+        given = await self._pod_says(DEVICES)
+        if given != card:
+            raise LateError(f"the pod should have got card {card}, which {other} had; found: {given or 'none'}")
+        teller.did(names.MANAGER_POOL, "reserves the card that is free now, and takes the gate off", took)
+        teller.quoted(f"{LATE}: {given}")
+        took = await self._until(
+            "the pod runs", lambda: any(p.name == LATE and p.ready for p in view.pods), END, self._pods
+        )
+        teller.did(KUBELET, f"(simulated by KWOK) {LATE} is Running", took)
+
+    async def _stranger(self) -> None:
+        """Who may not use the pool is refused, whatever is free."""
+        teller, word = self._teller, names.ACCESS_DENIED
+        teller.typed(f"kubectl --as={PERSON} -n {STRANGER} apply -f stranger.yaml")
+        body = json.dumps(manifests.pod("stranger", STRANGER))
+        answer = await self._kubectl(f"--as={PERSON}", "create", "-f", "-", stdin=body, fails=True)
+        teller.quoted(answer)
+        if word not in answer or WEBHOOK not in answer:
+            raise LateError(f"the pod should have been refused by {WEBHOOK} with {word}")
+        teller.did(names.MANAGER_ADMISSION, f"refuses with {word} and says what to do")
+
+    def _queued(self, status: str) -> bool:
+        """Whether the late pod's condition has this status."""
+        conditions = [c for pod in self._view.pods if pod.name == LATE for c in pod.status.conditions]
+        return any(c.type == names.QUEUED and c.status == status for c in conditions)
+
+    def _pods(self) -> str:
+        return str({p.name: p.status.phase for p in self._view.pods if p.metadata.namespace == TEAM})
+
+    async def _pod_says(self, path: str, name: str = LATE) -> str:
+        return await self._kubectl("-n", TEAM, "get", "pod", name, "-o", f"jsonpath={path}")
+
+    async def _event(self, reason: str) -> str:
+        """What an Event about the late pod says: it is sent after what it tells of is done."""
+        about = f"--field-selector=involvedObject.name={LATE},reason={reason}"
+        try:
+            async with asyncio.timeout(END):
+                while True:
+                    if told := await self._kubectl("-n", TEAM, "get", "events", about, "-o", MESSAGES):
+                        return told.splitlines()[0]
+                    await asyncio.sleep(PAUSE)
+        except TimeoutError:
+            raise LateError(f"no event {reason} tells of pod {LATE}") from None
 
     async def _apply(self, *objects: dict[str, object]) -> None:
         text = "\n---\n".join(json.dumps(obj) for obj in objects)

@@ -232,8 +232,11 @@ def test_the_demo_tells_the_story_and_leaves_nothing(tmp_path: Path) -> None:
     done = run("--dir", str(tmp_path / "run"), "demo")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    for word in (names.INSUFFICIENT_CAPACITY, names.ACCESS_DENIED, f"{names.ASSIGNMENT}=training", "kube-scheduler"):
+    for word in (names.CARDS_GATE, names.QUEUED, names.EVENT_QUEUED, "The pod waits for 1 slot of GPUPool training"):
         assert word in done.stdout
+    for word in (names.ACCESS_DENIED, f"{names.ASSIGNMENT}=training", "kube-scheduler"):
+        assert word in done.stdout
+    assert names.INSUFFICIENT_CAPACITY not in done.stdout
     for manager in (names.MANAGER_INVENTORY, names.MANAGER_BOOTSTRAP, names.MANAGER_POOL, names.MANAGER_ADMISSION):
         assert f" {manager} " in done.stdout
     assert f" {names.MANAGER_PLUGIN} (simulated)" in done.stdout
