@@ -53,7 +53,7 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, explaining, keeping, listing
+    from kubectl_gpu import assigning, explaining, keeping, kueue, listing
     from kubectl_gpu.cluster import connected
 
     commands = {
@@ -65,6 +65,7 @@ async def _command(args: argparse.Namespace) -> int:
         "explain": explaining.explain,
         "export": keeping.export,
         "apply": keeping.apply,
+        "kueue": kueue.kueue,
     }
     async with connected(args) as cluster:
         return await commands[args.command](cluster, args)

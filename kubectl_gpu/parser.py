@@ -24,6 +24,7 @@ EXAMPLES = """examples:
   kubectl gpu explain deployment web -n team-a        why no pod comes of it
   kubectl gpu export > cards.yaml                     what people said of cards: assignments, what is ignored, labels
   kubectl gpu apply -f cards.yaml --wait              onto the same cards again, as they are found
+  kubectl gpu kueue training                          what Kueue is to be told of a pool: a flavor and a quota, as YAML
   source <(kubectl gpu completion bash)               completion of kubectl-gpu; see kubectl gpu completion --help
 
 exit status: 0 done; 1 refused, not found, not allowed, or too late; 2 mistyped; 130 interrupted
@@ -75,6 +76,7 @@ def build() -> argparse.ArgumentParser:
     _changes(commands)
     _explain(commands)
     _keeping(commands)
+    _kueue(commands)
     shells = _command(commands, "completion", "print a shell's completion script", connection=False, epilog=COMPLETION)
     shells.add_argument("shell", choices=completion.SHELLS)
     return parser
@@ -174,6 +176,14 @@ def _keeping(commands: Any) -> None:
     command.add_argument("-w", "--wait", action="store_true", help="try again until all is done; not a moment else")
     command.add_argument("--timeout", type=_seconds, default=60.0, help="how long to wait, in seconds (60)")
     command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
+
+
+def _kueue(commands: Any) -> None:
+    command = _command(
+        commands, "kueue", "print a ResourceFlavor and a ClusterQueue of Kueue for a pool; writes nothing"
+    )
+    _completed(command.add_argument("pool", help="the pool"), completion.pools)
+    command.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
 
 
 def _explain(commands: Any) -> None:

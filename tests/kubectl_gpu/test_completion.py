@@ -43,7 +43,7 @@ async def test_kubectl_completes_commands_options_and_names(people: People, kube
 
         until(ask, expected)
 
-    offers({"nodes", "cards", "pools", "assign", "unassign", "explain", "export", "apply", "completion"}, "")
+    offers({"nodes", "cards", "pools", "assign", "unassign", "explain", "export", "apply", "kueue", "completion"}, "")
     offers({"assign"}, "assi")
     offers({"gpu-1"}, "cards", "--node", "gpu-1")
     offers({d.name for d in people.view.devices if d.name.startswith("gpu-3-")}, "unassign", "gpu-3-")

@@ -1,0 +1,64 @@
+"""What Kueue is to be told of a pool: a ResourceFlavor and a ClusterQueue, for people to apply. Pure.
+
+Both are people's: quotas are theirs to set, and the module writes none. What is made here is a first draft from the
+pool as it is now (Kueue's API: apis/kueue/v1beta2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controllers.api import names
+from controllers.domain.taints import wanted
+from kubectl_gpu.explain.faults import UsageError
+
+if TYPE_CHECKING:
+    from controllers.api.gpupool import GPUPool, Taint
+
+API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
+TOLERATIONS_MAX: Final = 8
+"""Entries that Kueue allows a flavor. Pods tolerate all taints of their pool anyway: the module sees to it."""
+REMARK: Final = (
+    "These are printed, not written. Kueue admits no pod that requests a resource without a quota: add cpu and memory"
+    " to the ClusterQueue, or have Kueue leave them out (resources.excludeResourcePrefixes of its configuration)."
+    " A namespace needs a LocalQueue that names this ClusterQueue."
+)
+
+
+def kueue_objects(pool: GPUPool) -> list[dict[str, Any]]:
+    """The pool's ResourceFlavor and ClusterQueue; raises UsageError where it has no figures yet."""
+    capacity = pool.status.capacity
+    if capacity is None:
+        raise UsageError(
+            f"GPUPool {pool.name} has no figures yet, so there is no quota to tell: try again in a moment."
+        )
+    name, resource = f"gpu-{pool.name}", names.resource_name(pool.name)
+    flavor: dict[str, Any] = {"nodeLabels": {names.pool_node_label(pool.name): "true"}}
+    if tolerations := [_toleration(taint) for taint in wanted(pool)][:TOLERATIONS_MAX]:
+        flavor["tolerations"] = tolerations
+    quota = {"name": resource, "nominalQuota": max(0, capacity.total - capacity.unavailable)}
+    group = {"coveredResources": [resource], "flavors": [{"name": name, "resources": [quota]}]}
+    queue = {"namespaceSelector": _namespaces(pool), "resourceGroups": [group]}
+    return [_object("ResourceFlavor", name, flavor), _object("ClusterQueue", name, queue)]
+
+
+def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _toleration(taint: Taint) -> dict[str, str]:
+    return {"key": taint.key, "operator": "Equal", "value": taint.value or "", "effect": taint.effect}
+
+
+def _namespaces(pool: GPUPool) -> dict[str, Any]:
+    """Namespaces that may use the queue: those of the pool where it goes by names alone, else all.
+
+    The webhook decides about each pod in any case.
+    """
+    access = pool.spec.access
+    if access is None or not access.namespaces:
+        return {}
+    if access.namespace_selector is not None or access.service_accounts or access.dex_groups:
+        return {}
+    values = sorted(access.namespaces)
+    return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": values}]}
