@@ -1,4 +1,4 @@
-"""The whole of which a YAML block is on purpose a part: marker `part of: <name>`."""
+"""What a YAML block that no API server takes as it is stands for: marker `part of: <name>`."""
 
 from __future__ import annotations
 
@@ -35,4 +35,20 @@ def chart_values(part: dict[str, Any]) -> list[dict[str, Any]]:
     return []
 
 
-WHOLE = {"container": container, "chart values": chart_values}
+def leader_worker_set(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """The StatefulSet of workers that its controller makes: its own definition is not in the cluster."""
+    meta, template = whole["metadata"], whole["spec"]["leaderWorkerTemplate"]
+    mark = "leaderworkerset.sigs.k8s.io"
+    labels = {f"{mark}/name": meta["name"], f"{mark}/group-index": "0"}
+    marked = {"labels": labels, "annotations": {f"{mark}/size": str(template["size"])}}
+    spec = {
+        "serviceName": meta["name"],
+        "replicas": template["size"] - 1,
+        "selector": {"matchLabels": labels},
+        "template": {**template["workerTemplate"], "metadata": marked},
+    }
+    named = {"name": f"{meta['name']}-0", "namespace": meta["namespace"]}
+    return [{"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": named, "spec": spec}]
+
+
+WHOLE = {"container": container, "chart values": chart_values, "leader worker set": leader_worker_set}

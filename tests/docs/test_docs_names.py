@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.api import names
+from controllers.api import gangs, names
 from controllers.api.reasons import words as reasons_of_conditions
 from tests.docs.site import IDS, PAGES, ROOT, text
 from tools.docs.markdown import blocks
@@ -170,7 +170,8 @@ def pools() -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_every_label_annotation_and_resource_exists(page: Path) -> None:
-    ours = {value for value in vars(names).values() if isinstance(value, str) and value.startswith(names.PREFIX)}
+    constants = {**vars(names), **vars(gangs)}
+    ours = {value for value in constants.values() if isinstance(value, str) and value.startswith(names.PREFIX)}
     ours |= {literal for literal in literals() if re.fullmatch(r"gpu\.deckhouse\.io/[a-z0-9.-]+", literal)}
     known = {one.removeprefix(names.PREFIX) for one in ours} | pools() | {names.VERSION, "access-level"}
     # Labels that our NodeFeatureRule gives (docs/inventory.md lists them) and those of one component or pool.
