@@ -1,13 +1,10 @@
-"""What a full pool costs those who create pods, and how fast a freed card finds its next pod.
+"""What a full pool costs those who create pods, and how fast a freed card finds its next pod: on a whole cluster.
 
-Two replicas of the webhook and gpupool-controller, on a pool of a hundred free cards. Pods with and without a card are
-created in turn, in series, while the pool is full and pods wait; then a thousand at once, of ten namespaces, with the
-pool free. Then pods that have cards are deleted one by one: a latency counts from the answer to the deletion to the
-moment at which a watch shows another pod without our gate. Then so many pods wait as `queue_waiting`, and for a minute
-nothing happens.
-
-No scheduler runs: a pod that has cards is not bound, and its reservation lives as long as the pod by setting. So a
-card is freed by the way of a pod that was never bound, which has a quorum read more than that of one that was.
+The cluster of `make up`: scheduler, two replicas of the webhook, simulated nodes with a hundred free cards in one pool.
+First a thousand pods at once, of ten namespaces. Then pods that have cards are deleted one by one: a latency counts
+from the answer to the deletion to the moment at which a watch shows another pod without our gate, so it includes the
+node's part, whose plugin has to see that the card is free. Then series of pods with and without a card in turn, while the pool
+is full and pods wait. Last so many pods wait as `queue_waiting`, and for a minute nothing happens.
 """
 
 from __future__ import annotations
@@ -21,32 +18,35 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import names
-from controllers.api.resources import POD
+from controllers.api.resources import GPUPOOL, POD
 from controllers.api.tenant import TenantPod
 from controllers.domain.queue.gates import is_gated
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench import stats
-from reliability.bench.creators import CARD, PLAIN, TEAMS, Creation
-from reliability.bench.environment import running_environment
-from reliability.bench.fleet import CARDS
-from reliability.bench.gpu_pool import cards
+from reliability.bench.creators import CARD, PLAIN, TEAMS, Creation, Creators
+from reliability.bench.environment import MANAGER
+from reliability.bench.fleet import CARDS, SHAPE
+from reliability.bench.gpu_pool import POOL, cards
 from reliability.bench.quiet import wait_for_quiet
-from reliability.bench.replicas import WebhookReplicas, webhook_replicas
 from reliability.bench.rows import Result, Row, Sizes
-from reliability.bench.subject import Subject, running
+from reliability.bench.subject import Subject
 from reliability.kit.process import total
 from reliability.kit.progress import show_progress
+from sim import controlplane
+from sim.cluster import Options, bring_up
+from sim.view import LateError, View
+from sim.workload import gpupool
 from tools.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from controllers.api.gpudevice import GPUDevice
+    from sim.controlplane import ControlPlane
     from tools.programs import Progress
 
-SETTINGS = {"unseenTTL": "10m", "reservationTTL": "2h"}
-WITHIN = 60.0
+WITHIN = 120.0
 """Seconds for what takes moments."""
 
 
@@ -80,30 +80,53 @@ class Quiet:
 
 
 def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
-    """Measure on a control plane in `folder`; raises UserError."""
-    with running_environment(folder, progress) as made:
+    """Measure on a cluster in `folder`; raises UserError."""
+    nodes = -(-sizes.queue_cards // CARDS)
+    try:
+        plane = bring_up(folder, Options(nodes=nodes, profile=f"{SHAPE}={nodes}"), progress)
+        return asyncio.run(_measure(plane, nodes, sizes, progress))
+    except LateError as late:
+        raise UserError(str(late)) from late
+    finally:
+        controlplane.down(folder)
 
-        async def all_of_it() -> Result:
-            async with webhook_replicas(made, -(-sizes.queue_cards // CARDS), SETTINGS, progress) as replicas:
-                account = made.kubeconfig(names.POOL_CONTROLLER)
-                async with running(folder, names.POOL_CONTROLLER, account, wait=True) as gpupool:
-                    return await _Bench(replicas, gpupool, sizes, progress).run()
 
-        return asyncio.run(all_of_it())
+async def _measure(plane: ControlPlane, nodes: int, sizes: Sizes, progress: Progress) -> Result:
+    async with View(plane.kubeconfig) as view:
+        async with show_progress(progress, f"{nodes} nodes become ready for pooling"):
+            await view.until(lambda: view.ready() == nodes, WITHIN, view.unready)
+        pool = gpupool(POOL, deviceAssignment={"requireAnnotation": False})
+        await view.client.create(GPUPOOL, pool, manager=MANAGER)
+        async with show_progress(progress, f"{sizes.queue_cards} cards come into the pool"):
+            await view.until(lambda: _available(view) >= sizes.queue_cards, WITHIN, lambda: str(_available(view)))
+        async with Creators(plane, view.client) as creators:
+            return await _Bench(view, plane, creators, sizes, progress).run()
+
+
+def _available(view: View) -> int:
+    pool = view.pools.get(POOL)
+    return pool.status.capacity.available if pool is not None and pool.status.capacity is not None else 0
 
 
 class _Bench:
     """One run; follows the pods by a watch of its own."""
 
-    def __init__(self, replicas: WebhookReplicas, gpupool: Subject, sizes: Sizes, progress: Progress) -> None:
-        self._replicas, self._gpupool, self._sizes, self._progress = replicas, gpupool, sizes, progress
+    def __init__(self, view: View, plane: ControlPlane, creators: Creators, sizes: Sizes, progress: Progress) -> None:
+        self._client, self._folder, self._creators = view.client, plane.dir, creators
+        self._sizes, self._progress = sizes, progress
+        found = controlplane.status(plane.dir).processes
+        self._processes = {
+            name: Subject(plane.dir, name, state.pid, state.started, state.ports["health"], 0)
+            for name, state in found.items()
+            if name == names.POOL_CONTROLLER or name.startswith(names.WEBHOOK)
+        }
         self._pods: Store[TenantPod] = Store("Pod")
         self._changed = asyncio.Event()
         self._pods.subscribe(lambda _old, _new: self._changed.set())
 
     async def run(self) -> Result:
-        scope = Scope(labels=names.LABEL_POOL)
-        reflector = Reflector(self._replicas.admin, POD, TenantPod, self._pods, scope=scope)
+        scope = Scope(labels=names.LABEL_POOL, fields=names.TENANT_PODS)
+        reflector = Reflector(self._client, POD, TenantPod, self._pods, scope=scope)
         following = asyncio.create_task(reflector.run())
         try:
             await reflector.synced.wait()
@@ -131,15 +154,14 @@ class _Bench:
         return [pod for pod in self._pods if not is_gated(pod.spec)]
 
     async def _burst(self) -> Burst:
-        count, slots = self._sizes.queue_burst, len(await cards(self._replicas.admin))
+        count, slots = self._sizes.queue_burst, len(await cards(self._client))
         async with show_progress(self._progress, f"opening {count} connections"):
-            await self._replicas.creators.open(count)
+            await self._creators.open(count)
         began = time.perf_counter()
         async with show_progress(self._progress, f"{count} pods at once for {slots} cards"):
-            creators = self._replicas.creators
-            made = await asyncio.gather(*(creators.create(TEAMS[at % len(TEAMS)], CARD) for at in range(count)))
+            made = await asyncio.gather(*(self._creators.create(TEAMS[at % len(TEAMS)], CARD) for at in range(count)))
             await self._until(lambda: len(self._served()) >= min(slots, count), "every card to be given")
-        return _judged(made, await cards(self._replicas.admin), time.perf_counter() - began)
+        return _judged(made, await cards(self._client), time.perf_counter() - began)
 
     async def _freed(self) -> list[float]:
         """Seconds from a freed card to the next pod's release."""
@@ -151,7 +173,7 @@ class _Bench:
                 pod = served[len(found) % len(served)]
                 known = {each.key for each in served}
                 path = POD.path(pod.metadata.namespace, pod.name)
-                await self._replicas.admin.request("DELETE", path, body={"gracePeriodSeconds": 0})
+                await self._client.request("DELETE", path, body={"gracePeriodSeconds": 0})
                 began = time.perf_counter()
                 await self._until(lambda known=known: any(p.key not in known for p in self._served()), "the next pod")  # type: ignore[misc]
                 found.append(time.perf_counter() - began)
@@ -165,29 +187,29 @@ class _Bench:
 
         async def one(resource: str) -> float:
             began = time.perf_counter()
-            await self._replicas.creators.several(pods, resource, at_once)
+            await self._creators.several(pods, resource, at_once)
             return pods / (time.perf_counter() - began)
 
         async with show_progress(
             self._progress, "series of pods with and without cards", lambda: len(found), self._sizes.series_rounds
         ):
             for _ in range(self._sizes.series_rounds):
-                await wait_for_quiet(self._replicas.environment.plane.dir, self._sizes.patience)
+                await wait_for_quiet(self._folder, self._sizes.patience)
                 plain = await one(PLAIN)
                 found.append(await one(CARD) / plain)
         return found
 
     async def _quiet(self) -> Quiet:
         """Bring the queue to its size, let it come to rest, and look at it for a minute."""
-        processes = {"gpupool": self._gpupool, **{f"webhook {at}": w for at, w in enumerate(self._replicas.webhooks)}}
-        await self._replicas.creators.clear()
+        processes = self._processes
+        await self._creators.clear()
         await self._until(lambda: not list(self._pods), "the pods to go")
-        await self._replicas.creators.several(self._sizes.queue_cards, CARD, 8)
+        await self._creators.several(self._sizes.queue_cards, CARD, 8)
         await self._rest(processes.values())
         before = {name: subject.rss_mb() for name, subject in processes.items()}
         lacking = self._sizes.queue_waiting
         async with show_progress(self._progress, f"{lacking} pods come to wait"):
-            await self._replicas.creators.several(lacking, CARD, 16)
+            await self._creators.several(lacking, CARD, 16)
             await self._rest(processes.values())
         grown = {name: subject.rss_mb() - before[name] for name, subject in processes.items()}
         cpu = {name: subject.cpu_seconds() for name, subject in processes.items()}
@@ -243,11 +265,11 @@ def _rows(burst: Burst, freed: list[float], series: list[float], quiet: Quiet) -
         Row("card freed → next pod released p50", 1000 * stats.percentile(freed, 0.5), "ms", 0, at_most=100.0),
         Row("card freed → next pod released p99", 1000 * stats.percentile(freed, 0.99), "ms", 0, at_most=500.0),
         Row(f"{quiet.waiting} pods wait, nothing changes: writes", quiet.writes, digits=0, exactly=0.0),
-        Row("  cores of gpupool-controller", quiet.cores["gpupool"], digits=4, at_most=0.01),
-        Row("  memory that they add to gpupool-controller", quiet.grown["gpupool"], "MB", 1, at_most=10.0),
+        Row("  cores of gpupool-controller", quiet.cores[names.POOL_CONTROLLER], digits=4, at_most=0.01),
+        Row("  memory that they add to gpupool-controller", quiet.grown[names.POOL_CONTROLLER], "MB", 1, at_most=10.0),
         *(
             Row(f"  memory that they add to {name}", grown, "MB", 1)
             for name, grown in quiet.grown.items()
-            if name != "gpupool"
+            if name != names.POOL_CONTROLLER
         ),
     )
