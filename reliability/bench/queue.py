@@ -3,8 +3,8 @@
 The cluster of `make up`: scheduler, two replicas of the webhook, simulated nodes with a hundred free cards in one pool.
 First a thousand pods at once, of ten namespaces. Then pods that have cards are deleted one by one: a latency counts
 from the answer to the deletion to the moment at which a watch shows another pod without our gate, so it includes the
-node's part, whose plugin has to see that the card is free. Then series of pods with and without a card in turn, while the pool
-is full and pods wait. Last so many pods wait as `queue_waiting`, and for a minute nothing happens.
+node's part, whose plugin has to see that the card is free. Then series of pods with and without a card in turn, while
+the pool is full and pods wait. Last so many pods wait as `queue_waiting`, and for a minute nothing happens.
 """
 
 from __future__ import annotations
