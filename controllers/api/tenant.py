@@ -96,7 +96,7 @@ class TenantSpec(PodSpec):
 
 
 GATES_KEPT: Final = 8
-"""Names of scheduling gates, for whoever asks what a pod waits for."""
+"""Scheduling gates that are kept of a pod, for whoever asks what it waits for; ours first, if the pod has it."""
 NOWHERE = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=RequiredNodes()))
 """No term at all, of which one would have to hold."""
 
@@ -111,8 +111,12 @@ def _kept(spec: TenantSpec) -> TenantSpec:
         node_selector={} if is_bound or is_much else spec.node_selector,
         affinity=None if is_bound else NOWHERE if is_much else spec.affinity,
         tolerations=() if is_much else spec.tolerations,
-        scheduling_gates=() if is_bound else spec.scheduling_gates[:GATES_KEPT],
+        scheduling_gates=() if is_bound else _ours_first(spec.scheduling_gates)[:GATES_KEPT],
     )
+
+
+def _ours_first(gates: tuple[SchedulingGate, ...]) -> tuple[SchedulingGate, ...]:
+    return tuple(sorted(gates, key=lambda gate: gate.name != names.CARDS_GATE))
 
 
 def _asking(containers: tuple[Container, ...]) -> tuple[Container, ...]:

@@ -40,6 +40,8 @@ class PoolRequest:
 
 def whole(quantity: str | int) -> int:
     """A Kubernetes quantity of things that cannot be divided; raises ValueError."""
+    if isinstance(quantity, str) and len(quantity) <= _DIGITS and quantity.isascii() and quantity.isdigit():
+        return int(quantity)  # nearly all
     if isinstance(quantity, str) and len(quantity) > LONGEST:
         msg = f"{quantity[:LONGEST]!r}… is no quantity: {len(quantity)} characters, {LONGEST} are allowed"
         raise ValueError(msg)
@@ -53,8 +55,6 @@ def whole(quantity: str | int) -> int:
 
 def _number(text: str) -> Decimal:
     """The number that a quantity spells; NaN where it spells none."""
-    if text.isascii() and text.isdigit():  # nearly all
-        return Decimal(text)
     found = _QUANTITY.fullmatch(text)
     try:
         number, suffix = found.groups() if found else ("", "")
@@ -65,7 +65,8 @@ def _number(text: str) -> Decimal:
 
 def _asks(container: Container) -> dict[str, int]:
     """Pools and units of one container; extended resources have limits equal to requests."""
-    merged = {**container.resources.requests, **container.resources.limits}
+    requests, limits = container.resources.requests, container.resources.limits
+    merged = {**requests, **limits} if requests and limits else limits or requests
     return {
         key.removeprefix(names.PREFIX): whole(value) for key, value in merged.items() if key.startswith(names.PREFIX)
     }
@@ -79,6 +80,8 @@ def pools_named(spec: PodSpec) -> list[str]:
 def effective(spec: PodSpec) -> dict[str, int]:
     """Units by pool that the pod needs at once; pools of which it needs none are left out."""
     together = lasting(spec)
+    if not spec.init_containers:
+        return {pool: units for pool, units in together.items() if units > 0}
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers:
@@ -98,6 +101,8 @@ def lasting(spec: PodSpec) -> dict[str, int]:
     What an ordinary init container had beyond that, kubelet keeps for the pod and never tells (kubernetes
     pkg/kubelet/apis/podresources/server_v1.go, List; pkg/kubelet/cm/devicemanager/manager.go, Allocate).
     """
+    if not spec.init_containers and len(spec.containers) == 1:
+        return _asks(spec.containers[0])  # nearly all: a queue of thousands is counted several times a second
     sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
     together: dict[str, int] = {}
     for container in (*sidecars, *spec.containers):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod, UnadmittedPod
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
+    from controllers.domain.queue.entry import Entries
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
@@ -74,6 +75,8 @@ class Caches:
     """When DaemonSets (by name) were deleted of late; see `note_changes`."""
     queue_statuses: dict[str, QueueStatus | None] = field(default_factory=dict, init=False)
     """What the last look at each pool's queue came to."""
+    _entries: dict[str, Entries] = field(default_factory=dict, init=False)
+    """The entries of each pool's queue, as far as they are made."""
     _facts_of: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)
     """The facts of nodes, and the layout that they were read from."""
     _selection: SelectorIndex | None = field(default=None, init=False)

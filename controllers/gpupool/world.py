@@ -12,6 +12,7 @@ from controllers.api.meta import ObjectMeta
 from controllers.domain.assignment import assigned_pool
 from controllers.domain.lifecycle import live
 from controllers.domain.position import positions
+from controllers.domain.queue.entry import Entries
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import units_of
 from controllers.domain.taints import wanted
@@ -184,6 +185,7 @@ class World(Caches):
         """The view of a pool's queue; None where no pod can be in it, which costs nothing to see."""
         pool, unbound = self.pools.get(name), self.pods.by(UNBOUND, name)
         if pool is None or not (unbound or pool.status.passed_over):
+            self._entries.pop(name, None)
             return None
         members = self.devices.by(BY_POOL, name)
         found = {node: self.nodes.get(node) for node in {device.status.node_name or "" for device in members}}
@@ -200,6 +202,7 @@ class World(Caches):
             unseen_ttl=self.settings.admission.unseen_ttl,
             scheduling=self.settings.scheduling,
             denied=denied,
+            entries=self._entries.setdefault(name, Entries()),
         )
 
     def reasons_without_pool(self, name: str) -> Mapping[str, Wait]:

@@ -5,7 +5,8 @@ configurations, so that nothing is refused by a webhook that is gone; then the p
 they are deleted, not fenced off by a mark, since only their absence lasts until Helm has removed the rest. Where it
 fails, `helm uninstall` runs it again (`helm upgrade` refuses a release that is being uninstalled). Only when their pods
 are gone and nobody holds a lease does anything else go: the operands, our marks on nodes, what they read, finalizers,
-and then the records. Pods that have cards are neither read nor written.
+and then the records. Pods with cards are neither read nor written. Those in a queue lose our scheduling gate, which
+nobody would take off any more. Where the records stay, so do the queues, until the module is back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from controllers.api import names, resources
 from controllers.components.reconcile import deletions, is_leaving
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import leftovers
-from controllers.install.dismantle import release, unmark
+from controllers.install.dismantle import release, ungate, unmark
 from controllers.install.observed import MODULE_CONFIGS, OURS, WRITERS, is_ours
 from controllers.runtime.plan import Action, Delete, ref
 
@@ -77,8 +78,10 @@ def _withdraw(seen: Observed) -> tuple[list[Action], list[str]]:
 
 
 def _sweep(seen: Observed, *, keep_records: bool) -> tuple[list[Action], list[str]]:
-    """Our marks on nodes, what our programs read, and the finalizers."""
+    """Our marks on nodes and on pods that wait, what our programs read, and the finalizers."""
     actions: list[Action] = [action for node in seen.of(resources.NODE) for action in unmark(node)]
+    if not keep_records:
+        actions += [action for pod in seen.unbound if not is_leaving(pod) for action in ungate(pod)]
     configs = [one for one in seen.of(resources.CONFIGMAP) if _is_operand(one)]
     if keep_records:  # a node's layout is our only memory of the cards that we turned MIG on for
         configs = [one for one in configs if one.metadata.labels[names.LABEL_COMPONENT] != MIG]

@@ -11,7 +11,7 @@ import orjson
 from controllers.api import names
 from controllers.api.record import adapter
 from controllers.api.resources import CRD, LEASE
-from controllers.install.observed import CONTROLLERS, KINDS, Definition, Observed
+from controllers.install.observed import CONTROLLERS, KINDS, UNBOUND, Definition, Observed
 from controllers.runtime.errors import NotFound
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Cluster:
         """Everything that the clean-up looks at."""
         objects = {kind.resource.kind: await self._read(kind) for kind in KINDS}
         leading = frozenset([name for name in CONTROLLERS if await self._is_held(name)])
-        return Observed(objects, leading)
+        return Observed(objects, leading, await self._read(UNBOUND))
 
     async def definition(self, name: str) -> Definition | None:
         """One custom resource's definition."""
@@ -42,7 +42,7 @@ class Cluster:
             return None
 
     async def _read(self, kind: Kind) -> tuple[Any, ...]:
-        namespace = names.NAMESPACE if kind.resource.namespaced else None
+        namespace = names.NAMESPACE if kind.resource.namespaced and kind.selectors is None else None
         if not kind.named:
             return tuple(await self._list(kind, namespace))
         found = []
@@ -54,7 +54,8 @@ class Cluster:
         return tuple(found)
 
     async def _list(self, kind: Kind, namespace: str | None) -> list[Any]:
-        read, query, made = adapter(kind.record), {"limit": PAGE}, []
+        asked = {"limit": PAGE, **(kind.selectors or {})}
+        read, query, made = adapter(kind.record), asked, []
         while True:
             try:
                 answer = orjson.loads(await self.client.request("GET", kind.resource.path(namespace), query=query))
@@ -64,7 +65,7 @@ class Cluster:
             following = answer["metadata"].get("continue")
             if not following:
                 return made
-            query = {"limit": PAGE, "continue": following}
+            query = asked | {"continue": following}
 
     async def _is_held(self, name: str) -> bool:
         """Whether somebody renews a lease: its record changes within its own duration, by this machine's clock."""

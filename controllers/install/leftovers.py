@@ -52,10 +52,20 @@ def left(seen: Observed, *, keep_records: bool) -> Iterator[str]:
     pods = [pod.name for pod in seen.of(resources.POD) if _is_program(pod)]
     if pods:
         yield f"Pods {listed(pods)} are on nodes that are not Ready: they go when those are back, or with them."
+    yield from _unbound(seen, keep_records=keep_records)
     if keep_records:
         yield "The custom resources, cards' assignments and nodes' MIG layouts stay, as asked."
     elif (why := keeps_settings(seen)) is not None:
         yield why
+
+
+def _unbound(seen: Observed, *, keep_records: bool) -> Iterator[str]:
+    """Pods that ask for cards and have no node: nobody gives them any now."""
+    waiting = [pod.key for pod in seen.unbound if not pod.finished and pod.metadata.deletion_timestamp is None]
+    if not waiting:
+        return
+    after = "get them when the module is enabled again" if keep_records else "will not get any: delete them"
+    yield f"Pods {listed(waiting)} wait for cards, and {after}."
 
 
 def list_early_leftovers(seen: Observed) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from controllers.api import names, resources
 from controllers.api.gpudevice import GPUDevice
-from controllers.api.kube import Node, Pod
+from controllers.api.kube import Node, Pod, PodSpec
 from controllers.api.meta import Condition, KubeObject, ObjectMeta
 from controllers.api.record import record
 
@@ -50,6 +50,20 @@ class Report(KubeObject):
 
 
 @record
+class GatedSpec(PodSpec):
+    """A pod's spec, with its scheduling gates as they are: they are written as a whole."""
+
+    scheduling_gates: tuple[dict[str, Any], ...] = ()
+
+
+@record
+class GatedPod(Pod):
+    """A pod that asks for cards and is bound to no node, as far as it waits for somebody."""
+
+    spec: GatedSpec = Field(default_factory=GatedSpec)
+
+
+@record
 class DefinitionStatus:
     """Which versions objects are stored in, and whether the kind is served."""
 
@@ -74,6 +88,8 @@ class Kind:
     record: type[Any] = KubeObject
     named: tuple[str, ...] = ()
     """Read one by one, by these names; else all of them are listed."""
+    selectors: Mapping[str, str] | None = None
+    """Listed in every namespace, those that these select."""
 
 
 KINDS: Final = (
@@ -96,6 +112,10 @@ KINDS: Final = (
     Kind(resources.CRD, Definition, named=(*OURS, MODULE_CONFIGS)),
 )
 """What is namespaced is read in the module's namespace only."""
+UNBOUND: Final = Kind(
+    resources.POD, GatedPod, selectors={"labelSelector": names.LABEL_POOL, "fieldSelector": "spec.nodeName="}
+)
+"""Pods that ask for cards and are bound to no node: those in a pool's queue, and those that the scheduler has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,8 @@ class Observed:
     """By kind; none where the kind is not served."""
     leading: frozenset[str] = frozenset()
     """Leases that somebody holds and renews."""
+    unbound: tuple[GatedPod, ...] = ()
+    """Pods of every namespace that ask for cards and are bound to no node."""
 
     def of(self, resource: Resource) -> tuple[Any, ...]:
         """The objects of a kind."""

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import sys
 import time
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from controllers.api.resources import CRD
 from controllers.domain.wording import listed
 from controllers.install import cleanup, definitions, leftovers
 from controllers.install.cluster import Cluster
-from controllers.runtime.errors import Busy, Conflict, Forbidden, Retry, Unreachable
+from controllers.runtime.errors import Busy, Conflict, Forbidden, NotFound, Retry, Unreachable
 from controllers.runtime.events import Recorder
 from controllers.runtime.executor import Executor
 from controllers.runtime.plan import Apply, Delete, Merge, Ref
@@ -113,8 +114,9 @@ async def clean(client: Client, patience: float, *, keep_records: bool) -> bool:
         done: list[Action] = []
         try:
             for action in found.actions:
-                await executor.execute((action,))
-                done.append(action)
+                with suppress(NotFound):  # a pod, or another object, that somebody has deleted since we looked
+                    await executor.execute((action,))
+                    done.append(action)
         finally:
             for line in describe_actions(done):
                 write_log(line)
@@ -127,9 +129,15 @@ def describe_actions(actions: Iterable[Action]) -> list[str]:
     """What was done, in words: one line for each kind of object."""
     done = [action for action in actions if isinstance(action, (Delete, Merge))]
     return [
-        f"{verb} {kind}: {listed(action.ref.name for action in group)}"
+        f"{verb} {kind}: {listed(_called(action) for action in group)}"
         for (verb, kind), group in groupby(done, key=_what)
     ]
+
+
+def _called(action: Delete | Merge) -> str:
+    """An object's name, with its namespace where that is not the module's."""
+    ref = action.ref
+    return ref.name if ref.namespace in (None, names.NAMESPACE) else f"{ref.namespace}/{ref.name}"
 
 
 def _what(action: Delete | Merge) -> tuple[str, str]:

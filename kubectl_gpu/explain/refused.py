@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.api import names, reasons
 from controllers.api.conditions import MAINTENANCE
-from controllers.domain.refusals import recognize
+from controllers.domain.refusals import WAITING_LIMIT, recognize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +28,12 @@ CURES: Final = {
     " kubectl gpu cards --pool {pool} shows who has them, kubectl gpu assign <card> {pool} adds one",
 }
 """What to do, by the error code at the head of the webhook's message."""
+CURES_OF_REFUSALS: Final = {
+    WAITING_LIMIT: "Wait, the controller tries again by itself when fewer pods of the namespace wait;"
+    " kubectl gpu queue {pool} shows them. An administrator can allow more:"
+    " kubectl edit gpupool {pool}, spec.queue.maxWaiting",
+}
+"""What to do about a refusal where that is not what its error code says."""
 LASTING: Final = (names.REASON_LAYOUT_FAILED, names.REASON_MODULE_DISABLED)
 """Reasons of condition Maintenance that wait for an administrator; of another one it ends by itself."""
 FIELDS: Final = {"reason": FAILED_CREATE}
@@ -64,7 +70,9 @@ def cure(why: str) -> str:
     if found is not None and found.reason in LASTING:
         return f"{maintenance_cure(found.reason, found.pool)}; the controller then tries again by itself"
     pool = found.pool if found is not None and found.pool else "<pool>"
-    return CURES.get(why.partition(":")[0], "").format(pool=pool)
+    of_code = CURES.get(why.partition(":")[0], "")
+    text = CURES_OF_REFUSALS.get(found.refusal, of_code) if found is not None else of_code
+    return text.format(pool=pool)
 
 
 def maintenance_cure(reason: str, pool: str) -> str:

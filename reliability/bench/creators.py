@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +18,7 @@ import orjson
 
 from controllers.api.names import resource_name
 from controllers.api.resources import POD
+from controllers.runtime.errors import AlreadyExists
 from reliability.bench.environment import MANAGER
 from reliability.bench.gpu_pool import POOL
 from reliability.kit.actors import create_namespace
@@ -77,7 +79,8 @@ class Creators:
         """Make a team's namespace and its account."""
         await create_namespace(self._admin, team, manager=MANAGER)
         accounts = f"/api/v1/namespaces/{team}/serviceaccounts"
-        await self._admin.request("POST", accounts, body={"metadata": {"name": "default"}})
+        with suppress(AlreadyExists):  # where a controller manager runs
+            await self._admin.request("POST", accounts, body={"metadata": {"name": "default"}})
         binding = {
             "metadata": {"name": "bench-creators"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bench-creators"},

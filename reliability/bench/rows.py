@@ -126,6 +126,17 @@ class Sizes:
     """Pods of a series that are created at once."""
     burst_pods: int = 1000
     """Pods that are created at once, as many as there are cards."""
+    queue_cards: int = 104
+    """Cards for which pods wait."""
+    queue_burst: int = 1000
+    """Pods that are created at once."""
+    queue_freed: int = 100
+    """Cards that are freed one by one."""
+    queue_pause: float = 0.3
+    """Seconds between two of them."""
+    queue_waiting: int = 2000
+    queue_quiet: float = 60.0
+    """Seconds in which they wait and nothing changes."""
     attacked_nodes: int = 50
     """Nodes with 8 cards of the pool from which others take cards while somebody attacks."""
     idle_connections: int = 1400

@@ -26,6 +26,7 @@ from reliability.bench import (
     monitoring,
     nearness,
     pools,
+    queue,
     table,
 )
 from reliability.bench.rows import Result, Row, Sizes
@@ -45,6 +46,7 @@ THEMES: dict[str, Callable[[Path, Sizes, Progress], Result]] = {
     "pools": pools.measure,
     "webhook": admission.measure,
     "burst": burst.measure,
+    "queue": queue.measure,
     "attacked": attacked.measure,
     "pod": latency.measure,
     "nearness": nearness.measure,

@@ -76,8 +76,15 @@ class Subject:
 
     def peak_rss_mb(self) -> float:
         """The most memory that was resident at once (VmHWM), in millions of bytes."""
+        return self._memory_mb("VmHWM")
+
+    def rss_mb(self) -> float:
+        """What memory is resident now (VmRSS), in millions of bytes."""
+        return self._memory_mb("VmRSS")
+
+    def _memory_mb(self, kind: str) -> float:
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+        kib = next(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:"))
         return kib * 1024 / 1e6
 
     async def metrics(self) -> dict[str, float]:

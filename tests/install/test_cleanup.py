@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from controllers.api import names, resources
 from controllers.install import cleanup, leftovers
 from controllers.install.observed import CONTROLLERS
-from controllers.runtime.plan import Delete
-from tests.install.world import CHANGED, FOREIGN, MODULE_CONFIGS, NS, OURS, Cluster
+from controllers.runtime.plan import Delete, Merge
+from tests.install.world import CHANGED, FOREIGN, MODULE_CONFIGS, NS, OTHER_GATE, OURS, QUEUED, Cluster
 
 FOREIGN_KEYS = {
     ("Deployment", f"{NS}/somebody-elses"),
@@ -22,6 +22,8 @@ FOREIGN_KEYS = {
     ("Pod", f"{NS}/plugin-away"),
     ("Node", "n1"),
     ("Node", "away"),
+    ("Pod", "team/runs"),
+    *(("Pod", f"team/{name}") for name in QUEUED),
 }
 RECORDS = {("GPUPool", "a"), ("GPUDevice", "n1-card"), ("GPUNodeInventory", "n1")}
 DEFINITIONS = {("CustomResourceDefinition", name) for name in OURS}
@@ -64,6 +66,9 @@ def test_what_is_ours_goes_and_what_is_not_stays(
         assert node["metadata"]["labels"] == {"zone": "z"}
         assert node["metadata"]["annotations"] == {"theirs": "1"}
         assert node["spec"]["taints"] == [CHANGED, FOREIGN]
+    kept = {name: [gate["name"] for gate in gates] for name, gates in QUEUED.items()}
+    others = {name: [gate for gate in gates if gate == OTHER_GATE["name"]] for name, gates in kept.items()}
+    assert {name: cluster.gates(name) for name in QUEUED} == (kept if keep_records else others)
     if keep_records:
         assert "finalizers" not in cluster.objects["GPUPool", "a"]["metadata"]
         assert cluster.objects["GPUDevice", "n1-card"]["metadata"]["annotations"] == {names.ASSIGNMENT: "a"}
@@ -138,6 +143,27 @@ def test_a_pod_that_has_no_node_yet_is_waited_for_and_one_on_a_node_that_is_away
             cluster.drop(resources.POD, name)
 
     assert cleanup.plan(cluster.seen(), keep_records=False).waiting_for == ("pod late to end",)
+
+
+@pytest.mark.parametrize(
+    ("keep_records", "words"),
+    [(False, "will not get any: delete them."), (True, "get them when the module is enabled again.")],
+)
+def test_pods_that_wait_for_cards_are_named(keep_records: bool, words: str) -> None:
+    found = [line for line in whole().settle(keep_records=keep_records).left if "wait for cards" in line]
+    assert found == [f"Pods team/goes-on, team/one, team/pending, team/two wait for cards, and {words}"]
+
+
+def test_a_pod_that_comes_with_our_gate_meanwhile_loses_it_too_and_one_that_goes_is_left_alone() -> None:
+    cluster = whole()
+    leaving = cluster.objects["Pod", "team/one"]["metadata"]
+    leaving |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["theirs/hold"]}
+    cluster.settle(keep_records=False)
+    cluster.objects["Pod", "team/pending"]["spec"]["schedulingGates"] = [{"name": names.CARDS_GATE}]
+    made = cleanup.plan(cluster.seen(), keep_records=False)
+
+    assert [action.ref.name for action in made.actions if isinstance(action, Merge)] == ["pending"]
+    assert cluster.gates("one") == [names.CARDS_GATE]
 
 
 def test_what_stays_is_told_with_its_reason() -> None:

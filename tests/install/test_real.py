@@ -24,6 +24,7 @@ from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, Tools
 from sim.view import View
 from tests.kit import planes
+from tests.kit.pods import queued_body
 from tests.kit.waiting import PATIENCE
 from tests.kit.worker_plane import WorkerPlane
 from tests.slice.people import People
@@ -193,6 +194,20 @@ def deployed(people: People) -> list[str]:
     return [pod.name for pod in people.view.pods if pod.metadata.labels.get(names.LABEL_APP) in CONTROLLERS]
 
 
+async def queued(people: People, name: str, *others: str) -> None:
+    """A pod in the pool's queue, once no webhook is configured any more that would be asked about it."""
+
+    async def made() -> bytes:
+        return await people.client.create(resources.POD, queued_body(name, POOL, *others), TEAM, manager="test")
+
+    await people.eventually(made)
+
+
+async def gates(people: People, name: str) -> list[str]:
+    found = orjson.loads(await people.client.get(resources.POD, name, TEAM))
+    return [gate["name"] for gate in found["spec"].get("schedulingGates", ())]
+
+
 def taints(people: People, node: str) -> list[str]:
     found = people.view.nodes.get(node)
     return [taint.key for taint in found.spec.taints] if found is not None else []
@@ -228,6 +243,8 @@ async def test_the_clean_up_waits_for_whoever_writes_and_then_leaves_nothing(
     # The processes run on outside their Deployments, and hold their leases: nothing that they make goes meanwhile.
     assert not running.done()
     assert people.view.pools.get(POOL) is not None
+    await queued(people, "waits")
+    await queued(people, "waits-for-two", "example.com/other")
     assert [node.name for node in people.view.nodes if names.pool_node_label(POOL) in node.metadata.labels]
     processes = controlplane.status(plane.dir).processes
     for name in [one for one in processes if one.startswith(CONTROLLERS) and one != BALANCER]:
@@ -237,6 +254,9 @@ async def test_the_clean_up_waits_for_whoever_writes_and_then_leaves_nothing(
     assert found.returncode == 0, found.stderr
     assert "lease: somebody runs it outside its Deployment" in found.stderr
     assert found.stderr.endswith("done\n")
+    assert (await gates(people, "waits"), await gates(people, "waits-for-two")) == ([], ["example.com/other"])
+    assert f"took our marks off Pod: {TEAM}/waits, {TEAM}/waits-for-two" in found.stderr
+    assert f"left: Pods {TEAM}/waits, {TEAM}/waits-for-two wait for cards, and will not get any" in found.stderr
     assert await left(people) == []
     for node in orjson.loads(await people.client.request("GET", resources.NODE.path()))["items"]:
         marks = [

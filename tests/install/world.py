@@ -8,7 +8,7 @@ from typing import Any
 from controllers.api import names, resources
 from controllers.domain.mig.configmap import COMPONENT as MIG
 from controllers.install import cleanup
-from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS, WRITERS, Observed
+from controllers.install.observed import CONTROLLERS, KINDS, MODULE_CONFIGS, OURS, UNBOUND, WRITERS, Observed
 from tests.kit import cluster, objects
 from tests.kit.storage import Json
 
@@ -17,6 +17,10 @@ OWN = {names.LABEL_HERITAGE: "deckhouse", names.LABEL_MODULE: names.MODULE}
 OURS_TAINT = {"key": "gpu", "value": "a", "effect": "NoSchedule"}
 CHANGED = {"key": "team", "value": "theirs", "effect": "NoExecute"}
 FOREIGN = {"key": "maintenance", "effect": "NoSchedule"}
+GATE = {"name": names.CARDS_GATE}
+OTHER_GATE = {"name": "example.com/other"}
+QUEUED = {"one": [GATE], "two": [OTHER_GATE, GATE], "goes-on": [OTHER_GATE], "pending": []}
+"""Pods of a tenant that wait for cards, with their scheduling gates."""
 
 
 class Cluster(cluster.Cluster):
@@ -60,7 +64,15 @@ class Cluster(cluster.Cluster):
         self.make(resources.RUNTIMECLASS, "nvidia")
         self.make(resources.NODEFEATURERULE, names.NODE_FEATURE_RULE)
         self._nodes()
+        self._queue()
         self._records(deckhouse=deckhouse)
+
+    def _queue(self) -> None:
+        for name, gates in QUEUED.items():
+            meta = {"name": name, "namespace": "team", "labels": {names.LABEL_POOL: "a"}}
+            self.put(resources.POD, {"metadata": meta, "spec": {"schedulingGates": gates} if gates else {}})
+        meta = {"name": "runs", "namespace": "team", "labels": {names.LABEL_POOL: "a"}}
+        self.put(resources.POD, {"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}})
 
     def _nodes(self) -> None:
         noted = [{**OURS_TAINT, "pool": "a"}, {**CHANGED, "value": "a", "pool": "a"}]
@@ -88,9 +100,18 @@ class Cluster(cluster.Cluster):
     def seen(self) -> Observed:
         found = {}
         for kind in KINDS:
-            there = self.all(kind.resource, kind.record)
+            there = [one for one in self.all(kind.resource, kind.record) if one.metadata.namespace in (None, NS)]
             found[kind.resource.kind] = tuple(one for one in there if not kind.named or one.name in kind.named)
-        return Observed(found, frozenset(self.leading))
+        unbound = [
+            pod
+            for pod in self.all(resources.POD, UNBOUND.record)
+            if pod.node is None and names.LABEL_POOL in pod.metadata.labels
+        ]
+        return Observed(found, frozenset(self.leading), tuple(unbound))
+
+    def gates(self, pod: str) -> list[str]:
+        """The names of a tenant's pod's scheduling gates."""
+        return [gate["name"] for gate in self.objects["Pod", f"team/{pod}"]["spec"].get("schedulingGates", ())]
 
     def nature(self) -> None:
         """Kubernetes' controllers and kubelets do their part, but for nodes that are away."""
@@ -120,4 +141,4 @@ class Cluster(cluster.Cluster):
         return set(self.objects)
 
 
-__all__ = ["CHANGED", "FOREIGN", "MODULE_CONFIGS", "NS", "OURS", "OURS_TAINT", "Cluster"]
+__all__ = ["CHANGED", "FOREIGN", "MODULE_CONFIGS", "NS", "OTHER_GATE", "OURS", "OURS_TAINT", "QUEUED", "Cluster"]

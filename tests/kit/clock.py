@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -25,3 +26,13 @@ class Clock:
 
     perf_counter = monotonic
     time = staticmethod(time.time)
+
+
+class LoopClock:
+    """The clock of the running event loop, which stands still until a test moves it: its timeouts end by that alone."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        """Take the place of the loop's clock."""
+        loop = asyncio.get_running_loop()
+        self.now = loop.time()
+        patch.setattr(loop, "time", lambda: self.now)

@@ -39,6 +39,18 @@ def pod_body(
     return {"metadata": metadata, "spec": made, "status": {"phase": phase}}
 
 
+def queued_body(name: str, pool: str, *others: str, request: str | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod as JSON that waits in a pool's queue, as the webhook leaves it; `others` are scheduling gates beside ours.
+
+    `spec` is all else of it, with containers that ask for the pool's cards.
+    """
+    gates = [{"name": gate} for gate in (names.CARDS_GATE, *others)]
+    marks = {names.REQUEST_ID: f"r-{name}" if request is None else request}
+    meta = {"name": name, "labels": {names.LABEL_POOL: pool}, "annotations": marks}
+    made = {"schedulingGates": gates, "containers": [asking(pool, image="none")], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": made}
+
+
 def pod(name: str = "p", units: int | str = 1, **more: Any) -> TenantPod:
     """The same, read; `more` is what `pod_body` takes."""
     return adapter(TenantPod).validate_python(pod_body(name, units, **more))

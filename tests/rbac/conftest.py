@@ -77,6 +77,7 @@ async def _processes(plane: ControlPlane) -> frozenset[Use]:
         await people.ready_nodes(2)
         story, tools = Story(people, log), planes.tools(plane)
         await story.pools_and_pods()
+        await story.queue()
         await story.modes()
         await story.hands()
         await story.nodes()

@@ -16,12 +16,14 @@ OWNER: Final = (
     "a right that admission asks for and nobody exercises: a pool owns its operands with blockOwnerDeletion;"
     " shown by test_a_pools_operands_need_the_right_to_its_finalizers"
 )
-PROCESSES: Final = (names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER, names.WEBHOOK)
+OTHERS: Final = (names.INVENTORY, names.BOOTSTRAP, names.WEBHOOK)
 
 EXEMPT: Final = (
     Exempt("unused", names.POOL_CONTROLLER, "gpupools/finalizers.gpu.deckhouse.io", ("update",), OWNER),
     Exempt("nameless", names.MANAGER_DISCOVER, "nodefeatures.nfd.k8s-sigs.io", ("list", "watch"), ITS_NODE),
     Exempt("nameless", names.MANAGER_VALIDATE, "nodefeatures.nfd.k8s-sigs.io", ("list", "watch"), ITS_NODE),
     Exempt("nameless", names.MANAGER_MIG, "configmaps", ("list", "watch"), ITS_NODE),
-    *(Exempt("everywhere", who, "events.events.k8s.io", ("create", "get", "patch"), BESIDE) for who in PROCESSES),
+    *(Exempt("everywhere", who, "events.events.k8s.io", ("create", "get", "patch"), BESIDE) for who in OTHERS),
+    # It tells pods of every namespace that they wait, each once.
+    Exempt("everywhere", names.POOL_CONTROLLER, "events.events.k8s.io", ("get", "patch"), BESIDE),
 )

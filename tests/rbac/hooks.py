@@ -13,6 +13,7 @@ from controllers.api import names, resources
 from controllers.install.observed import CONTROLLERS
 from sim.module.identities import kubeconfig_for
 from sim.module.install import ROOT, install_chart
+from tests.kit.pods import queued_body
 from tests.kit.waiting import PATIENCE
 from tests.rbac import grants
 from tests.templates import harness
@@ -46,9 +47,19 @@ async def clean_up(plane: ControlPlane, tools: Tools, client: Client, folder: Pa
         # By its field manager the clean-up knows an agent's report from one made by hand.
         manager = names.MANAGER_DISCOVER if resource is resources.NODEFEATURE else "test"
         await client.apply(resource, name, head | body | {"metadata": meta}, manager=manager, namespace=space)
+    for space in ("team", "team-2"):
+        await _queue(client, space)
     # Only now: the API server asks the webhook, whom nobody plays here, about pools.
     await asyncio.to_thread(install_chart, tools, {})
     await _run(plane, tools, folder, names.MANAGER_CLEANUP, "cleanup")
+
+
+async def _queue(client: Client, namespace: str) -> None:
+    """A pod that waits for cards of the pool."""
+    await client.create(resources.NAMESPACE, {"metadata": {"name": namespace}}, manager="test")
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await client.request("POST", path, body={"metadata": {"name": "default"}})
+    await client.create(resources.POD, queued_body("waits", "x"), namespace, manager="test")
 
 
 def _grant(tools: Tools) -> None:

@@ -42,6 +42,14 @@ class Log:
         made = {(use.account, use.verb, use.resource) for use in self.refresh() if use.program == use.account}
         return [each for each in wanted if each not in made]
 
+    def namespaces(self, wanted: Wanted) -> set[str]:
+        """In which namespaces somebody has made such a request under his own name."""
+        return {
+            use.namespace
+            for use in self.refresh()
+            if (use.account, use.verb, use.resource) == wanted and use.program == use.account
+        }
+
     async def seen(self, wanted: Iterable[Wanted], seconds: float) -> None:
         """Give them the time to ask; whoever has not by then is still `missing`."""
         wanted, deadline = tuple(wanted), time.monotonic() + seconds

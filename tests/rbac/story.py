@@ -80,13 +80,14 @@ class Story:
         await self.mark(resources.NODE, node, annotations={sim.FAULT: fault})
 
     @asynccontextmanager
-    async def nudged(self, *objects: tuple[resources.Resource, str]) -> AsyncIterator[None]:
+    async def nudged(self, *objects: tuple[resources.Resource, str], namespace: str = "") -> AsyncIterator[None]:
         """Somebody writes these objects on and on, so that a version that was read is soon an old one."""
 
         async def write(resource: resources.Resource, name: str) -> None:
             for number in count():
+                body = {"metadata": {"annotations": {"example.com/nudge": str(number)}}}
                 with suppress(NotFound):
-                    await self.mark(resource, name, annotations={"example.com/nudge": str(number)})
+                    await self.client.merge(resource, name, body, manager="test", namespace=namespace or None)
 
         writing = [asyncio.create_task(write(*one)) for one in objects]
         try:
@@ -105,7 +106,8 @@ class Story:
         """
         people, card = self.people, self.cards(NODE)[0]
         await people.namespace(TEAM)
-        await people.pool("first", access={"namespaces": [TEAM]}, scheduling={"taints": [TAINT]})
+        refuses = {"onShortage": "Refuse"}
+        await people.pool("first", access={"namespaces": [TEAM]}, scheduling={"taints": [TAINT]}, queue=refuses)
         await people.annotate(card, "first")
         await people.offered("first", 1)
         await people.pod("runs", TEAM, "first")
@@ -120,6 +122,52 @@ class Story:
         await people.remove(resources.POD, "runs", TEAM)
         await people.settled("first", (1, 0, 0, 1))
         await people.retire("first")
+
+    async def queue(self) -> None:
+        """Pods of two namespaces wait for one card, read why, and are let go on one after the other."""
+        people, teams = self.people, (TEAM, "team-2")
+        await people.pool("waited-for", access={"namespaces": list(teams)})
+        await people.annotate(self.cards(NODE)[0], "waited-for")
+        await people.offered("waited-for", 1)
+        await people.pod("first", TEAM, "waited-for")
+        await people.running(TEAM, 1)
+        for team in teams:
+            await people.pod("waits", team, "waited-for")
+        for team in teams:
+            await self.until(partial(self._is_told, team, "waits"), f"the pod of {team} to be told why it waits")
+            await self._tells_beside_others(team)
+        await people.remove(resources.POD, "first", TEAM)
+        left = set(teams)
+        while left:
+            await self.until(partial(self._one_runs, left), f"a pod of {left} to run")
+            team = next(team for team in left if self._runs(team))
+            await people.remove(resources.POD, "waits", team)
+            left.remove(team)
+        await people.retire("waited-for")
+
+    async def _tells_beside_others(self, namespace: str) -> None:
+        """Somebody else writes a pod that is to be told why it waits, so that its version is read by quorum."""
+
+        def is_read() -> bool:
+            return namespace in self.log.namespaces((names.POOL_CONTROLLER, "get", "pods"))
+
+        async with self.nudged((resources.POD, "again"), namespace=namespace), asyncio.timeout(PATIENCE):
+            while not is_read():
+                await self.people.pod("again", namespace, "waited-for")
+                await self.until(
+                    lambda: is_read() or self._is_told(namespace, "again"), f"pod again of {namespace} to be told"
+                )
+                await self.people.remove(resources.POD, "again", namespace)
+
+    def _is_told(self, namespace: str, name: str) -> bool:
+        found = [pod for pod in self.people.pods(namespace) if pod.name == name]
+        return any(each.type == names.QUEUED for pod in found for each in pod.status.conditions)
+
+    def _one_runs(self, namespaces: set[str]) -> bool:
+        return any(map(self._runs, namespaces))
+
+    def _runs(self, namespace: str) -> bool:
+        return any(pod.ready for pod in self.people.pods(namespace) if pod.name == "waits")
 
     async def _binds(self, namespace: str) -> None:
         """A tenant binds a pod, which is read then: does it ask for cards?"""

@@ -7,9 +7,10 @@ import time
 import pytest
 
 from controllers.api import resources
+from controllers.api.duration import DURATION_MAX
 from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpupool import GPUPool
-from controllers.api.settings import DURATION_MAX, parse_settings
+from controllers.api.settings import parse_settings
 from controllers.domain.clock import seconds, stamp_exact
 from tests.gpupool.world import Cluster
 

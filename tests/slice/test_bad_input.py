@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 
 from controllers.api import names, resources
@@ -77,6 +78,11 @@ async def incomplete(people: People, *words: str) -> str:
     return message()
 
 
+def shares(*namespaces: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a pool whose queue has these shares."""
+    return {"queue": {"namespaces": list(namespaces)}}
+
+
 def devices(people: People) -> list[str]:
     return sorted(d.name for d in people.view.devices if d.status.node_name == "bad" and d.status.hardware)
 
@@ -129,6 +135,20 @@ async def test_a_field_of_a_wrong_type_is_refused_by_the_api_server(people: Peop
         ("wrong", {"deviceSelector": {"exclude": {"indexes": ["0,1"]}}}, "exclude.indexes[0]"),
         ("wrong", {"deviceSelector": {"exclude": {"indexes": ["9" * 5000]}}}, "exclude.indexes[0]"),
         ("wrong", {"deviceSelector": {"exclude": {"indexes": ["3-1"]}}}, "from its lower position to its higher one"),
+        ("wrong", shares({"name": "a", "guaranteed": 3, "limit": 2}), "guaranteed is at most limit"),
+        ("wrong", shares({"name": "Team_A"}), "name is a namespace, or *"),
+        ("wrong", shares({"name": "a*"}), "name is a namespace, or *"),
+        ("wrong", shares({"name": "a" * 64}), "Too long"),
+        ("wrong", shares({"name": ""}), "namespaces[0].name"),
+        ("wrong", shares({"name": "a"}, {"name": "b"}, {"name": "a"}), "Duplicate value"),
+        ("wrong", shares({"name": "a", "weight": 0}), "greater than or equal to 1"),
+        ("wrong", shares({"name": "a", "limit": 0}), "greater than or equal to 1"),
+        ("wrong", {"queue": {"hold": {"after": "soon"}}}, "queue.hold.after"),
+        ("wrong", {"queue": {"hold": {"after": "-1m"}}}, "queue.hold.after"),
+        ("wrong", {"queue": {"hold": {"pods": 17}}}, "less than or equal to 16"),
+        ("wrong", {"queue": {"maxWaiting": 0}}, "greater than or equal to 1"),
+        ("wrong", {"queue": {"order": "Random"}}, "Unsupported value"),
+        ("wrong", {"queue": {"onShortage": "Wait"}}, "Unsupported value"),
     ],
 )
 async def test_a_pool_that_breaks_a_rule_is_refused_with_the_rule(
@@ -140,9 +160,21 @@ async def test_a_pool_that_breaks_a_rule_is_refused_with_the_rule(
     assert words in refusal.value.message
 
 
+async def test_a_pool_with_a_queue_is_taken_and_has_the_rest_by_default(people: People) -> None:
+    spec = shares({"name": "a", "guaranteed": 2, "limit": 2}, {"name": "b", "guaranteed": 9}, {"name": "*", "limit": 1})
+    spec["queue"]["hold"] = {}
+    path = resources.GPUPOOL.path()
+    answer = await people.client.request("POST", path, query={"dryRun": "All"}, body=gpupool("right", **spec))
+    found = orjson.loads(answer)["spec"]["queue"]
+
+    assert (found["order"], found["hold"], found["maxWaiting"]) == ("Fair", {"pods": 1, "after": "10m"}, 500)
+    assert found["namespaces"][2] == {"name": "*", "limit": 1, "weight": 1, "guaranteed": 0}
+    assert "onShortage" not in found
+
+
 async def test_pods_that_ask_wrongly_are_told_why(people: People) -> None:
     await people.namespace("wrong")
-    await people.pool("one")
+    await people.pool("one", queue={"onShortage": "Refuse"})
     await people.pool("two")
     mixed = [
         {"name": "a", "image": "i", "resources": {"limits": {names.resource_name("one"): "1"}}},

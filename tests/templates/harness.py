@@ -35,6 +35,7 @@ DEAD_WEBHOOK = "https://127.0.0.1:1"
 GROUP = "/apis/gpu.deckhouse.io/v1alpha1"
 FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/gpu-control-plane"
+VALIDATING = WEBHOOK.replace("mutating", "validating")
 PROGRAMS = ("kubectl", "helm", "kube-controller-manager")
 
 
@@ -223,6 +224,31 @@ def without_webhook(kube: Kube) -> Iterator[None]:
     finally:
         assert install(kube).returncode == 0
         eventually(lambda: kube.create(pods, marked).code == 500, "the webhook is not called again")
+
+
+@contextlib.contextmanager
+def without_any_webhook(kube: Kube) -> Iterator[None]:
+    """Nor is one asked when the last scheduling gate of a pod is removed: what policies say is all that counts."""
+    path = "/api/v1/namespaces/default/pods"
+    probe = {**pod("gated-probe", schedulingGates=[{"name": "example.com/probe"}])}
+    probe["metadata"]["labels"] = {"gpu.deckhouse.io/pool": "a"}
+    probe["metadata"]["annotations"] = {"gpu.deckhouse.io/request-id": "r"}
+    probe["spec"]["containers"][0]["resources"] = asking()
+    ungated = {"spec": {"schedulingGates": None}}
+    with without_webhook(kube):
+        assert kube.create(path, probe).code == 201
+        assert kube.delete(VALIDATING).code == 200
+
+        def goes(code: int) -> bool:
+            return kube.merge(f"{path}/gated-probe?dryRun=All", ungated).code == code
+
+        eventually(lambda: goes(200), "the validating webhook is still called")
+        try:
+            yield
+        finally:
+            assert install(kube).returncode == 0
+            eventually(lambda: goes(500), "the validating webhook is not called again")
+            kube.delete(f"{path}/gated-probe?gracePeriodSeconds=0")
 
 
 def node_feature_crd() -> dict[str, Any]:

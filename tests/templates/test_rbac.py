@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controllers.api import names
+
 if TYPE_CHECKING:
     from tests.templates import harness
 
@@ -46,6 +48,9 @@ MAY = {
         ("delete", "", "configmaps", "", OURS, "x"),
         ("delete", "apps", "daemonsets", "", OURS, "x"),
         ("watch", "", "pods", "", ANYWHERE, ""),
+        # A scheduling gate and what goes with it, and one condition; a policy allows no more.
+        ("patch", "", "pods", "", "default", "x"),
+        ("patch", "", "pods", "status", "default", "x"),
     ],
     "gpu-admission-webhook": [
         ("patch", GPU, "gpudevices", "status", ANYWHERE, "x"),
@@ -97,6 +102,10 @@ EVERYONE_MAY_NOT = [
     ("create", "", "pods", "", OURS, ""),
     ("delete", "", "pods", "", "default", "x"),
     ("patch", "", "pods", "", "default", "x"),
+    ("patch", "", "pods", "status", "default", "x"),
+    ("update", "", "pods", "", "default", "x"),
+    ("create", "", "pods", "exec", "default", "x"),
+    ("release", GPU, "gpupools", "", ANYWHERE, "x"),
     ("delete", "", "nodes", "", ANYWHERE, "x"),
     ("create", "apps", "daemonsets", "", "default", ""),
     ("create", "", "configmaps", "", "default", ""),
@@ -206,9 +215,21 @@ def test_may(kube: harness.Kube, who: str) -> None:
 
 @pytest.mark.parametrize("who", MAY)
 def test_may_not(kube: harness.Kube, who: str) -> None:
-    own = {("create", "coordination.k8s.io", "leases", "", OURS, "")}
-    questions = [q for q in EVERYONE_MAY_NOT + MAY_NOT[who] if q not in own]
+    questions = [q for q in EVERYONE_MAY_NOT if q not in MAY[who]] + MAY_NOT[who]
     assert [q for q in questions if allowed(kube, who, q)] == []
+
+
+@pytest.mark.parametrize(
+    ("level", "may"), [("user", False), ("cluster-editor", False), ("cluster-admin", True), ("edit", True)]
+)
+def test_an_administrator_lets_a_pod_past_a_queue_and_a_tenant_does_not(
+    kube: harness.Kube, level: str, may: bool
+) -> None:
+    prefix = "d8:manage:permission:module" if level == "edit" else "d8:user-authz"
+    role = kube.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{prefix}:gpu-control-plane:{level}").body
+    given = {(verb, kind) for rule in role["rules"] for verb in rule["verbs"] for kind in rule["resources"]}
+    assert given
+    assert ((names.VERB_RELEASE, "gpupools") in given) == may
 
 
 def test_kubectl_gives_the_same_answer(kube: harness.Kube) -> None:

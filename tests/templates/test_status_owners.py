@@ -104,6 +104,7 @@ GPUPOOL = Kind(
         "candidates": ([{"name": "c", "pools": []}], (POOL,)),
         "truncated": (True, (POOL,)),
         "passedOver": ([{"requestID": "r", "turns": 2, "until": NOW}], (POOL,)),
+        "queue": ({"waiting": 1, "waitingUnits": 2}, (POOL,)),
         "phase": ("Serving", (POOL,)),
         "lastReconfigured": (NOW, (POOL,)),
     },

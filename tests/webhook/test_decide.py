@@ -21,7 +21,7 @@ from webhook.decision import access, pod_request
 from webhook.decision.context import View
 from webhook.decision.records import AdmissionPodSpec
 from webhook.decision.shortage import UnseenHistory
-from webhook.decision.verdict import Denied, Placed
+from webhook.decision.verdict import Denied, Placed, Queued
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
@@ -55,6 +55,13 @@ def refused(raw: dict[str, Any], seen: Known) -> str:
     verdict = judged(raw, seen)
     assert isinstance(verdict, Denied), verdict
     return verdict.message
+
+
+def why_it_waits(raw: dict[str, Any], seen: Known) -> str:
+    """Why the pool has no cards for the pod now."""
+    verdict = judged(raw, seen)
+    assert isinstance(verdict, Queued), verdict
+    return verdict.shortage
 
 
 def spec(**parts: Any) -> AdmissionPodSpec:
@@ -175,7 +182,7 @@ REFUSALS: dict[str, tuple[Any, str, str]] = {
         "AccessDenied",
         "groups ml (jane is in none of them)",
     ),
-    "no cards": (world.pool(), "InsufficientCapacity", "no card has been assigned to it yet"),
+    "no cards": (world.refusing_pool(), "InsufficientCapacity", "no card has been assigned to it yet"),
 }
 
 
@@ -257,7 +264,7 @@ def test_capacity_is_told_in_numbers() -> None:
     reserved = world.device("n1", 1, reservations=[reservation("r")])
     broken = world.device("n1", 2, conditions=[{"type": "Faulted", "status": "True", "reason": "Xid"}])
     node_capacity = world.capacity_of(world.node("n1"), [used, reserved, broken, world.device("n1", 3)])
-    message = refused(world.pod(2), view(world.pool(), node_capacity))
+    message = refused(world.pod(2), view(world.refusing_pool(), node_capacity))
     assert "cannot give 2 now: there are not enough free ones" in message
     assert "(total 4, used 1, reserved 1, unavailable 1, free 1)" in message
     assert "ReplicaSet" in message
@@ -265,9 +272,16 @@ def test_capacity_is_told_in_numbers() -> None:
 
 def test_a_shortage_names_its_cause() -> None:
     capacities = (free_node("n1", 1), free_node("n2", 1))
-    assert "no node has more than 1 free" in refused(world.pod(2), view(world.pool(), *capacities))
-    elsewhere = world.pod(nodeSelector={"disk": "ssd"})
-    assert "do not match the pod's node selector" in refused(elsewhere, view(world.pool(), *capacities))
+    for raw, cause in (
+        (world.pod(2), "a pod's cards are on one node, and no node has more than 1 free"),
+        (world.pod(3), "there are not enough free ones"),
+        (
+            world.pod(nodeSelector={"disk": "ssd"}),
+            "the nodes with enough free ones do not match the pod's node selector, affinity or tolerations",
+        ),
+    ):
+        assert why_it_waits(raw, view(world.pool(), *capacities)) == cause
+        assert f"now: {cause} (total 2, " in refused(raw, view(world.refusing_pool(), *capacities))
 
 
 def test_a_pod_that_names_its_node_gets_cards_there_or_none() -> None:
@@ -295,8 +309,8 @@ def test_the_pools_affinity_decides_which_nodes_are_possible() -> None:
     assert isinstance(verdict, Placed)
     assert verdict.placement.node == "n2"
     own = required(term("disk", "In", "hdd"))
-    message = refused(world.pod(affinity=own), view(pool, *capacities))
-    assert "do not match the pod's node selector, affinity or tolerations or the pool's affinity" in message
+    why = why_it_waits(world.pod(affinity=own), view(pool, *capacities))
+    assert "do not match the pod's node selector, affinity or tolerations or the pool's affinity" in why
 
 
 UNREADABLE_AFFINITY: dict[str, dict[str, Any]] = {
@@ -370,7 +384,7 @@ def test_of_a_namespace_with_a_record_a_share_of_the_pool_is_reserved(
     unseen_history: UnseenHistory | None, units: int, allowed: bool
 ) -> None:
     """A quarter of eight; what is larger by itself comes through alone where nothing so large was lost."""
-    verdict = judged(world.pod(units), view(world.pool(), free_node(cards=8), unseen_history=unseen_history))
+    verdict = judged(world.pod(units), view(world.refusing_pool(), free_node(cards=8), unseen_history=unseen_history))
     assert isinstance(verdict, Placed) == allowed
     if isinstance(verdict, Denied):
         assert "now has" in verdict.message
@@ -379,18 +393,19 @@ def test_of_a_namespace_with_a_record_a_share_of_the_pool_is_reserved(
 
 def test_a_pool_of_one_card_is_shared_by_turns() -> None:
     for unseen_history, allowed in ((UnseenHistory(0, 1.0), True), (UnseenHistory(1, 1.0), False)):
-        verdict = judged(world.pod(), view(world.pool(), free_node(cards=1), unseen_history=unseen_history))
+        verdict = judged(world.pod(), view(world.refusing_pool(), free_node(cards=1), unseen_history=unseen_history))
         assert isinstance(verdict, Placed) == allowed
 
 
 def test_every_refusal_for_shortage_says_to_pipelines_that_it_passes() -> None:
     """Argo and Tekton try again where a refusal with 403 has these words, and fail their step elsewhere."""
-    full, seen = view(world.pool()), view(world.pool(), free_node())
-    lost = view(world.pool(), free_node(), unseen_history=UnseenHistory(2, 1.0))
+    pool = world.refusing_pool()
+    full, seen = view(pool), view(pool, free_node())
+    lost = view(pool, free_node(), unseen_history=UnseenHistory(2, 1.0))
     refusals = [
         judged(world.pod(), full),
         judged(world.pod(9), seen),
-        judged(world.pod(), view(world.pool(), free_node(), unseen=99)),
+        judged(world.pod(), view(pool, free_node(), unseen=99)),
         judged(world.pod(2), lost),
     ]
     for verdict in refusals:
@@ -402,7 +417,7 @@ def test_every_refusal_for_shortage_says_to_pipelines_that_it_passes() -> None:
 def test_the_cap_on_unseen_reservations() -> None:
     settings = parse_settings({"admission": {"maxUnseen": 3}})
     assert isinstance(judged(world.pod(), view(world.pool(), free_node(), unseen=2, settings=settings)), Placed)
-    message = refused(world.pod(), view(world.pool(), free_node(), unseen=3, settings=settings))
+    message = refused(world.pod(), view(world.refusing_pool(), free_node(), unseen=3, settings=settings))
     assert message.startswith("InsufficientCapacity: namespace team has 3 reservations whose pods never appeared")
     assert "admission.maxUnseen allows 3" in message
 
@@ -418,7 +433,7 @@ def test_taints_of_the_pool_are_tolerated_and_others_respected() -> None:
     )
     foreign = [taint, {"key": "special", "effect": "NoSchedule"}]
     guarded = world.capacity_of(world.node("n1", taints=foreign), [world.device("n1", 0)])
-    assert refused(world.pod(), view(pool, guarded)).startswith("InsufficientCapacity: ")
+    assert "tolerations" in why_it_waits(world.pod(), view(pool, guarded))
     tolerant = world.pod(tolerations=[{"key": "special", "operator": "Exists"}])
     assert isinstance(judged(tolerant, view(pool, guarded)), Placed)
 
@@ -494,7 +509,7 @@ def test_a_node_without_the_pools_label_is_not_chosen() -> None:
     bare = world.node("n1", pool="b")
     node_capacity = world.capacity_of(bare, [world.device("n1", 0)])
     assert names.pool_node_label("a") not in bare.metadata.labels
-    assert refused(world.pod(), view(world.pool(), node_capacity)).startswith("InsufficientCapacity: ")
+    assert "do not match" in why_it_waits(world.pod(), view(world.pool(), node_capacity))
 
 
 def test_the_modules_own_namespace_uses_no_cards() -> None:

@@ -11,6 +11,8 @@ from controllers.api import names
 from controllers.api.gpupool import GPUPool
 from controllers.api.record import adapter, to_json
 from controllers.api.settings import Settings
+from controllers.domain.placement.capacity import NodeCapacity
+from controllers.domain.queue.policy import queue_of
 from controllers.domain.request import PoolRequest
 from tests.kit.objects import namespace, reservation
 from tests.webhook import world
@@ -19,7 +21,7 @@ from webhook.decision.access import AccessReview, Requester
 from webhook.decision.context import View
 from webhook.decision.records import UserInfo
 from webhook.decision.shortage import UnseenHistory
-from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Denied
+from webhook.decision.verdict import FAULT, INVALID, NOT_READY, UNWRITTEN, Denied, Queued
 from webhook.handlers import pod_creation
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "admission.md").read_text()
@@ -38,15 +40,19 @@ def decided(pool: Any, units: Any = 1, **limits: str) -> Denied | None:
     return found if isinstance(found, Denied) else None
 
 
-def fragmented() -> Denied:
-    capacities = [
+def two_nodes() -> tuple[NodeCapacity, ...]:
+    """Each with two free cards."""
+    return tuple(
         world.capacity_of(
             world.node(f"n{at}"),
             [world.device(f"n{at}", n, reservations=[reservation(f"{at}{n}")] if n > 1 else []) for n in range(4)],
         )
         for at in range(2)
-    ]
-    return shortage.insufficient_capacity(PoolRequest(POOL, 3), world.pool(POOL), capacities)
+    )
+
+
+def fragmented() -> Denied:
+    return shortage.insufficient_capacity(PoolRequest(POOL, 3), world.pool(POOL), two_nodes())
 
 
 def in_maintenance() -> GPUPool:
@@ -93,6 +99,24 @@ def test_the_sentences_about_pods_that_never_appeared_are_what_is_said() -> None
     ):
         assert refusal is not None
         assert f"`{refusal.detail}`" in " ".join(TEXT.split())
+
+
+def test_the_sentences_of_the_queue_are_what_is_said() -> None:
+    pool, raw = world.pool(POOL), world.pod(3, pool=POOL)
+    queued = world.decided(raw, world.Known(pool, View(0, two_nodes(), Settings())))
+    assert isinstance(queued, Queued)
+    limit = world.decided(raw, world.Known(pool, View(0, (), Settings(), queued_of_namespace=500)))
+    assert isinstance(limit, Denied)
+    for said in (*queued.warnings, limit.detail):
+        assert f"`{said}`" in " ".join(TEXT.split())
+
+
+def test_every_verdict_has_its_meaning() -> None:
+    meaning = TEXT.partition("### When a pool has no cards now")[2].partition("### ")[0]
+    assert all(f"**{verdict}**" in meaning for verdict in ("granted", "queued", "refused"))
+    assert f"more than {pod_creation.RESERVED_WITHIN} s" in meaning
+    assert f"`admission.reservationsInFlight` ({Settings().admission.reservations_in_flight})" in meaning
+    assert f"Of one namespace {queue_of(world.pool()).max_waiting} pods" in meaning
 
 
 def test_every_word_has_its_row() -> None:

@@ -13,12 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controllers.api import names
-from controllers.api.record import to_json
 from controllers.api.settings import Settings
 from tests.webhook import world
 from tests.webhook.test_reserve import Written, reserver
 from webhook.decision import affinity
-from webhook.decision.records import AdmissionAffinity, PodTerms, SpreadConstraint
 from webhook.decision.review import BODY_MAX, NotAReview
 from webhook.handlers.pod_creation import PodCreationHandler
 
@@ -33,14 +31,18 @@ SNAPSHOTS: list[Any] = []
 
 
 def admission() -> PodCreationHandler:
-    """A webhook that can write: an open pool `a`, one with its own affinity, and one that only RBAC could open."""
+    """A webhook that can write.
+
+    Pool `a` is open, `b` has its own affinity, `c` only RBAC could open, and of `d` no pod waits for cards.
+    """
     caches = world.stores()
     snapshot = world.snapshot(caches)
     SNAPSHOTS.append(snapshot)
     caches.pools.on_watch_event(world.pool())
     caches.pools.on_watch_event(world.pool("b", scheduling={"affinity": POOL_AFFINITY, "strategy": "BinPack"}))
     caches.pools.on_watch_event(world.pool("c", access={"namespaces": ["nobody"], "dexGroups": ["ml"]}))
-    for at, pool in enumerate("abc"):
+    caches.pools.on_watch_event(world.refusing_pool("d"))
+    for at, pool in enumerate(POOLS):
         node = f"n{at}"
         caches.nodes.on_watch_event(world.node(node, pool=pool, disk="x"))
         for number in range(4):
@@ -49,6 +51,7 @@ def admission() -> PodCreationHandler:
     return PodCreationHandler(nobody, caches, snapshot, reserver(caches, Written()), Settings)
 
 
+POOLS = "abcd"
 ADMISSION = admission()
 
 
@@ -59,7 +62,7 @@ def answered(body: bytes) -> dict[str, Any] | None:
     except NotAReview:
         return None
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-    for pool in "abc":
+    for pool in POOLS:
         for snapshot in SNAPSHOTS:
             assert all(shelf.in_flight == 0 for shelf in snapshot.view(pool, "team", world.NOW).capacities)
     return answer["response"]
@@ -73,7 +76,7 @@ anything = st.recursive(
 )
 quantities = st.sampled_from(["0", "1", "2", "4", "5", "1k", "1000m", "2e0", "1.5", "-1", "", "many", "9" * 40, 1, -1])
 limits = st.dictionaries(
-    st.sampled_from([names.resource_name(pool) for pool in ("a", "a", "b", "c", "none", "")] + ["cpu"]),
+    st.sampled_from([names.resource_name(pool) for pool in ("a", "a", "b", "c", "d", "none", "")] + ["cpu"]),
     quantities,
     max_size=2,
 )
@@ -87,33 +90,64 @@ def container(*, sidecar: bool) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({"name": words}, optional=optional)
 
 
-st.register_type_strategy(SpreadConstraint, st.builds(SpreadConstraint, topology_key=words))
-pod_terms = st.none() | st.lists(anything, max_size=2).map(tuple)
-st.register_type_strategy(
-    PodTerms,
-    st.builds(
-        PodTerms,
-        required_during_scheduling_ignored_during_execution=pod_terms,
-        preferred_during_scheduling_ignored_during_execution=pod_terms,
+expressions = st.lists(
+    st.sampled_from([{"key": "disk", "operator": "Exists"}, {"key": "disk", "operator": "In", "values": ["x"]}])
+    | st.fixed_dictionaries(
+        {"key": words, "operator": st.sampled_from(["In", "NotIn", "Near"])},
+        optional={"values": st.lists(words, max_size=2)},
     ),
+    max_size=2,
 )
+terms = st.fixed_dictionaries({}, optional=dict.fromkeys(affinity.ENTRIES, expressions))
+
+
+def affinity_of(required: Any, preferred: Any) -> st.SearchStrategy[Any]:
+    lists = {affinity.REQUIRED: st.none() | required, affinity.PREFERRED: st.none() | st.lists(preferred, max_size=2)}
+    return st.none() | st.fixed_dictionaries({}, optional=lists)
+
+
+wishes = st.fixed_dictionaries({"weight": st.integers(1, 100)}, optional={"preference": terms})
+affinities = st.fixed_dictionaries(
+    {},
+    optional={
+        "nodeAffinity": affinity_of(
+            st.fixed_dictionaries({"nodeSelectorTerms": st.lists(terms, min_size=1, max_size=2)}), wishes
+        ),
+        **dict.fromkeys(affinity.PODS, affinity_of(st.lists(anything, max_size=2), anything)),
+    },
+)
+spreads = st.fixed_dictionaries({"topologyKey": words | st.just(names.LABEL_HOSTNAME), "maxSkew": st.just(1)})
 tolerations = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("key", "operator", "value", "effect"), words) | {"operator": st.just("Exists")}
 )
+asking = st.builds(
+    lambda pool, units: [world.container({names.resource_name(pool): units})],
+    st.sampled_from(POOLS),
+    st.integers(1, 5),
+)
+"""Of pods that get as far as to the choice of cards."""
+gates = st.lists(st.sampled_from([names.CARDS_GATE, "example.com/quota", "other"]), max_size=3, unique=True).map(
+    lambda found: [{"name": name} for name in found]
+)
 specs = st.fixed_dictionaries(
-    {"containers": st.lists(container(sidecar=False), max_size=3)},
+    {"containers": asking | st.lists(container(sidecar=False), max_size=3)},
     optional={
         "initContainers": st.lists(container(sidecar=True), max_size=2),
-        "affinity": st.builds(AdmissionAffinity).map(to_json),
+        "affinity": affinities,
         "nodeSelector": st.dictionaries(words, words, max_size=1),
         "tolerations": st.lists(tolerations, max_size=2),
-        "topologySpreadConstraints": st.lists(st.builds(SpreadConstraint).map(to_json), max_size=2),
+        "topologySpreadConstraints": st.lists(spreads, max_size=2),
         "nodeName": st.sampled_from(["n0", "n9"]),
+        "schedulingGates": gates,
+        "priority": st.integers(-10, 10),
         "runtimeClassName": words,
         "serviceAccountName": words,
     },
 )
-marks = st.dictionaries(st.sampled_from([names.LABEL_POOL, names.REQUEST_ID, names.DEVICES, "own"]), words, max_size=3)
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+marks = st.dictionaries(
+    st.sampled_from([names.LABEL_POOL, names.REQUEST_ID, names.DEVICES, QUEUE_LABEL, "own"]), words, max_size=3
+)
 metadata = st.fixed_dictionaries({}, optional={"name": words, "labels": marks, "annotations": marks})
 reviews = st.builds(
     lambda meta, spec, **changes: world.review_of({"metadata": meta, "spec": spec}, **changes),
@@ -131,9 +165,10 @@ def test_the_strategy_knows_every_field_that_is_read() -> None:
     from webhook.decision.records import AdmissionPodSpec
 
     assert is_dataclass(AdmissionPodSpec)
-    read = {field.name for field in fields(AdmissionPodSpec)} - {"scheduling_gates"}
+    read = {field.name for field in fields(AdmissionPodSpec)}
     drawn = {"containers", "init_containers", "affinity", "node_selector", "tolerations", "node_name"}
-    assert read == drawn | {"topology_spread_constraints", "runtime_class_name", "service_account_name"}
+    drawn |= {"topology_spread_constraints", "runtime_class_name", "service_account_name"}
+    assert read == drawn | {"scheduling_gates", "priority"}
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -155,13 +190,25 @@ def test_pods_of_every_shape_are_answered(body: dict[str, Any]) -> None:
     patch = orjson.loads(base64.b64decode(response.get("patch", base64.b64encode(b"[]"))))
     made = world.apply_patch(sent, patch)
     labels, annotations = made["metadata"].get("labels", {}), made["metadata"].get("annotations", {})
-    if audit["reason"] == "Granted":
+    own_gates = [gate["name"] for gate in sent["spec"].get("schedulingGates", ())]
+    held = bool(own_gates) or QUEUE_LABEL in (sent["metadata"].get("labels") or {})
+    if audit["reason"] in ("Granted", "Queued"):
         pool = labels[names.LABEL_POOL]
         assert annotations[names.REQUEST_ID] == audit["request-id"]
-        assert annotations[names.DEVICES] == audit["devices"]
+        assert annotations.get(names.DEVICES) == audit.get("devices")
+        made_gates = [gate["name"] for gate in made["spec"].get("schedulingGates", ())]
+        if audit["reason"] == "Granted":
+            assert audit["devices"]
+            assert not held or "nodeName" in sent["spec"], "who waits for somebody else has no cards"
+            assert made_gates == own_gates
+        else:
+            assert "nodeName" not in sent["spec"], "the API server takes no gate there"
+            assert pool != "d" or held
+            assert made_gates == own_gates + [names.CARDS_GATE] * (names.CARDS_GATE not in own_gates)
         terms = made["spec"]["affinity"]["nodeAffinity"][affinity.REQUIRED]["nodeSelectorTerms"]
         bound = {"key": names.pool_node_label(pool), "operator": "Exists"}
-        assert all(bound in term.get("matchExpressions", []) for term in terms if term)
+        full = [term for term in terms if any(term.get(field) for field in affinity.ENTRIES)]
+        assert all(bound in term.get("matchExpressions", []) for term in full)
         kept = [{key: value for key, value in each.items() if key != "env"} for each in made["spec"]["containers"]]
         assert kept == [{k: v for k, v in each.items() if k != "env"} for each in sent["spec"]["containers"]]
     else:

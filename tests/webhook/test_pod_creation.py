@@ -43,12 +43,12 @@ class Reserver:
 
 
 class Replica:
-    """A webhook with a pool `a` of one card."""
+    """A webhook with a pool `a` of one card, for which no pod waits in a queue."""
 
     def __init__(self, conflicts: int = 0, **pool: Any) -> None:
         self.caches, self.reviews, self.reserver = world.stores(), Reviews(), Reserver(conflicts)
         snapshot = world.snapshot(self.caches)
-        self.caches.pools.on_watch_event(world.pool(**pool))
+        self.caches.pools.on_watch_event(world.refusing_pool(**pool))
         self.caches.nodes.on_watch_event(world.node("n1"))
         self.caches.devices.on_watch_event(world.device("n1", 0))
         nobody: Any = None
@@ -85,6 +85,6 @@ async def test_a_pool_that_changes_while_a_review_waits_is_looked_at_anew(change
         answer = asyncio.create_task(replica.answer())
         await asyncio.sleep(0.01)
         asked = replica.reviews.asked
-        replica.caches.pools.on_watch_event(world.pool(**change, meta={"resource_version": "7"}))
+        replica.caches.pools.on_watch_event(world.refusing_pool(**change, meta={"resource_version": "7"}))
     assert await answer == expected
     assert replica.reviews.asked == asked + (expected == "Granted")

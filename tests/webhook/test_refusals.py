@@ -21,10 +21,11 @@ from webhook.decision.verdict import MESSAGE_MAX, Denied
 POOL = "training"
 
 
-def refused(pool: GPUPool | None, *, namespace: str = "team", unseen: int = 0) -> Denied:
-    """What a pod gets where the pool has no card."""
+def refused(pool: GPUPool | None, *, namespace: str = "team", **seen: int) -> Denied:
+    """What a pod gets where the pool has no card. `seen`: counts of the namespace."""
     request = replace(world.request_of(world.pod(pool=POOL)), namespace=namespace)
-    verdict = world.decided_for(request, PoolRequest(POOL, 1), world.Known(pool, View(unseen, (), Settings())))
+    view = replace(View(0, (), Settings()), **seen)
+    verdict = world.decided_for(request, PoolRequest(POOL, 1), world.Known(pool, view))
     assert isinstance(verdict, Denied)
     return verdict
 
@@ -72,9 +73,10 @@ EVERY: dict[str, tuple[refusals.Refusal, Any, str, str]] = {
         POOL,
         "",
     ),
-    "no capacity": (refusals.NO_CAPACITY, lambda: refused(world.pool(POOL)), POOL, ""),
-    "unseen": (refusals.UNSEEN_LIMIT, lambda: refused(world.pool(POOL), unseen=999), "", ""),
+    "no capacity": (refusals.NO_CAPACITY, lambda: refused(world.refusing_pool(POOL)), POOL, ""),
+    "unseen": (refusals.UNSEEN_LIMIT, lambda: refused(world.refusing_pool(POOL), unseen=999), "", ""),
     "share": (refusals.UNSEEN_SHARE, over_share, POOL, ""),
+    "waiting": (refusals.WAITING_LIMIT, lambda: refused(world.pool(POOL), queued_of_namespace=500), POOL, ""),
 }  # fmt: skip
 
 
@@ -93,6 +95,13 @@ def test_a_refusal_is_recognized(expected: refusals.Refusal, make: Any, pool: st
 def test_no_refusal_is_left_out() -> None:
     assert {refusal for refusal, *_ in EVERY.values()} == set(refusals.REFUSALS)
     assert {code for refusal in refusals.REFUSALS for code in refusal.error_codes} == set(CURES)
+
+
+def test_too_many_waiting_pods_have_a_cure_of_their_own() -> None:
+    text = cure(refused(world.pool(POOL), queued_of_namespace=500).message)
+    assert f"kubectl gpu queue {POOL}" in text
+    assert "spec.queue.maxWaiting" in text
+    assert text != cure(refused(world.refusing_pool(POOL)).message)
 
 
 def test_a_text_that_is_cut_is_recognized() -> None:

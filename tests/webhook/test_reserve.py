@@ -142,7 +142,7 @@ class Failing:
 async def answered(failing: Failing, cards: int = 2) -> dict[str, Any]:
     caches = world.stores()
     snapshot = world.snapshot(caches)
-    caches.pools.on_watch_event(world.pool())
+    caches.pools.on_watch_event(world.refusing_pool())
     caches.nodes.on_watch_event(world.node("n1"))
     for number in range(cards):
         caches.devices.on_watch_event(world.device("n1", number))

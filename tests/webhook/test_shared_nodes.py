@@ -13,7 +13,7 @@ from tests.kit.objects import NOW
 from tests.webhook import world
 from webhook.caches.snapshot import Snapshot
 from webhook.caches.stores import Stores
-from webhook.decision.verdict import Denied, Placed, Verdict
+from webhook.decision.verdict import Placed, Queued, Verdict
 
 THEIRS = {"key": "dedicated", "value": "ta", "effect": "NoSchedule"}
 TOLERATED = {"key": "dedicated", "operator": "Equal", "value": "ta", "effect": "NoSchedule"}
@@ -114,7 +114,7 @@ def test_what_a_node_says_of_itself_keeps_the_cards_from_everybody_who_does_not_
     shared = Shared()
     shared.node("n1", PRESSURE, pools=("ta", "tb"), by="")
     assert shared.free("tb") == 0
-    assert isinstance(shared.judged("tb", tolerations=[{"operator": "Exists"}]), Denied)
+    assert isinstance(shared.judged("tb", tolerations=[{"operator": "Exists"}]), Queued)
 
     shared.pool("tb", tolerations=[{"key": PRESSURE["key"], "operator": "Exists"}])
     assert shared.free("tb") == 1
@@ -124,7 +124,7 @@ def test_an_administrators_own_taint_is_left_to_the_pods() -> None:
     shared = Shared()
     shared.node("n1", {"key": "mine", "effect": "NoSchedule"}, pools=("ta", "tb"), by="")
     assert shared.free("tb") == 1
-    assert isinstance(shared.judged("tb"), Denied)
+    assert isinstance(shared.judged("tb"), Queued)
     assert isinstance(shared.judged("tb", tolerations=[{"key": "mine", "operator": "Exists"}]), Placed)
 
 

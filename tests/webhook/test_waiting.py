@@ -1,4 +1,4 @@
-"""Pods that were admitted and lost their reservation come before newcomers."""
+"""Pods that were admitted and lost their reservation come before newcomers of a pool that lets none wait."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wants(*pods: TenantPod) -> tuple[PendingPod, ...]:
 def caches(cards: int) -> tuple[Stores, Snapshot]:
     stores = world.stores()
     made = world.snapshot(stores)
-    stores.pools.on_watch_event(world.pool())
+    stores.pools.on_watch_event(world.refusing_pool())
     stores.nodes.on_watch_event(world.node("n1"))
     for number in range(cards):
         stores.devices.on_watch_event(world.device("n1", number))
@@ -70,7 +70,7 @@ def test_others_come_first_while_a_pod_that_had_its_turns_is_passed_over() -> No
     stores, made = caches(1)
     stores.pods.on_watch_event(pod("old"))
     entry = PassedOver(request_id="r-old", turns=2, until=stamp(world.NOW + 60))
-    stores.pools.on_watch_event(world.pool(status={"passed_over": (entry,)}, meta={"resource_version": "2"}))
+    stores.pools.on_watch_event(world.refusing_pool(status={"passed_over": (entry,)}, meta={"resource_version": "2"}))
     assert isinstance(newcomer(made), Placed)
     assert isinstance(newcomer(made, now=world.NOW + 61), Denied), "it has its place again"
 

@@ -54,6 +54,11 @@ def pool(name: str = POOL, *, conditions: dict[str, str] | None = None, **spec: 
     return objects.pool(name, conditions=found, **spec)
 
 
+def refusing_pool(name: str = POOL, **more: Any) -> GPUPool:
+    """A pool that refuses a pod for which it has no cards, where others let it wait."""
+    return pool(name, queue={"onShortage": "Refuse"}, **more)
+
+
 def stored_pod(
     name: str,
     node_name: str | None,
@@ -166,9 +171,11 @@ def decided(raw: Any, known: Known, request_id: str = "r1") -> Verdict:
     return decided_for(request, wanted, known, request_id)
 
 
-def decided_for(request: review.Request, wanted: PoolRequest, known: Known, request_id: str = "r1") -> Verdict:
+def decided_for(
+    request: review.Request, wanted: PoolRequest, known: Known, request_id: str = "r1", **how: Any
+) -> Verdict:
     """The decision about a pod that asks for cards of the pool."""
     spec = request.pod.spec
     requester = Requester(request.namespace, known.namespace, spec.service_account_name, request.user)
     pod = resolve(request, wanted, known.pool, requester, known_pools=known.known_pools)
-    return decide(pod, known.view, request_id=request_id)
+    return decide(pod, known.view, request_id=request_id, **how)

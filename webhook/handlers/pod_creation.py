@@ -137,20 +137,26 @@ class PodCreationHandler:
             except TimeoutError:
                 metrics.TOO_SLOW.inc()  # what was written, or may have been, is being taken back
             else:
-                if verdict is not LATE and not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
+                if not (isinstance(verdict, Denied) and verdict.error_code == UNWRITTEN):
                     return verdict
-            # A name of its own: what is taken back must never be taken for what the queue reserves.
-            request_id = secrets.token_hex(8)
+        return await self._queue(pod, began)
+
+    async def _queue(self, pod: PodContext, began: _Stopwatch) -> Verdict:
+        """Let the pod wait, unless something else is against it by now."""
+        pod = await self._up_to_date(pod, began)
+        # A name of its own: what is taken back must never be taken for what the queue reserves.
+        request_id = secrets.token_hex(8)
         view = self._snapshot.view(pod.wanted.pool, pod.request.namespace, time.time())
-        return decide(pod, view, request_id=request_id, may_reserve=False)
+        verdict = decide(pod, view, request_id=request_id, may_reserve=False)
+        # Nothing is reserved here: where pods of the pool may not wait any more, this one is to come again.
+        return LATE if isinstance(verdict, Placed) else verdict
 
     async def _place(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
         """Decide and reserve, until nobody comes in between."""
         gone = frozenset[str]()
         request, wanted = pod.request, pod.wanted
         for attempt in range(PLACEMENTS_MAX):
-            if not self._is_current(pod):
-                pod = await self._resolve(request, wanted, began)
+            pod = await self._up_to_date(pod, began)
             # Nothing is awaited between the view and what is in flight because of it.
             view = self._snapshot.view(wanted.pool, request.namespace, time.time())
             verdict = decide(pod, view, request_id=request_id, avoid=gone)
@@ -196,13 +202,14 @@ class PodCreationHandler:
         labels, account = self._stores.namespaces.get(request.namespace), request.pod.spec.service_account_name
         return Requester(request.namespace, labels, account, request.user)
 
-    def _is_current(self, pod: PodContext) -> bool:
-        """Whether the pool and the namespace are still those that the context was resolved by."""
+    async def _up_to_date(self, pod: PodContext, began: _Stopwatch) -> PodContext:
+        """The same, or resolved anew where the pool or the namespace is not that any more which it was resolved by."""
         stores, requester = self._stores, pod.requester
-        return (
+        is_current = (
             stores.pools.get(pod.wanted.pool) is pod.pool
             and stores.namespaces.get(requester.namespace) is requester.labels
         )
+        return pod if is_current else await self._resolve(pod.request, pod.wanted, began)
 
     async def _know_namespace(self, pool: GPUPool, namespace: str) -> None:
         """Read a namespace whose labels decide and which was made a moment ago."""

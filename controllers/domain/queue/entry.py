@@ -11,7 +11,7 @@ from controllers.domain.queue.gates import waits_for_cards_alone
 from controllers.domain.request import units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from controllers.api.gpupool import Toleration
     from controllers.api.tenant import TenantPod
@@ -49,7 +49,8 @@ class Entry:
     @property
     def units(self) -> int:
         """Slots of all its pods."""
-        return sum(member.units for member in self.members)
+        members = self.members
+        return members[0].units if len(members) == 1 else sum(member.units for member in members)
 
     @property
     def age_key(self) -> tuple[str, str]:
@@ -75,6 +76,31 @@ def queue_entry(pod: TenantPod, pool: str, tolerated: tuple[Toleration, ...] = (
         created=pod.metadata.creation_timestamp,
         members=(Member(pod.key, request, units, PodConstraints.of(pod.spec, tolerated)),),
     )
+
+
+class Entries:
+    """The entries of a queue, made once for each version of a pod: a long queue is looked at several times a second.
+
+    What it answers is what `queue_entry` does; what it keeps is what it answered last.
+    """
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._known: dict[str, tuple[TenantPod, Entry | None]] = {}
+        self._made_for: tuple[str, tuple[Toleration, ...]] = "", ()
+
+    def of(
+        self, pods: Mapping[str, TenantPod], pool: str, tolerated: tuple[Toleration, ...] = ()
+    ) -> Iterator[tuple[TenantPod, Entry | None]]:
+        """Each of the pods, which come by key, with its entry."""
+        before = self._known if self._made_for == (pool, tolerated) else {}
+        self._known, self._made_for = {}, (pool, tolerated)
+        for key, pod in pods.items():
+            found = before.get(key)
+            if found is None or found[0] is not pod:
+                found = pod, queue_entry(pod, pool, tolerated)
+            self._known[key] = found
+            yield found
 
 
 def gang_entry(name: str, entries: Sequence[Entry], *, is_torn: bool) -> Entry:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controllers.api.gangs import KNOWN, NAME_MAX, OURS, SIZE_MAX, GangKeys
+from controllers.api.gangs import KEYS, KNOWN, NAME_MAX, OURS, SIZE_MAX, GangKeys
 from controllers.domain.wording import short
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def gang_of(meta: ObjectMeta) -> Gang | None:
     Raises ValueError with what is wrong, where the pod has annotations of ours that make no gang. What others wrote
     badly is theirs to tell, and no gang.
     """
+    if KEYS.isdisjoint(meta.annotations) and KEYS.isdisjoint(meta.labels):
+        return None  # nearly all
     for keys in KNOWN:
         parts, size = [_value(meta, key) for key in keys.name], _value(meta, keys.size)
         if all(part is None for part in parts) and (size is None or keys is not OURS):

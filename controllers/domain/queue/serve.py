@@ -19,7 +19,7 @@ from controllers.domain.placement.choice import place
 from controllers.domain.request import PoolRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from controllers.domain.node_fit import PodConstraints
     from controllers.domain.placement.capacity import NodeCapacity
@@ -46,6 +46,15 @@ class Decision:
     """Nodes on which free slots are kept for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Nodes that have enough cards, in use or not, for pods that can go to them."""
+
+    nodes: tuple[str, ...]
+    total: int
+    """Slots that they have in all."""
+
+
 class Walk:
     """One walk over a queue, on capacities that shrink as entries are placed."""
 
@@ -58,6 +67,7 @@ class Walk:
         self._largest = max((capacity.free for capacity in self._capacities.values()), default=0)
         self._holds = policy.hold_pods
         self._fits: dict[PodConstraints, tuple[str, ...]] = {}
+        self._able: dict[tuple[int, PodConstraints], _Nodes] = {}
         self._hopeless: set[tuple[int, PodConstraints]] = set()
         self._work: Counter[str] = Counter()
         self.next_hold = inf
@@ -68,63 +78,75 @@ class Walk:
         entry = ranked.entry
         if ranked.over_limit:
             return Decision(entry, outcome="OverLimit")
-        possible = {member: self._nodes_for(entry, member) for member in entry.members}
-        if any(nodes is None for nodes in possible.values()):
+        looked_at = [self._able_for(entry.namespace, member) for member in entry.members]
+        able = [each for each in looked_at if each is not None]
+        if len(able) < len(looked_at):
             return Decision(entry)
-        able = {member: self._able(member, nodes or ()) for member, nodes in possible.items()}
-        if not all(able.values()) or entry.units > self._total(able):
+        nodes = able[0] if len(able) == 1 else self._with_total({name for each in able for name in each.nodes})
+        if not all(each.nodes for each in able) or entry.units > nodes.total:
             return Decision(entry, outcome="NoNodeFits")
-        before, hopeless = dict(self._capacities), set(self._hopeless)
-        placements = self._place_all(entry, able)
-        if len(placements) == len(entry.members):
-            return Decision(entry, tuple(placements))
-        if placements:  # of a gang, which gets all or nothing
-            self._capacities, self._hopeless = before, hopeless
-            self._largest = max((each.free for each in before.values()), default=0)
-        return Decision(entry, kept_nodes=self._keep(entry, able))
+        if len(able) == 1:
+            placement = self._place(entry.members[0], nodes)
+            placements = [] if placement is None else [(entry.members[0], placement)]
+        else:
+            placements = self._place_all(entry, able)
+        return Decision(entry, tuple(placements), kept_nodes=() if placements else self._keep(entry, nodes))
 
-    def _nodes_for(self, entry: Entry, member: Member) -> tuple[str, ...] | None:
-        """The nodes that a pod can go to, whatever they have free; None where that is too much to look at."""
-        known = self._fits.get(member.constraints)
-        if known is None:
-            self._work[entry.namespace] += member.constraints.size * len(self._capacities)
-            if self._work[entry.namespace] > WORK_MAX:
-                return None
-            nodes = ((name, capacity.node) for name, capacity in self._capacities.items())
-            known = tuple(name for name, node in nodes if node is not None and node_fits(member.constraints, node))
-            self._fits[member.constraints] = known
+    def _able_for(self, namespace: str, member: Member) -> _Nodes | None:
+        """Where a pod can be served, whatever is free there; None where that is too much to look at."""
+        kind = member.units, member.constraints
+        known = self._able.get(kind)
+        if known is None and (nodes := self._nodes_for(namespace, member.constraints)) is not None:
+            able = (name for name in nodes if self._capacities[name].total >= member.units)
+            known = self._able[kind] = self._with_total(able)
         return known
 
-    def _able(self, member: Member, nodes: Iterable[str]) -> tuple[str, ...]:
-        """Those of the nodes that have enough cards, in use or not."""
-        return tuple(name for name in nodes if self._capacities[name].total >= member.units)
+    def _nodes_for(self, namespace: str, constraints: PodConstraints) -> tuple[str, ...] | None:
+        """The nodes that a pod can go to, whatever they have; None where that is too much to look at."""
+        known = self._fits.get(constraints)
+        if known is None:
+            self._work[namespace] += constraints.size * len(self._capacities)
+            if self._work[namespace] > WORK_MAX:
+                return None
+            nodes = ((name, capacity.node) for name, capacity in self._capacities.items())
+            known = tuple(name for name, node in nodes if node is not None and node_fits(constraints, node))
+            self._fits[constraints] = known
+        return known
 
-    def _total(self, able: Mapping[Member, Iterable[str]]) -> int:
-        """Slots of all nodes that any of these pods can go to."""
-        return sum(self._capacities[name].total for name in {name for nodes in able.values() for name in nodes})
+    def _with_total(self, names: Iterable[str]) -> _Nodes:
+        nodes = tuple(names)
+        return _Nodes(nodes, sum(self._capacities[name].total for name in nodes))
 
-    def _place_all(self, entry: Entry, able: Mapping[Member, tuple[str, ...]]) -> list[tuple[Member, Placement]]:
-        """Place the pods of an entry, the largest first, as far as that goes."""
+    def _place_all(self, entry: Entry, able: Iterable[_Nodes]) -> list[tuple[Member, Placement]]:
+        """Place all pods of a gang, the largest first, or none."""
+        before, hopeless = dict(self._capacities), set(self._hopeless)
         found: list[tuple[Member, Placement]] = []
-        for member in sorted(entry.members, key=lambda member: (-member.units, member.key)):
-            placement = self._place(member, able[member])
-            if placement is None:
-                break
-            self._set(less(self._capacities[placement.node], placement.shares))
-            found.append((member, placement))
+        pods = sorted(zip(entry.members, able, strict=True), key=lambda pod: (-pod[0].units, pod[0].key))
+        for member, nodes in pods:
+            placement = self._place(member, nodes)
+            if placement is not None:
+                found.append((member, placement))
+                continue
+            if found:
+                self._capacities, self._hopeless = before, hopeless
+                self._largest = max((each.free for each in before.values()), default=0)
+            return []
         return found
 
-    def _place(self, member: Member, able: tuple[str, ...]) -> Placement | None:
+    def _place(self, member: Member, able: _Nodes) -> Placement | None:
+        """Place a pod; what it gets is taken."""
         if member.units > self._largest or (member.units, member.constraints) in self._hopeless:
             return None  # what is free only shrinks
-        here = [self._capacities[name] for name in able]
+        here = [self._capacities[name] for name in able.nodes]
         wanted = PoolRequest(self._pool, member.units)
         found = place(here, wanted, member.constraints, self._placement, member.request_id)
         if found is None:
             self._hopeless.add((member.units, member.constraints))
+        else:
+            self._set(less(self._capacities[found.node], found.shares))
         return found
 
-    def _keep(self, entry: Entry, able: Mapping[Member, tuple[str, ...]]) -> tuple[str, ...]:
+    def _keep(self, entry: Entry, able: _Nodes) -> tuple[str, ...]:
         """Keep free slots for an entry that has waited long enough: those of the emptiest nodes that can suffice."""
         if self._holds <= 0:
             return ()
@@ -133,9 +155,8 @@ class Walk:
             self.next_hold = min(self.next_hold, since)
             return ()
         self._holds -= 1
-        nodes = {name for nodes in able.values() for name in nodes}
         kept, covered = list[str](), 0
-        for name in sorted(nodes, key=lambda name: (self._capacities[name].free, name), reverse=True):
+        for name in sorted(able.nodes, key=lambda name: (self._capacities[name].free, name), reverse=True):
             if covered >= entry.units:
                 break
             kept.append(name)

@@ -20,7 +20,7 @@ from controllers.domain.allocation import applied
 from controllers.domain.lifecycle import live
 from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
 from controllers.domain.placement.choice import policy_of as placement_of
-from controllers.domain.queue.entry import Entry, Member, queue_entry
+from controllers.domain.queue.entry import Entry, Member
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
@@ -67,27 +67,25 @@ def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: floa
     """Tell the pool's queued pods apart."""
     pods = {pod.key: pod for pod in view.unbound if is_queued(pod)}
     entries, reasons = list[Entry](), dict[str, Wait]()
-    for key, pod in pods.items():
-        entry = queue_entry(pod, view.pool.name, view.tolerated)
+    for pod, entry in view.entries.of(pods, view.pool.name, view.tolerated):
         if entry is None:
-            reasons[key] = Wait("OtherGates", units_of(pod, view.pool.name))
+            reasons[pod.key] = Wait("OtherGates", units_of(pod, view.pool.name))
         elif (said := view.denied.get(entry.members[0].request_id)) is not None:
-            reasons[key] = Wait("ReleaseDenied", entry.units, said)
+            reasons[pod.key] = Wait("ReleaseDenied", entry.units, said)
         else:
             entries.append(entry)
     whole, incomplete = group_gangs(view, pods, entries)
     reasons |= incomplete
-    waiting, promised, torn = list[Entry](), list[Entry](), set[str]()
+    waiting, promised = list[Entry](), list[Entry]()
     for entry in whole:
-        if all(_suffices(view, member, by_request, now) for member in entry.members):
+        if by_request and all(_suffices(view, member, by_request, now) for member in entry.members):
             promised.append(entry)
         else:
             waiting.append(entry)
-    requests = {member.request_id for entry in promised for member in entry.members}
-    for pod in pods.values():
-        request = pod.metadata.annotations.get(names.REQUEST_ID, "")
-        if request not in requests and any(live(found, now) for _, found in by_request.get(request, ())):
-            torn.add(request)
+    torn = {request for request, found in by_request.items() if any(live(each, now) for _, each in found)}
+    torn -= {member.request_id for entry in promised for member in entry.members}
+    if torn:
+        torn &= {pod.metadata.annotations.get(names.REQUEST_ID, "") for pod in pods.values()}
     return Queue(pods, tuple(waiting), tuple(promised), frozenset(torn), reasons)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from controllers.api.gpudevice import GPUDevice, Reservation
 from controllers.api.settings import SchedulingSettings
+from controllers.domain.queue.entry import Entries
 from controllers.runtime.plan import Plan
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class ObservedQueue:
     """Where pods go, where the pool does not say."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Requests of queued pods that the API server did not let go on, with what it said; others are served first."""
+    entries: Entries = field(default_factory=Entries, compare=False)
+    """The entries of queued pods, as far as they were made for an earlier look."""
 
 
 @dataclass(frozen=True, slots=True)
