@@ -74,7 +74,7 @@ ROWS: Final = (
         QUEUED,
         "False",
         "ReleasedWithoutCards",
-        "the pod was let go on without cards, so that an autoscaler sees it (`spec.queue.scaleUp`), or by somebody who "
+        "the pod was released without cards, so that an autoscaler sees it (`spec.queue.scaleUp`), or by somebody who "
         "may release pods (`kubectl gpu release`)",
         "it gets the next free cards; where no node comes, see why: `kubectl describe pod <pod>`",
     ),
