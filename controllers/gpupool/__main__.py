@@ -21,6 +21,7 @@ from controllers.domain.request import pools_of
 from controllers.gpupool import collectors
 from controllers.gpupool.loops.reconciler import Reconciler
 from controllers.gpupool.operands.device_plugin import PLUGIN
+from controllers.gpupool.queue_collector import QueueCollector
 from controllers.gpupool.world import World
 from controllers.runtime.process import Process, arguments, main
 from controllers.runtime.reflector import Scope
@@ -57,6 +58,7 @@ async def wire(process: Process) -> None:
         # Only the leader exports what it counts in the cluster: with a standby's it would count twice.
         REGISTRY.register(collectors.ReservationCollector(world))
         REGISTRY.register(collectors.StatusCollector(world))
+        REGISTRY.register(QueueCollector(world))
         reconciler.watch()
         reconciler.enqueue_all()
         async with asyncio.TaskGroup() as group:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from controllers.domain.agents import Variables
     from controllers.domain.mig import NodeLayout
     from controllers.domain.queue.entry import Entries
+    from controllers.gpupool.queue.looks import QueueLook
     from controllers.runtime.store import Store
 
 BY_NODE, BY_POOL, BY_REQUEST, BY_NAMESPACE = "node", "pool", "request", "namespace"
@@ -74,7 +75,9 @@ class Caches:
     deleted_at: dict[str, float] = field(default_factory=dict, init=False)
     """When DaemonSets (by name) were deleted of late; see `note_changes`."""
     queue_statuses: dict[str, QueueStatus | None] = field(default_factory=dict, init=False)
-    """What the last look at each pool's queue came to."""
+    """What the last look at each pool's queue came to, for its status."""
+    queue_looks: dict[str, QueueLook] = field(default_factory=dict, init=False)
+    """The same for metrics, which are counted in another thread: a look is replaced, and never changed."""
     _entries: dict[str, Entries] = field(default_factory=dict, init=False)
     """The entries of each pool's queue, as far as they are made."""
     _facts_of: dict[str, tuple[ConfigMap | None, NodeFacts]] = field(default_factory=dict, init=False)

@@ -48,7 +48,8 @@ _pools_on: dict[str, set[str]] = {}
 def record(pool: GPUPool, cards: int) -> None:
     """Set the pool's gauges by its status and the number of its cards."""
     ASSIGNMENTS.labels(pool.name).set(cards)
-    EXPIRED.labels(pool.name)  # from 0 on: a series that begins with 1 has not risen, for Prometheus
+    for counter in (EXPIRED, RELEASED, RELEASE_SECONDS):
+        counter.labels(pool.name)  # from 0 on: a series that begins with 1 has not risen, for Prometheus
     for outcome in promises.OUTCOMES:
         PROMISES.labels(pool.name, outcome)
     if pool.status.capacity is not None:

@@ -107,6 +107,7 @@ FAULT = 'gpu_device_faulted{node="n1",device="d",pool="p",reason="Overheated",po
 EXPIRES = 'gpu_webhook_certificate_expires_timestamp_seconds{pod="a",instance="i"}'
 CORDONED = 'gpupool_node_slots_issuable{pool="p-q",node="n1",pod="a"}'
 SHORT = 'kube_node_status_allocatable{node="n2",resource="gpu_deckhouse_io_p_q",unit="integer"}'
+STALLED = 'gpupool_queue_stalled_seconds{pool="p",pod="a"}'
 EXPIRED = 'gpupool_reservations_expired_total{pool="p",pod="a"}'
 
 CASES = [
@@ -151,6 +152,9 @@ CASES = [
     Case("GPUPoolCapacityLow", capacity(available=1), {"pool": "p-q"}, capacity(available=2)),
     Case("GPUPoolCapacityLow", capacity(available=0), {"pool": "p-q"}, capacity(available=0, total=0, allocatable=0)),
     Case("GPUReservationExpired", {EXPIRED: "0x30 1x60"}, {"pool": "p"}, {EXPIRED: "0 1x89"}),
+    # Since the card was there, a minute more each minute; and one that is let go on in its time, again and again.
+    Case("GPUQueueStalled", {STALLED: f"0x30 0+60x{LONG - 30}"}, {"pool": "p"}, {STALLED: f"0 30x{LONG}"}),
+    Case("GPUQueueStalled", {STALLED: held(300)}, {"pool": "p"}, {STALLED: "0x38 90 0x50"}),
     # No card is given out, and that is meant.
     Case(
         "GPUPoolCapacityLow",

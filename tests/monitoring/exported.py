@@ -15,6 +15,7 @@ from controllers.bootstrap.metrics import Readiness
 from controllers.bootstrap.telemetry.metrics import DeviceHealth
 from controllers.components.pods import collectors
 from controllers.gpupool.collectors import ReservationCollector, StatusCollector
+from controllers.gpupool.queue_collector import QueueCollector
 from controllers.inventory.metrics import InventoryCollector
 from sim.nodes import statemetrics
 
@@ -60,6 +61,7 @@ def ours() -> frozenset[str]:
         DeviceHealth(tuple),
         ReservationCollector(world),
         StatusCollector(world),
+        QueueCollector(world),
         InventoryCollector(world),
     ]
     families = [*REGISTRY.collect(), *(family for collector in made for family in collector.collect())]

@@ -38,6 +38,8 @@ pytestmark = [
 ]
 EVERY, RATE = 2.0, "2m"  # seconds, as a duration
 POOL, TEAM = "seen", "seen"
+LARGE = 2
+"""Cards of a node of which one is in use."""
 
 
 class Seen(NamedTuple):
@@ -48,7 +50,7 @@ class Seen(NamedTuple):
 
 
 async def play(plane: ControlPlane) -> None:
-    """A pool of the cards of two nodes, a pod that has one, and another that is refused."""
+    """A pool of the cards of two nodes, a pod that has one, others that wait for more, and one that is refused."""
     async with View(plane.kubeconfig) as view:
         people = People(plane, view)
         await people.ready_nodes()
@@ -59,16 +61,29 @@ async def play(plane: ControlPlane) -> None:
         for card in cards:
             await people.annotate(card, POOL)
         await people.offered(POOL, len(cards))
+        await people.pod("early", TEAM, POOL)
+        await people.running(TEAM, 1)
+        await people.pod("queued", TEAM, POOL, LARGE)
+        await people.remove(POD, "early", TEAM)  # so that a pod gets its cards out of the queue
+        await view.until(lambda: "queued" in ready(people), PATIENCE, lambda: str(people.pods(TEAM)))
+        await people.remove(POD, "queued", TEAM)
+        await people.settled(POOL, (3, 0, 0, 3))
         await people.pod("first", TEAM, POOL)
+        await people.pod("waiting", TEAM, POOL, LARGE)
         await people.refused("greedy", TEAM, POOL, 64)
         await people.running(TEAM, 1)
         await people.settled(POOL, (3, 1, 0, 2))
 
 
+def ready(people: People) -> set[str]:
+    return {pod.name for pod in people.pods(TEAM) if pod.ready}
+
+
 async def clear(plane: ControlPlane) -> None:
     async with View(plane.kubeconfig) as view:
         people = People(plane, view)
-        for resource, name, namespace in ((POD, "first", TEAM), (GPUPOOL, POOL, None)):
+        pods = [(POD, name, TEAM) for name in ("early", "queued", "first", "waiting")]
+        for resource, name, namespace in (*pods, (GPUPOOL, POOL, None)):
             with contextlib.suppress(NotFound):  # it was not made, since something before it failed
                 await people.remove(resource, name, namespace)
         # Cleaning up is not what this is about: a machine that is busy gets its time.

@@ -16,6 +16,7 @@ from controllers.gpupool import metrics
 from controllers.gpupool.caches import BY_NODE, UNBOUND
 from controllers.gpupool.loops.denials import Denials
 from controllers.gpupool.queue import pending_pods
+from controllers.gpupool.queue.looks import QueueLook, look_of
 from controllers.gpupool.queue.records import ObservedQueue, Promise, ReservationRound, Turn
 from controllers.runtime.controller import Controller
 from controllers.runtime.errors import Conflict, Forbidden, Invalid, NotFound
@@ -70,11 +71,14 @@ class PendingPodController:
                 kept.pop(pool, None)
             self._tell(pool, self._world.reasons_without_pool(pool))
             self._world.queue_statuses.pop(pool, None)
+            self._world.queue_looks.pop(pool, None)
             return None
         now = time.time()
         planned = await _plan(view, now)
         ended = time.monotonic()
         self._rests[pool], self._unreached[pool] = ended + RESTS * (ended - began), _unserved(view, planned)
+        before = self._world.queue_looks.get(pool, QueueLook())
+        self._world.queue_looks[pool] = look_of(planned, before, view.unbound, now)
         self._turns[pool] = turns = dict(planned.turns)  # also where a write below meets another's
         await self._execute(planned.plan.actions)
         self._unreached[pool] = planned.unreached
