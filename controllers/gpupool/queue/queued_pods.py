@@ -11,22 +11,20 @@ round, or taken back.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from controllers.domain.allocation import applied
 from controllers.domain.lifecycle import live
-from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
 from controllers.domain.placement.choice import policy_of as placement_of
 from controllers.domain.queue.entry import Entry, queue_entry
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
 from controllers.domain.queue.serve import Decision, Walk
+from controllers.domain.queue.supply import capacities, suffices
 from controllers.domain.queue.usage import used_by_namespace
 from controllers.domain.request import units_of
-from controllers.domain.slots import NodeSlots, gives, issuable, slots_of
 from controllers.gpupool.queue.card_reservations import add_reservations, reservation, take_back
 from controllers.gpupool.queue.queue_status import queue_status
 from controllers.gpupool.queue.records import Promise
@@ -72,7 +70,7 @@ def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: floa
         reserved = [found for found in by_request.get(entry.request_id, ()) if live(found[1], now)]
         if entry.request_id in view.denied:
             waits[key] = Wait("ReleaseDenied", entry.units, view.denied[entry.request_id])
-        elif reserved and _suffices(view, entry, reserved):
+        elif reserved and suffices(view, entry, reserved):
             promised.append(entry)
             continue
         else:
@@ -80,18 +78,6 @@ def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: floa
         if reserved:
             torn.add(entry.request_id)
     return Queue(pods, tuple(waiting), tuple(promised), frozenset(torn), waits)
-
-
-def _suffices(view: ObservedQueue, entry: Entry, reserved: Iterable[tuple[GPUDevice, Reservation]]) -> bool:
-    """Whether the reservations are all that the pod needs, on one node, which gives its cards."""
-    found = list(reserved)
-    nodes = {device.status.node_name or "" for device, _ in found}
-    return (
-        sum(each.slots for _, each in found) >= entry.units
-        and len(nodes) == 1
-        and all(gives(view.nodes.get(node)) for node in nodes)
-        and all(issuable(device, view.pool.name) for device, _ in found)
-    )
 
 
 def close(view: ObservedQueue, queue: Queue, now: float) -> tuple[list[Merge], dict[str, Wait]]:
@@ -129,7 +115,8 @@ def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> Served:
     policy = policy_of(view.pool)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
     ranked = in_order(queue.waiting, used, policy)
-    walk = Walk(view.pool.name, _capacities(view, left), policy, placement_of(view.pool, view.scheduling), now)
+    there = capacities(view, left.nodes, left.free, left.written)
+    walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
     placed, waits, rest = list[Decision](), dict[str, Wait](), list[Entry]()
     for each in ranked:
         decision = walk.decide(each)
@@ -142,28 +129,6 @@ def serve(view: ObservedQueue, queue: Queue, left: Left, now: float) -> Served:
         rest.append(each.entry)
     status = queue_status(rest, waits, used)
     return Served(tuple(_promises(view, queue, placed, now)), waits, status, walk.next_hold)
-
-
-def _capacities(view: ObservedQueue, left: Left) -> Iterable[NodeCapacity]:
-    """What each node of the pool has for the queue."""
-    totals: Counter[str] = Counter()
-    for device in view.members:
-        totals[device.status.node_name or ""] += slots_of(device, applied(view.pool))
-    for name, total in totals.items():
-        if name in view.nodes and name not in left.nodes:
-            yield NodeCapacity(view.nodes[name], NodeSlots(name, ()), (), 0, total, total, 0, {}, (0, 0))
-    for name, slots in left.nodes.items():
-        capacity = node_capacity(view.nodes[name], slots, {})
-        # Reservations that have ended are taken off, with an Event where they ran out, by the loop over cards.
-        stale = {
-            card.device.name
-            for card in slots.cards
-            if card.device.name in left.written
-            or card.reserved != sum(each.slots for each in card.device.status.reservations)
-        }
-        if stale:
-            (capacity,) = without_cards((capacity,), stale)
-        yield replace(capacity, free=min(capacity.free, left.free.get(name, 0)))
 
 
 def _promises(view: ObservedQueue, queue: Queue, placed: Iterable[Decision], now: float) -> list[Promise]:
