@@ -68,7 +68,7 @@ async def _pod(cluster: Cluster, name: str) -> Explanation:
     observed = await attempt_queue(cluster, wanted, namespace)
     if isinstance(observed, Unreadable):
         return pod.explained(replace(seen, queue=observed))
-    misfit = explain_misfit(observed.seen, found) if observed.seen is not None else ""
+    misfit = explain_misfit(observed.objects, found) if observed.objects is not None else ""
     return pod.explained(replace(seen, queue=observed.queue, misfit=misfit))
 
 

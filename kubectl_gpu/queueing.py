@@ -39,7 +39,7 @@ class Observed:
     """A pool's queue, and what it was computed from; None where the pool's status had to do."""
 
     queue: Queue
-    seen: QueueSeen | None = None
+    objects: QueueSeen | None = None
 
 
 async def queue(cluster: Cluster, args: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ async def queue(cluster: Cluster, args: argparse.Namespace) -> int:
         now = time.time()
         rows = [queue_table.waiter(each, now) for each in found.waiters]
         output.table(queue_table.QUEUE, rows, args.output, headers=not args.no_headers)
-    _say_unread(found.unread)
+    _warn_of_limitations(found.limitations)
     if not found.waiters:
         others = f"; {found.total} of other namespaces do" if namespace is not None and found.total else ""
         warn(f"No pod{_of(namespace)} waits for cards of GPUPool {found.pool}{others}.")
@@ -71,7 +71,7 @@ async def _every(cluster: Cluster, args: argparse.Namespace, namespace: str | No
     elif namespace is not None:
         raise UsageError(pods.reason)
     else:
-        found = queue_table.told_summaries(each.obj for each in await cluster.list(resources.GPUPOOL, GPUPool))
+        found = queue_table.reported_summaries(each.obj for each in await cluster.list(resources.GPUPOOL, GPUPool))
         unread = ("This is what GPUPools say of their queues", pods.reason)
     if args.output not in output.TABLES:
         queues = [queue_table.summary_as_json(each) for each in found]
@@ -81,7 +81,7 @@ async def _every(cluster: Cluster, args: argparse.Namespace, namespace: str | No
         now = time.time()
         rows = [queue_table.summary(each, now) for each in found]
         output.table(queue_table.POOLS, rows, args.output, headers=not args.no_headers)
-    _say_unread(unread)
+    _warn_of_limitations(unread)
     if not found:
         warn(f"No pod{_of(namespace)} waits for cards.")
     return OK
@@ -146,8 +146,8 @@ async def _gone(cluster: Cluster, name: str) -> GPUPool:
     return GPUPool(metadata=ObjectMeta(name=name, deletion_timestamp="gone"))
 
 
-def _say_unread(unread: Iterable[str]) -> None:
-    for why in unread:
+def _warn_of_limitations(limitations: Iterable[str]) -> None:
+    for why in limitations:
         warn(f"? {why}")  # begins with a name, which keeps its spelling
 
 

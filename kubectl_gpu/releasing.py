@@ -40,7 +40,7 @@ async def release(cluster: Cluster, args: argparse.Namespace) -> int:
 
 
 async def _take_off(cluster: Cluster, name: str, dry_run: str) -> Found[SeenPod]:
-    """The pod as it was before; raises UsageError where it cannot be let go on, or this person may not."""
+    """The pod as it was before; raises UsageError where it cannot be released, or this person may not."""
     for _ in range(TRIES):
         found = await _pod(cluster, name)
         pod, gates = found.obj, release_of.gates_of(found.raw)

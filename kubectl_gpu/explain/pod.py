@@ -59,7 +59,7 @@ def explained(seen: PodSeen) -> Explanation:
         if isinstance(part, Unreadable)
     )
     if isinstance(seen.queue, Queue):
-        unread += tuple(why for why in seen.queue.unread if why not in unread)
+        unread += tuple(why for why in seen.queue.limitations if why not in unread)
     if not asks:
         verdict, findings = f"Pod {pod.key} asks for no card", _asks_nothing()
     else:

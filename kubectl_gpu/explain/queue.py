@@ -71,7 +71,7 @@ class Queue:
     """Slots that pods of a namespace have or are promised."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """The most that a namespace may have, of those whose pods wait."""
-    unread: tuple[str, ...] = ()
+    limitations: tuple[str, ...] = ()
     """Why something is not known, a sentence each."""
 
     def of(self, key: str) -> Waiter | None:
@@ -98,14 +98,14 @@ def waiter(pod: TenantPod, pool: str, reason: str) -> Waiter:
     )
 
 
-def told_reason(pod: TenantPod) -> str | None:
+def reported_reason(pod: TenantPod) -> str | None:
     """Why the pod waits, as its condition says; None where it does not say."""
     said = pod.status.queued
     return said.reason or None if said is not None and said.status == "True" else None
 
 
-def from_status(pool: GPUPool, own: Iterable[TenantPod], unread: Iterable[str]) -> Queue:
-    """The queue as the pool's status has it, with `own` pods of the pool that may be read. `unread`: why it is so."""
+def from_status(pool: GPUPool, own: Iterable[TenantPod], limitations: Iterable[str]) -> Queue:
+    """The queue as the pool's status has it, with `own` pods of the pool that may be read. `limitations`: why so."""
     status = pool.status.queue
     waiters, ahead = list[Waiter](), 0
     for at, each in enumerate(status.head if status is not None else (), start=1):
@@ -130,7 +130,7 @@ def from_status(pool: GPUPool, own: Iterable[TenantPod], unread: Iterable[str]) 
         oldest=oldest,
         used={each.name: each.used for each in namespaces},
         limits=limits_of(pool, waiters),
-        unread=(note, *unread),
+        limitations=(note, *limitations),
     )
 
 
@@ -142,4 +142,4 @@ def limits_of(pool: GPUPool, waiters: Iterable[Waiter]) -> dict[str, int]:
 
 
 def _reason(pod: TenantPod) -> str:
-    return told_reason(pod) or ("Waiting" if waits_for_cards_alone(pod) else GATES_OF_OTHERS)
+    return reported_reason(pod) or ("Waiting" if waits_for_cards_alone(pod) else GATES_OF_OTHERS)

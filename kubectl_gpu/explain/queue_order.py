@@ -25,7 +25,7 @@ from kubectl_gpu.explain.queue import (
     Queue,
     Waiter,
     limits_of,
-    told_reason,
+    reported_reason,
     waiter,
 )
 from kubectl_gpu.explain.records import Unreadable
@@ -81,7 +81,7 @@ def computed(seen: QueueSeen) -> Queue:
             outside[key] = GATES_OF_OTHERS
         elif _is_promised(seen, entry, reserved := by_request.get(entry.request_id, [])):
             promised[key] = reserved[0][0].status.node_name or ""
-        elif told_reason(pod) == DENIED:
+        elif reported_reason(pod) == DENIED:
             outside[key] = DENIED
         else:
             entries.append(entry)
@@ -100,12 +100,12 @@ def computed(seen: QueueSeen) -> Queue:
         oldest=min((entry.created for entry in entries), default=None),
         used=used,
         limits=limits_of(seen.pool, waiters),
-        unread=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
+        limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
     )
 
 
 def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
-    """One whose cards are reserved, and that is let go on next."""
+    """One whose cards are reserved, and that is released next."""
     return replace(waiter(pod, seen.pool.name, _reason(pod, "Waiting")), node=node, node_use="reserved")
 
 
@@ -167,7 +167,7 @@ def _before_the_queue(seen: QueueSeen) -> list[waiting.PendingPod]:
 
 
 def _is_promised(seen: QueueSeen, entry: Entry, reserved: list[tuple[GPUDevice, Reservation]]) -> bool:
-    """Whether its cards are reserved, so that it is let go on next."""
+    """Whether its cards are reserved, so that it is released next."""
     if isinstance(seen.nodes_read, Unreadable):
         return sum(each.slots for _, each in reserved) >= entry.units
     return suffices(seen, entry, reserved)
@@ -185,7 +185,7 @@ def _reservations(seen: QueueSeen) -> dict[str, list[tuple[GPUDevice, Reservatio
 
 def _reason(pod: TenantPod, computed_reason: str) -> str:
     """What the pod's condition says; but where the gates or the pool are otherwise by now."""
-    told = told_reason(pod)
+    told = reported_reason(pod)
     return told if told is not None and told not in (GATES_OF_OTHERS, CLOSED) else computed_reason
 
 

@@ -72,7 +72,7 @@ def as_json(queue: Queue) -> dict[str, Any]:
             }
             for each in queue.waiters
         ],
-        "unread": list(queue.unread),
+        "unread": list(queue.limitations),
     }
 
 
@@ -109,7 +109,7 @@ def pool_of(pod: TenantPod) -> str:
     return pod.metadata.labels.get(names.LABEL_POOL) or min(pools_of(pod), default="")
 
 
-def told_summaries(pools: Iterable[GPUPool]) -> list[PoolQueue]:
+def reported_summaries(pools: Iterable[GPUPool]) -> list[PoolQueue]:
     """The same, as the pools' status has it."""
     return [
         PoolQueue(pool.name, status.waiting, status.waiting_units, status.oldest)

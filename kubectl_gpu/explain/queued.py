@@ -11,7 +11,7 @@ from controllers.domain.wording import listed, short
 from kubectl_gpu.explain import pending
 from kubectl_gpu.explain.cures import UNLISTED
 from kubectl_gpu.explain.explanation import Finding
-from kubectl_gpu.explain.queue import DENIED, GATES_OF_OTHERS, Queue, told_reason
+from kubectl_gpu.explain.queue import DENIED, GATES_OF_OTHERS, Queue, reported_reason
 from kubectl_gpu.explain.records import Unreadable
 from kubectl_gpu.explain.words import UNITS, counted, ordinal, since
 
@@ -30,9 +30,9 @@ def explain_queued(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str
     """The verdict and the findings. `what`: what the pod asks for, in words."""
     queue = seen.queue if isinstance(seen.queue, Queue) else None
     found = queue.of(seen.pod.key) if queue is not None else None
-    reason = found.reason if found is not None else told_reason(seen.pod) or "Waiting"
+    reason = found.reason if found is not None else reported_reason(seen.pod) or "Waiting"
     findings = (
-        *_why(seen, pool, reason),
+        *_reason(seen, pool, reason),
         *_node(found, units),
         *_limit(seen, queue, reason),
         *_others(seen, queue, found),
@@ -47,17 +47,17 @@ def explain_queued(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str
 def _state(queue: Queue | None, found: Waiter | None, reason: str, what: str, noun: str) -> str:
     """Where the pod stands, as the verdict says it. `noun`: what a slot of the pool is."""
     if found is not None and found.node_use == "reserved":
-        return f"has {what} reserved on {found.node}, and is let go on in a moment"
+        return f"has {what} reserved on {found.node}, and is released in a moment"
     if reason == GATES_OF_OTHERS:
         return f"will wait for {what} once its other scheduling gates are gone"
     if reason == DENIED:
-        return f"was not let go on, though {what} could be had"
+        return f"could not be released, though {what} could be had"
     if queue is None or found is None or found.position is None:
         return f"waits for {what}"
-    return f"waits for {what}: it is {standing(queue, found, noun)}"
+    return f"waits for {what}: it is {_place(queue, found, noun)}"
 
 
-def standing(queue: Queue, found: Waiter, noun: str) -> str:
+def _place(queue: Queue, found: Waiter, noun: str) -> str:
     """`3rd of 41, and 11 cards are ahead of it`; empty where its place is not known."""
     if found.position is None:
         return ""
@@ -68,18 +68,18 @@ def standing(queue: Queue, found: Waiter, noun: str) -> str:
     return f"{place}, and {ahead} ahead of it"
 
 
-def _why(seen: PodSeen, pool: str, reason: str) -> Iterator[Finding]:
+def _reason(seen: PodSeen, pool: str, reason: str) -> Iterator[Finding]:
     """Why it waits, and what to do about it."""
     row, said = reasons.find("pod", names.QUEUED, "True", reason), seen.pod.status.queued
     if said is not None and said.reason == reason and said.message:
         text = said.message
     else:
-        text = row.meaning if row is not None else "its condition says no more"
+        text = row.meaning.replace("`", "") if row is not None else "its condition says no more"
     gates = other_gates(seen.pod.spec)
     if reason == GATES_OF_OTHERS and gates:
-        text = f"Other scheduling gates come first: {listed(short(gate) for gate in gates)}. No card is kept before"
-    about = {"pool": pool, "pod": seen.pod.name}
-    cure = row.spoken(**about) if row is not None else UNLISTED
+        text = f"other scheduling gates come first: {listed(short(gate) for gate in gates)}. No card is kept before"
+    pod = f"{seen.pod.name} -n {seen.pod.metadata.namespace}"
+    cure = row.spoken(pool=pool, pod=pod) if row is not None else UNLISTED
     if seen.misfit and reason == "NoNodeFits":
         yield Finding("bad", f"{reason}: {seen.misfit}", cure)
     else:

@@ -24,7 +24,7 @@ def gates_of(raw: dict[str, Any]) -> tuple[str, ...]:
 
 
 def objection(pod: SeenPod, gates: Sequence[str]) -> str | None:
-    """Why there is nothing to let go on; None where the pod has our gate."""
+    """Why the pod cannot be released; None where the pod has our gate."""
     if pod.finished:
         return f"Pod {pod.key} has ended ({pod.status.phase}): it waits for nothing."
     if pod.metadata.deletion_timestamp is not None:

@@ -104,7 +104,7 @@ def explained(seen: WorkloadSeen, asked: str = "") -> Explanation:
     itself, key = seen.itself, seen.itself.obj.key
     parts = (seen.replicasets, seen.events, seen.pods, seen.queue)
     unread = tuple(part.reason for part in parts if isinstance(part, Unreadable))
-    unread += seen.queue.unread if isinstance(seen.queue, Queue) else ()
+    unread += seen.queue.limitations if isinstance(seen.queue, Queue) else ()
     told = [one for maker in seen.makers if maker.made < maker.wanted if (one := _failure(maker, seen)) is not None]
     wanted, made = sum(m.wanted for m in seen.makers), sum(min(m.made, m.wanted) for m in seen.makers)
     word = next((why.split(":", 1)[0] for why, _ in told if why), "")

@@ -120,7 +120,7 @@ class TestComputed:
             ("a", 1, "NoNodeFits", None),
             ("b", 2, "Waiting", None),
         ]
-        assert found.unread == (no.reason,)
+        assert found.limitations == (no.reason,)
 
     @pytest.mark.parametrize(
         "meta",
@@ -185,14 +185,14 @@ class TestFromStatus:
             ("team/later", None, None),
         ]
         assert (found.total, found.units, found.used, found.limits["team"]) == (41, 120, {"team": 3}, 16)
-        note, why = found.unread
+        note, why = found.limitations
         assert note == f"This is what GPUPool {POOL} says of its queue, the first 3 pods of 41"
         assert why == "dev may not list pods."
 
     def test_where_the_status_says_nothing_ones_own_are_counted(self) -> None:
         found = from_status(objects.pool(POOL), (queued("a", 2), queued("b", gates=(GATE, KUEUE))), ())
         assert (found.total, found.units, reasons(found)) == (1, 2, {"a": "Waiting", "b": "OtherGates"})
-        assert found.unread == (f"This is what GPUPool {POOL} says of its queue",)
+        assert found.limitations == (f"This is what GPUPool {POOL} says of its queue",)
 
     def test_of_one_namespace_places_stay_those_of_all(self) -> None:
         found = from_status(self.pool(), (), ()).within("team")
@@ -219,7 +219,7 @@ class TestTables:
 
     def test_the_same_by_the_pools_own_words(self) -> None:
         waited = objects.pool("b", status={"queue": {"waiting": 2, "waitingUnits": 9}})
-        (found,) = queue_table.told_summaries([waited, objects.pool("a")])
+        (found,) = queue_table.reported_summaries([waited, objects.pool("a")])
         assert queue_table.summary_as_json(found) == {"pool": "b", "waiting": 2, "waitingUnits": 9, "oldest": None}
         assert queue_table.summary(found, NOW)[3].text == "-"
 

@@ -61,15 +61,13 @@ class TestPod:
     def test_one_whose_cards_are_reserved(self) -> None:
         held = objects.reservation("r-p", since=NOW - 1, until=NOW + 60)
         answer = in_full(queued("p"), on=cards("n1", 1, reservations=[held]))
-        assert (
-            answer.verdict == "Pod team/p has 1 card of GPUPool training reserved on n1, and is let go on in a moment"
-        )
+        assert answer.verdict == "Pod team/p has 1 card of GPUPool training reserved on n1, and is released in a moment"
 
     def test_the_limit_of_its_namespace(self) -> None:
         pool = {"queue": {"namespaces": [{"name": "team", "limit": 1}]}}
         runs = queued("runs", gates=(), nodeName="n1")
         said = text(in_full(queued("p", says="OverLimit"), runs, on=used("n1", 2), pool=pool))
-        assert "! OverLimit: its namespace has as many slots" in said
+        assert "! OverLimit: its namespace has as many slots of the pool as spec.queue.namespaces allows." in said
         assert "an administrator can raise limit in the pool" in said
         assert "! Namespace team may have 1 slot of the pool, and has 1." in said
 
@@ -77,21 +75,21 @@ class TestPod:
         said = text(in_full(queued("p", 3, says="NoNodeFits"), on=used("n1", 2)))
         assert "✗ NoNodeFits: it asks for 3 slots of one node, and no node of the pool has more than 2." in said
         assert "→ Ask for fewer cards" in said
-        assert "kubectl gpu explain pod p tells which" in said
+        assert "kubectl gpu explain pod p -n team tells which" in said
 
     def test_gates_of_others_are_named(self) -> None:
         answer = in_full(queued("p", gates=(KUEUE, GATE)), on=used("n1", 1))
         assert answer.verdict.endswith(
             "will wait for 1 card of GPUPool training once its other scheduling gates are gone"
         )
-        assert "Other scheduling gates come first: kueue.x-k8s.io/admission. No card is kept before." in text(answer)
-        assert "kubectl get pod p -o jsonpath" in text(answer)
+        assert "other scheduling gates come first: kueue.x-k8s.io/admission. No card is kept before." in text(answer)
+        assert "kubectl get pod p -n team -o jsonpath" in text(answer)
 
     def test_what_the_api_server_said_when_it_was_not_let_go_on(self) -> None:
         found = queued_body("p", says="ReleaseDenied")
         found["status"]["conditions"][0]["message"] = "Cards were free for the pod: denied by a policy"
         answer = in_full(adapter(SeenPod).validate_python(found), on=used("n1", 1))
-        assert answer.verdict.endswith("was not let go on, though 1 card of GPUPool training could be had")
+        assert answer.verdict.endswith("could not be released, though 1 card of GPUPool training could be had")
         assert "✗ ReleaseDenied: Cards were free for the pod: denied by a policy." in text(answer)
 
     def test_a_pool_that_is_closed_is_told_of_with_its_condition(self) -> None:
