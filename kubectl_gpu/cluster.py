@@ -12,16 +12,17 @@ import orjson
 from pydantic import ValidationError
 
 from controllers.api.record import adapter
-from controllers.runtime.client import MERGE, Client
+from controllers.runtime.client import JSON_PATCH, MERGE, Client
 from controllers.runtime.errors import RuntimeFault
 from controllers.runtime.library import config
+from controllers.runtime.readers import REVIEW
 from kubectl_gpu.explain.faults import UsageError, describe_fault
 from kubectl_gpu.explain.records import Unreadable
 from kubectl_gpu.explain.words import meant
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator, Awaitable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 
     from controllers.api.meta import KubeObject
     from controllers.api.resources import Resource
@@ -112,6 +113,21 @@ class Cluster:
         body = {"metadata": {"uid": obj.metadata.uid, **marks}}
         path = resource.path(name=obj.name)
         await self._client.request("PATCH", path, query=query, body=body, content_type=MERGE)
+
+    async def json_patch(
+        self, resource: Resource, obj: KubeObject, operations: Sequence[Mapping[str, Any]], *, dry_run: bool
+    ) -> None:
+        """Carry out a JSON patch on the object."""
+        query = {"fieldManager": MANAGER} | ({"dryRun": "All"} if dry_run else {})
+        path = resource.path(obj.metadata.namespace, obj.name)
+        await self._client.request("PATCH", path, query=query, body=list(operations), content_type=JSON_PATCH)
+
+    async def may(self, verb: str, resource: Resource, name: str) -> bool:
+        """Whether this person has a right on one object that is in no namespace, as the API server answers it."""
+        wanted = {"verb": verb, "group": resource.group, "resource": resource.plural, "name": name}
+        body = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": wanted}}
+        answer = self._parsed(await self._client.request("POST", REVIEW.path(), body=body), "status")
+        return bool(answer["status"].get("allowed"))
 
 
 def _read(cls: type[T], raw: dict[str, Any]) -> T:

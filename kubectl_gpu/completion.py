@@ -18,7 +18,7 @@ from controllers.api import names, resources
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SHELLS = ("bash", "zsh", "fish")
 PATIENCE = 3.0
@@ -30,7 +30,12 @@ PROGRAM = "kubectl-gpu"
 
 
 def _listed(
-    parsed_args: argparse.Namespace, resource: resources.Resource, namespaced: bool = False, labels: str | None = None
+    parsed_args: argparse.Namespace,
+    resource: resources.Resource,
+    *,
+    namespaced: bool = False,
+    labels: str | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Names of objects; none where the cluster does not say: a completion is no place for an error."""
 
@@ -40,9 +45,8 @@ def _listed(
 
         async with asyncio.timeout(PATIENCE), connected(parsed_args) as cluster:
             namespace = cluster.namespace if namespaced else None
-            return [
-                each.obj.name for each in await cluster.list(resource, KubeObject, namespace=namespace, labels=labels)
-            ]
+            found = await cluster.list(resource, KubeObject, namespace=namespace, labels=labels, fields=fields)
+            return [each.obj.name for each in found]
 
     try:
         return asyncio.run(ask())
@@ -68,6 +72,11 @@ def pools(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 def namespaces(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """Namespaces."""
     return _listed(parsed_args, resources.NAMESPACE)
+
+
+def waiting(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Pods that a pool admitted, and that are on no node."""
+    return _listed(parsed_args, resources.POD, namespaced=True, labels=names.LABEL_POOL, fields={"spec.nodeName": ""})
 
 
 def contexts(parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controllers.api import resources
@@ -11,14 +12,17 @@ from controllers.api.gpudevice import GPUDevice
 from controllers.api.gpunodeinventory import GPUNodeInventory
 from controllers.api.gpupool import GPUPool
 from controllers.api.kube import Node
+from controllers.domain.queue.gates import is_queued
 from controllers.domain.slots import named_devices
 from controllers.runtime.errors import NotFound
 from kubectl_gpu import finding, output, workloads
 from kubectl_gpu.cluster import Cluster, attempt
 from kubectl_gpu.explain import card, choice, node, pod, pool
 from kubectl_gpu.explain.explanation import Explanation, as_json, lines
+from kubectl_gpu.explain.misfit import explain_misfit
 from kubectl_gpu.explain.records import CORE_EVENT, SeenEvent, SeenPod, Unreadable
 from kubectl_gpu.finding import maybe
+from kubectl_gpu.queueing import attempt_queue
 from kubectl_gpu.terminal import is_ascii, paint, print_lines
 
 if TYPE_CHECKING:
@@ -58,7 +62,14 @@ async def _pod(cluster: Cluster, name: str) -> Explanation:
         maybe(cluster, resources.NODE, Node, found.node),
         maybe(cluster, resources.GPUNODEINVENTORY, GPUNodeInventory, where),
     )
-    return pod.explained(pod.PodSeen(found, the_pool, cards, the_node, inventory, events, time.time()))
+    seen = pod.PodSeen(found, the_pool, cards, the_node, inventory, events, time.time())
+    if wanted is None or not is_queued(found):
+        return pod.explained(seen)
+    observed = await attempt_queue(cluster, wanted, namespace)
+    if isinstance(observed, Unreadable):
+        return pod.explained(replace(seen, queue=observed))
+    misfit = explain_misfit(observed.objects, found) if observed.objects is not None else ""
+    return pod.explained(replace(seen, queue=observed.queue, misfit=misfit))
 
 
 async def _cards(cluster: Cluster, found: SeenPod, wanted: str | None) -> tuple[GPUDevice, ...]:

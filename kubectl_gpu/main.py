@@ -53,13 +53,15 @@ def _in_cluster(args: argparse.Namespace) -> int:
 
 
 async def _command(args: argparse.Namespace) -> int:
-    from kubectl_gpu import assigning, explaining, keeping, kueue, listing
+    from kubectl_gpu import assigning, explaining, keeping, kueue, listing, queueing, releasing
     from kubectl_gpu.cluster import connected
 
     commands = {
         "nodes": listing.nodes,
         "cards": listing.cards,
         "pools": listing.pools,
+        "queue": queueing.queue,
+        "release": releasing.release,
         "assign": assigning.assign,
         "unassign": assigning.unassign,
         "explain": explaining.explain,

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from kubectl_gpu import completion
-from kubectl_gpu.output import FORMATS
+from kubectl_gpu.output import FORMATS, TABLES
 
 KINDS = ("pod", "card", "node", "pool")
 STATES = ("Unassigned", "Reserved", "Assigned", "Faulted")
@@ -22,6 +22,8 @@ EXAMPLES = """examples:
   kubectl gpu unassign gpu-1-0000-19-00-0             a card out of its pool, when its pods have ended
   kubectl gpu explain pod first -n team-a             why it waits, or where its cards are
   kubectl gpu explain deployment web -n team-a        why no pod comes of it
+  kubectl gpu queue training                          who waits for cards of a pool, in which order, and why
+  kubectl gpu release train -n team-a                 a pod past the queue; needs the verb release on its pool
   kubectl gpu export > cards.yaml                     what people said of cards: assignments, what is ignored, labels
   kubectl gpu apply -f cards.yaml --wait              onto the same cards again, as they are found
   kubectl gpu kueue training                          what Kueue is to be told of a pool: a flavor and a quota, as YAML
@@ -73,6 +75,7 @@ def build() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
     _lists(commands)
+    _queue(commands)
     _changes(commands)
     _explain(commands)
     _keeping(commands)
@@ -131,6 +134,17 @@ def _lists(commands: Any) -> None:
             _completed(command.add_argument("--node", help="cards of a node"), completion.nodes)
             _completed(command.add_argument("--pool", help="cards in a pool"), completion.pools)
             command.add_argument("--state", choices=STATES, help="cards in a state")
+
+
+def _queue(commands: Any) -> None:
+    command = _command(commands, "queue", "list who waits for cards of a pool, or the pools for which pods wait")
+    _completed(command.add_argument("pool", nargs="?", help="the pool"), completion.pools)
+    command.add_argument("-o", "--output", choices=(*TABLES, "json", "yaml"), default="table", help="default: table")
+    command.add_argument("--no-headers", action="store_true", help="no headings in a table")
+    command = _command(commands, "release", "let a pod past its pool's queue, without cards that are reserved for it")
+    _completed(command.add_argument("pod", help="a pod that waits"), completion.waiting)
+    _dry_run(command)
+    command.add_argument("-o", "--output", choices=("table", "json", "yaml", "name"), default="table")
 
 
 def _changes(commands: Any) -> None:

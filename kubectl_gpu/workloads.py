@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controllers.api import resources
 from kubectl_gpu.cluster import Cluster, attempt
 from kubectl_gpu.explain import refused, workload
 from kubectl_gpu.explain.faults import UsageError
+from kubectl_gpu.explain.queue_table import pool_of
 from kubectl_gpu.explain.records import (
     CORE_EVENT,
     JOB,
@@ -21,6 +23,7 @@ from kubectl_gpu.explain.records import (
     Workload,
 )
 from kubectl_gpu.finding import maybe, sure
+from kubectl_gpu.queueing import attempt_queue
 
 if TYPE_CHECKING:
     from kubectl_gpu.explain.explanation import Explanation
@@ -64,9 +67,14 @@ async def _observe_workload(cluster: Cluster, kind: str, found: Workload) -> wor
         attempt(cluster.list(CORE_EVENT, SeenEvent, namespace=cluster.namespace, fields=refused.FIELDS)),
         attempt(cluster.list(resources.POD, SeenPod, namespace=cluster.namespace)),
     )
-    return workload.WorkloadSeen(
+    seen = workload.WorkloadSeen(
         workload.Maker(KINDS[kind].kind, found), makers, _objects(events), _objects(pods), time.time()
     )
+    pool = next(filter(None, map(pool_of, workload.queued_pods(seen))), None)
+    if pool is None:
+        return seen
+    observed = await attempt_queue(cluster, pool, cluster.namespace)
+    return replace(seen, queue=observed if isinstance(observed, Unreadable) else observed.queue)
 
 
 async def _replicasets(cluster: Cluster, kind: str, found: Workload) -> Any:

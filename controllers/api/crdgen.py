@@ -69,6 +69,7 @@ COLUMNS: dict[str, list[Column]] = {
         ("Reserved", "integer", ".status.capacity.reserved", 0),
         ("Available", "integer", ".status.capacity.available", 0),
         ("Ready", "string", ".status.conditions[?(@.type=='Available')].status", 0),
+        ("Waiting", "integer", ".status.queue.waiting", 0),
         ("Unavailable", "integer", ".status.capacity.unavailable", 1),
         ("Maintenance", "string", ".status.conditions[?(@.type=='Maintenance')].status", 1),
         ("Misconfigured", "string", ".status.conditions[?(@.type=='Misconfigured')].status", 1),

@@ -8,15 +8,12 @@ from pydantic import Field
 
 from controllers.api import names
 from controllers.api.duration import Duration, duration
-from controllers.api.record import Atomic, Timestamp, map_list, record, rules, schema_extra
+from controllers.api.record import Timestamp, map_list, record, rules, schema_extra
 
 OnShortage = Literal["Queue", "Refuse"]
 Order = Literal["FIFO", "Priority", "Fair"]
 EVERY_NAMESPACE = "*"
 """The entry of `queue.namespaces` for each namespace that has none of its own."""
-HEAD_MAX = 20
-NAMESPACES_MAX = 100
-"""Entries of the status's lists."""
 SHARE_RULES = rules(
     (
         "!has(self.limit) || !has(self.guaranteed) || self.guaranteed <= self.limit",
@@ -86,40 +83,8 @@ class Queue:
 
 
 @record
-class QueuedPod:
-    """A pod that waits."""
-
-    namespace: str
-    """Its namespace."""
-    pod: str
-    """Its name; of a gang its first pod."""
-    gang: str | None = None
-    """The gang that it belongs to, which waits as a whole."""
-    units: int
-    """Slots that it waits for, or the whole gang."""
-    priority: int | None = None
-    """Its priority."""
-    since: Timestamp
-    """Since when it exists."""
-    reason: str
-    """Why it waits, as condition gpu.deckhouse.io/Queued of the pod says."""
-
-
-@record
-class QueuedNamespace:
-    """A namespace whose pods wait."""
-
-    name: str
-    """The namespace."""
-    used: int
-    """Slots that its pods have, or are promised."""
-    waiting: int
-    """Its pods that wait."""
-
-
-@record
 class QueueStatus:
-    """Who waits for cards of the pool."""
+    """How many wait for cards of the pool. It names nobody: whoever may use a pool may read it."""
 
     waiting: int
     """Pods that wait."""
@@ -127,7 +92,3 @@ class QueueStatus:
     """Slots that they wait for."""
     oldest: Timestamp | None = None
     """Since when the one exists that has waited longest."""
-    head: Annotated[tuple[QueuedPod, ...], Field(max_length=HEAD_MAX), Atomic] = ()
-    """Who is next, in the order of the queue."""
-    namespaces: Annotated[tuple[QueuedNamespace, ...], Field(max_length=NAMESPACES_MAX), Atomic] = ()
-    """By namespace, those with the most waiting pods first."""

@@ -56,6 +56,7 @@ POOLS = (
     Column("RESERVED"),
     Column("UNAVAILABLE"),
     Column("AVAILABLE"),
+    Column("WAITING"),
     Column("STATUS"),
     Column("NODES", wide=True),
     Column("CANDIDATES", wide=True),
@@ -127,12 +128,13 @@ def _mig(device: GPUDevice) -> str:
 
 def pool(found: GPUPool, now: float) -> Row:
     """A pool with its slots."""
-    capacity, word = found.status.capacity, state(found)
+    capacity, queue, word = found.status.capacity, found.status.queue, state(found)
     counts = ("total", "used", "reserved", "unavailable", "available")
     return (
         Cell(found.name),
         Cell(found.spec.allocation.mode),
         *(Cell(str(getattr(capacity, count)) if capacity else SYMBOL_NONE) for count in counts),
+        Cell(str(queue.waiting if queue else 0), "yellow" if queue and queue.waiting else ""),
         Cell(
             word, {AVAILABLE: "green", CAPACITY_LOW: "yellow", "Unknown": "yellow", "Empty": "yellow"}.get(word, "red")
         ),

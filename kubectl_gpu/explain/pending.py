@@ -28,7 +28,7 @@ UNSCHEDULABLE: Final = "PodScheduled"
 def explain_pending(seen: PodSeen, pool: str, units: int, what: str) -> tuple[str, tuple[Finding, ...]]:
     """The verdict and the findings. `what`: what the pod asks for, in words."""
     pod, held = seen.pod, reserved(seen)
-    found = (*_itself(seen), *_of_pool(seen, pool))
+    found = (*_itself(seen), *find_pool_blockers(seen, pool))
     says = _scheduler(seen, held)
     if found:
         verdict = f"Pod {pod.key} waits for {what}: {_headline(found[0])}"
@@ -39,8 +39,8 @@ def explain_pending(seen: PodSeen, pool: str, units: int, what: str) -> tuple[st
         verdict = f"Pod {pod.key} waits for {what}"
     else:
         verdict = f"Pod {pod.key} waits for {what}: nothing is reserved for it now"
-    short = () if held or isinstance(seen.pool, Unreadable) else tuple(_capacity(seen, seen.pool, units))
-    return verdict, (*found, *_reservations(seen, held, units), *short, *says, *_events(seen))
+    short = () if held or isinstance(seen.pool, Unreadable) else tuple(capacity(seen, seen.pool, units))
+    return verdict, (*found, *_reservations(seen, held, units), *short, *says, *events(seen))
 
 
 def reserved(seen: PodSeen) -> list[tuple[GPUDevice, Reservation]]:
@@ -73,7 +73,8 @@ def _itself(seen: PodSeen) -> Iterator[Finding]:
         yield Finding("bad", text, f"Make the pod again; {names.WEBHOOK} then reserves its cards")
 
 
-def _of_pool(seen: PodSeen, name: str) -> Iterator[Finding]:
+def find_pool_blockers(seen: PodSeen, name: str) -> Iterator[Finding]:
+    """What keeps the pool from giving cards to anybody, or that there is no such pool."""
     if isinstance(seen.pool, Unreadable):
         return
     if seen.pool is None:
@@ -120,7 +121,7 @@ def _passed_over(seen: PodSeen) -> PassedOver | None:
     return next((each for each in entries if until(each, seen.now) > seen.now), None)
 
 
-def _capacity(seen: PodSeen, pool: GPUPool | None, units: int) -> Iterator[Finding]:
+def capacity(seen: PodSeen, pool: GPUPool | None, units: int) -> Iterator[Finding]:
     """What the pool has, where nothing is reserved for the pod."""
     it = pool.status.capacity if pool is not None else None
     if pool is None or it is None:
@@ -153,7 +154,7 @@ def _scheduler(seen: PodSeen, held: list[tuple[GPUDevice, Reservation]]) -> Iter
     yield Finding("bad", f"The scheduler says: {said.message}", do)
 
 
-def _events(seen: PodSeen) -> Iterator[Finding]:
+def events(seen: PodSeen) -> Iterator[Finding]:
     """The last warnings about the pod that its conditions do not tell."""
     if isinstance(seen.events, Unreadable):
         return

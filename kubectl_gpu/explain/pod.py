@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.domain.queue.gates import is_queued
 from controllers.domain.request import effective
-from kubectl_gpu.explain import bound, pending
+from kubectl_gpu.explain import bound, pending, queued
 from kubectl_gpu.explain.explanation import Explanation, Finding
+from kubectl_gpu.explain.queue import Queue
 from kubectl_gpu.explain.records import Unreadable
 from kubectl_gpu.explain.words import asked
 
@@ -34,6 +36,10 @@ class PodSeen:
     """Of the node that the pod is on, or that its reserved cards are on."""
     events: tuple[SeenEvent, ...] | Unreadable
     now: float
+    queue: Queue | Unreadable | None = None
+    """The queue of the pool, where the pod is in it."""
+    misfit: str = ""
+    """Why no node of the pool could ever take it; empty where one could, or that is not known."""
 
 
 def pools_of(pod: SeenPod) -> dict[str, int]:
@@ -49,9 +55,11 @@ def explained(seen: PodSeen) -> Explanation:
     pod, asks = seen.pod, pools_of(seen.pod)
     unread = tuple(
         part.reason
-        for part in (seen.pool, seen.cards, seen.node, seen.inventory, seen.events)
+        for part in (seen.pool, seen.cards, seen.node, seen.inventory, seen.events, seen.queue)
         if isinstance(part, Unreadable)
     )
+    if isinstance(seen.queue, Queue):
+        unread += tuple(why for why in seen.queue.limitations if why not in unread)
     if not asks:
         verdict, findings = f"Pod {pod.key} asks for no card", _asks_nothing()
     else:
@@ -62,6 +70,8 @@ def explained(seen: PodSeen) -> Explanation:
             verdict, findings = _finished(pod)
         elif pod.node is not None:
             verdict, findings = bound.explain_bound(seen, what)
+        elif is_queued(pod):
+            verdict, findings = queued.explain_queued(seen, pool, units, what)
         else:
             verdict, findings = pending.explain_pending(seen, pool, units, what)
     return Explanation("Pod", pod.key, verdict, findings, unread)

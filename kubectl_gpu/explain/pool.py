@@ -47,7 +47,7 @@ def explained(seen: PoolSeen) -> Explanation:
         verdict = f"GPUPool {pool.name} has nothing free"
     cards = () if isinstance(seen.cards, Unreadable) else seen.cards
     unread = (seen.cards.reason,) if isinstance(seen.cards, Unreadable) else ()
-    findings = (*closed, *counts(pool), *idle(cards, pool.name), *_more(pool))
+    findings = (*closed, *counts(pool), *_waiting(pool), *idle(cards, pool.name), *_more(pool))
     return Explanation("GPUPool", pool.name, verdict, findings, unread)
 
 
@@ -87,6 +87,15 @@ def counts(pool: GPUPool) -> Iterator[Finding]:
     )
     do = f"Add cards, or wait for pods to end: kubectl gpu cards --pool {pool.name}" if level != "good" else ""
     yield Finding("bad" if level == "bad" else "warning" if level == "warning" else "good", text, do)
+
+
+def _waiting(pool: GPUPool) -> Iterator[Finding]:
+    """How many pods wait for its cards."""
+    queue = pool.status.queue
+    if queue is not None and queue.waiting:
+        verb = "waits" if queue.waiting == 1 else "wait"
+        text = f"{counted(queue.waiting, 'pod')} {verb} for {counted(queue.waiting_units, 'slot')} of it"
+        yield Finding("warning", text, f"kubectl gpu queue {pool.name}")
 
 
 def idle(cards: Iterable[GPUDevice], pool: str) -> Iterator[Finding]:

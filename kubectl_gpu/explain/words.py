@@ -43,6 +43,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    teens = 11 <= number % 100 <= 13  # noqa: PLR2004 - eleventh to thirteenth
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def asked(units: int, pool: str, found: GPUPool | None) -> str:
     """What a pod asks for, in the pool's own unit where the pool is known."""
     noun = UNITS[found.spec.allocation.mode] if found is not None else "card"

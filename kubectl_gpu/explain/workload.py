@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controllers.domain.queue.gates import is_queued
 from controllers.domain.wording import listed
 from kubectl_gpu.explain.explanation import Explanation, Finding
 from kubectl_gpu.explain.faults import refusal
 from kubectl_gpu.explain.pod import pools_of
+from kubectl_gpu.explain.queue import Queue
 from kubectl_gpu.explain.records import Unreadable
 from kubectl_gpu.explain.refused import cure, last_failure
-from kubectl_gpu.explain.words import counted, since
+from kubectl_gpu.explain.words import counted, ordinal, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +80,8 @@ class WorkloadSeen:
     pods: tuple[SeenPod, ...] | Unreadable
     """All of the namespace."""
     now: float
+    queue: Queue | Unreadable | None = None
+    """The queue in which pods of it wait; None where none does."""
 
     @property
     def makers(self) -> tuple[Maker, ...]:
@@ -98,7 +102,9 @@ def lacks_pods(seen: WorkloadSeen) -> bool:
 def explained(seen: WorkloadSeen, asked: str = "") -> Explanation:
     """The answer. `asked`: the name of a pod that is not there, where that was the question."""
     itself, key = seen.itself, seen.itself.obj.key
-    unread = tuple(part.reason for part in (seen.replicasets, seen.events, seen.pods) if isinstance(part, Unreadable))
+    parts = (seen.replicasets, seen.events, seen.pods, seen.queue)
+    unread = tuple(part.reason for part in parts if isinstance(part, Unreadable))
+    unread += seen.queue.limitations if isinstance(seen.queue, Queue) else ()
     told = [one for maker in seen.makers if maker.made < maker.wanted if (one := _failure(maker, seen)) is not None]
     wanted, made = sum(m.wanted for m in seen.makers), sum(min(m.made, m.wanted) for m in seen.makers)
     word = next((why.split(":", 1)[0] for why, _ in told if why), "")
@@ -117,6 +123,22 @@ def explained(seen: WorkloadSeen, asked: str = "") -> Explanation:
     if asked and asked != itself.obj.name:
         findings.append(Finding("note", f"There is no pod {asked}; {itself.name} makes pods of such names"))
     return Explanation(itself.kind, key, verdict, (*findings, *_pods(seen)), unread)
+
+
+def queued_pods(seen: WorkloadSeen) -> list[SeenPod]:
+    """Its pods that wait in the queue of a pool, the oldest first."""
+    pods = () if isinstance(seen.pods, Unreadable) else seen.pods
+    own = (p for p in pods if is_queued(p) and any(owns(maker.obj, p) for maker in seen.makers))
+    return sorted(own, key=lambda p: (p.metadata.creation_timestamp, p.name))
+
+
+def _in_queue(pod: SeenPod, queue: Queue | None) -> str:
+    """A pod with its place."""
+    found = queue.of(pod.key) if queue is not None else None
+    if queue is None or found is None:
+        return pod.name
+    place = f"{ordinal(found.position)} of {queue.total}" if found.position is not None else found.reason
+    return f"{pod.name} ({place})"
 
 
 def _whole(itself: Maker, wanted: int) -> str:
@@ -149,11 +171,17 @@ def _pods(seen: WorkloadSeen) -> Iterator[Finding]:
     if isinstance(seen.pods, Unreadable):
         return
     own = [p for p in seen.pods if not p.finished and any(owns(maker.obj, p) for maker in seen.makers)]
-    waiting = [p for p in own if not p.ready]
+    in_queue = queued_pods(seen)
+    if in_queue:
+        queue = seen.queue if isinstance(seen.queue, Queue) else None
+        text = f"{counted(len(in_queue), 'pod')} in a queue for cards: {listed(_in_queue(p, queue) for p in in_queue)}"
+        first = in_queue[0]
+        yield Finding("warning", text, f"kubectl gpu explain pod {first.name} -n {first.metadata.namespace}")
+    waiting = [p for p in own if not p.ready and p not in in_queue]
     if waiting:
         text = f"{counted(len(waiting), 'pod')} not ready: {listed(p.name for p in waiting)}"
         yield Finding("warning", text, f"kubectl gpu explain pod {waiting[0].name} -n {waiting[0].metadata.namespace}")
-    elif own:
+    elif own and not in_queue:
         yield Finding("good", f"{counted(len(own), 'pod')} ready: {listed(p.name for p in own)}")
     if own and not any(map(pools_of, own)):
         yield Finding("note", "None of its pods asks for a card")

@@ -243,17 +243,15 @@ def test_cards_of_several_slots_are_written_once_for_all_who_get_them() -> None:
     assert pool.released() == {"p0", "p1", "p2", "p3"}
 
 
-def test_the_status_has_the_head_of_the_queue_and_its_namespaces() -> None:
+def test_the_status_counts_and_names_nobody() -> None:
     pool = Queue({"n1": 1})
     for at in range(30):
         pool.queues(f"p{at:02}", 2, age=100 - at)
     made = pool.look()
     assert made is not None
     assert made.status is not None
-    assert (made.status.waiting, made.status.waiting_units, len(made.status.head)) == (30, 60, 20)
-    assert made.status.head[0].pod == "p00"
-    assert made.status.head[0].reason == "NoNodeFits"
-    assert [(each.name, each.waiting) for each in made.status.namespaces] == [("default", 30)]
+    assert (made.status.waiting, made.status.waiting_units) == (30, 60)
+    assert made.status.oldest == pool.pods()["p00"].metadata.creation_timestamp
 
 
 def gang(name: str, size: int) -> dict[str, str]:

@@ -11,6 +11,7 @@ from controllers.api import resources
 from controllers.api.gpudevice import GPUDevice
 from kubectl_gpu.cluster import Cluster
 from kubectl_gpu.explain.faults import UsageError
+from tests.kit.pods import pod as tenant_pod
 
 
 def cluster(body: bytes) -> Cluster:
@@ -48,3 +49,53 @@ async def test_what_no_api_server_says_is_told_with_the_address(body: bytes) -> 
 async def test_an_empty_list_is_one(items: str) -> None:
     found = await cluster(f'{{"metadata": {{}}, "items": {items}}}'.encode()).list(resources.GPUDEVICE, GPUDevice)
     assert found == []
+
+
+class Recorded:
+    """A server that notes what it is sent, and says that everything is allowed."""
+
+    server = "https://here"
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
+        self.sent.append((method, path, more))
+        return b'{"metadata": {}, "status": {"allowed": true}}'
+
+
+async def test_a_patch_of_a_pod_goes_to_that_pod() -> None:
+    server: Any = Recorded()
+    operations = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
+    pod = tenant_pod("p")
+    await Cluster(server, "default").json_patch(resources.POD, pod, operations, dry_run=True)
+    await Cluster(server, "default").json_patch(resources.POD, pod, operations, dry_run=False)
+    (method, path, asked), (_, _, done) = server.sent
+    assert (method, path) == ("PATCH", "/api/v1/namespaces/team/pods/p")
+    assert asked == {
+        "query": {"fieldManager": "kubectl-gpu", "dryRun": "All"},
+        "body": operations,
+        "content_type": "application/json-patch+json",
+    }
+    assert "dryRun" not in done["query"]
+
+
+async def test_a_right_is_asked_for_by_name() -> None:
+    server: Any = Recorded()
+    assert await Cluster(server, "default").may("release", resources.GPUPOOL, "training")
+    ((method, path, more),) = server.sent
+    assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+    assert more["body"]["spec"] == {
+        "resourceAttributes": {
+            "verb": "release",
+            "group": "gpu.deckhouse.io",
+            "resource": "gpupools",
+            "name": "training",
+        }
+    }
+
+
+@pytest.mark.parametrize("status", ["{}", '{"allowed": false}', '{"allowed": false, "denied": true}'])
+async def test_no_yes_is_a_no(status: str) -> None:
+    body = f'{{"metadata": {{}}, "status": {status}}}'.encode()
+    assert not await cluster(body).may("release", resources.GPUPOOL, "a")

@@ -142,6 +142,8 @@ MISTYPED = {
     "unassign": "Which cards? Name some",
     "unassign gpu-1-0000:19:00.7": "There is no card 'gpu-1-0000:19:00.7'. Did you mean gpu-1-0000:19:00.0",
     "unassign --node gpu-9": "Node 'gpu-9' has no cards. Did you mean gpu-",
+    "queue nothing": "There is no GPUPool 'nothing'.",
+    "release nobody": "There is no pod 'nobody' in namespace default.",
     "explain node gpu-9": "There is no node with cards 'gpu-9'. Did you mean gpu-",
     "explain pool nothing": "There is no GPUPool 'nothing'.",
     "explain deployment nobody": "There is no deployment 'nobody' in namespace default.",
@@ -159,6 +161,10 @@ USAGE = {
     "explain pod": "the following arguments are required: name",
     "assign a b --timeout soon": "a time is a number of seconds, such as 60, not 'soon'",
     "nodes -o xml": "invalid choice: 'xml'",
+    "queue a b": "unrecognized arguments: b",
+    "queue -o name": "invalid choice: 'name'",
+    "release": "the following arguments are required: pod",
+    "release a b": "unrecognized arguments: b",
 }
 
 
@@ -183,10 +189,13 @@ async def test_help_names_every_command(kubectl: Kubectl) -> None:
     said = kubectl.gpu("--help")
     assert all(
         f"\n    {c} " in said
-        for c in ("nodes", "cards", "pools", "assign", "unassign", "explain", "export", "apply", "completion")
+        for c in ("nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply")
     )
+    assert "\n    completion " in said
     assert "exit status" in said
     assert "--dry-run" in kubectl.gpu("assign", "--help")
+    assert "--no-headers" in kubectl.gpu("queue", "--help")
+    assert "--dry-run" in kubectl.gpu("release", "--help")
 
 
 async def test_no_cluster_is_a_sentence(kubectl: Kubectl) -> None:

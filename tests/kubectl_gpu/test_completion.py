@@ -43,7 +43,8 @@ async def test_kubectl_completes_commands_options_and_names(people: People, kube
 
         until(ask, expected)
 
-    offers({"nodes", "cards", "pools", "assign", "unassign", "explain", "export", "apply", "kueue", "completion"}, "")
+    every = {"nodes", "cards", "pools", "queue", "release", "assign", "unassign", "explain", "export", "apply"}
+    offers({*every, "kueue", "completion"}, "")
     offers({"assign"}, "assi")
     offers({"gpu-1"}, "cards", "--node", "gpu-1")
     offers({d.name for d in people.view.devices if d.name.startswith("gpu-3-")}, "unassign", "gpu-3-")
@@ -51,6 +52,7 @@ async def test_kubectl_completes_commands_options_and_names(people: People, kube
     offers({"Faulted"}, "cards", "--state", "F")
     offers({"node"}, "explain", "no")
     offers({"gpu-2"}, "explain", "node", "gpu-2")
+    offers({"wide"}, "queue", "-o", "w")
 
 
 async def test_without_a_cluster_nothing_is_offered_and_nothing_is_said(kubectl: Kubectl) -> None:

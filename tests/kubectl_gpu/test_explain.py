@@ -25,11 +25,11 @@ BESIDE_NOBODY: dict[str, Any] = {
 
 
 @pytest.fixture
-async def one_card(people: People) -> AsyncIterator[People]:
-    """A pool of one card for one namespace."""
+async def one_card(people: People, request: pytest.FixtureRequest) -> AsyncIterator[People]:
+    """A pool of one card for one namespace; a parameter is more of its spec."""
     await people.namespace(TEAM)
     card = min(device.name for device in people.view.devices if device.status.node_name == "gpu-2")
-    await people.pool(POOL, access={"namespaces": [TEAM]})
+    await people.pool(POOL, access={"namespaces": [TEAM]}, **getattr(request, "param", {}))
     await people.annotate(card, POOL)
     await people.offered(POOL, 1)
     yield people
@@ -48,6 +48,18 @@ async def deployment(people: People, name: str, namespace: str) -> None:
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     await people.client.request("POST", path, body={"metadata": {"name": name}, "spec": spec})
+
+
+async def developer(people: People) -> str:
+    """Lets user dev read the namespace as Kubernetes' own role view does; returns the path of the binding."""
+    binding = {
+        "metadata": {"name": "dev"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "dev"}],
+    }
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings"
+    await people.client.request("POST", path, body=binding)
+    return f"{path}/dev"
 
 
 def until_it_says(kubectl: Kubectl, words: str, *args: str) -> str:
@@ -111,6 +123,7 @@ async def test_a_pod_that_waits_since_its_pool_has_no_card_for_it(one_card: Peop
     await people.no_settings()
 
 
+@pytest.mark.parametrize("one_card", [{"queue": {"onShortage": "Refuse"}}], indirect=True, ids=["refuse"])
 async def test_pods_that_the_webhook_refuses_are_told_of_by_what_would_make_them(
     one_card: People, kubectl: Kubectl
 ) -> None:
@@ -167,13 +180,7 @@ async def test_a_developer_hears_what_may_not_be_read(one_card: People, kubectl:
     people = one_card
     await people.pod("mine", TEAM, POOL)
     await people.running(TEAM, 1)
-    binding = {
-        "metadata": {"name": "dev"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "dev"}],
-    }
-    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings"
-    await people.client.request("POST", path, body=binding)
+    path = await developer(people)
 
     said = kubectl.gpu("explain", "pod", "mine", "-n", TEAM, "--as", "dev")
     assert f"Pod {TEAM}/mine " in said
@@ -181,4 +188,31 @@ async def test_a_developer_hears_what_may_not_be_read(one_card: People, kubectl:
     assert f"--verb=list --resource=gpudevices.{names.GROUP}" in said
     refused = kubectl.fails("cards", "--as", "dev")
     assert refused.startswith(f"error: dev may not list gpudevices.{names.GROUP} in the whole cluster.")
-    await people.client.request("DELETE", f"{path}/dev", body={})
+    await people.client.request("DELETE", path, body={})
+
+
+async def test_a_pod_that_waits_in_the_queue(one_card: People, kubectl: Kubectl) -> None:
+    people = one_card
+    await people.pod("first", TEAM, POOL)
+    await people.running(TEAM, 1)
+    await people.settled(POOL, (1, 1, 0, 0))
+    await people.pod("second", TEAM, POOL)
+
+    said = until_it_says(kubectl, "it is 1st of 1, and no card is ahead of it", "pod", "second", "-n", TEAM)
+    assert said.startswith(f"Pod {TEAM}/second waits for 1 card of GPUPool {POOL}: ")
+    assert f"kubectl gpu queue {POOL}" in said
+    row = kubectl.gpu("queue", POOL, "--no-headers").split()
+    assert (row[:4], row[6]) == (["1", TEAM, "second", "1"], "Waiting")
+    assert [(each["pool"], each["waiting"]) for each in kubectl.json("queue", "-n", TEAM)["queues"]] == [(POOL, 1)]
+    assert [each["pod"] for each in kubectl.json("queue", POOL)["pods"]] == ["second"]
+
+    path = await developer(people)
+    refused = kubectl.fails("release", "second", "-n", TEAM, "--as", "dev")
+    assert f"You may not let pods past the queue of GPUPool {POOL}: that takes the verb release on gpupools" in refused
+    assert "it is on node gpu-2" in kubectl.fails("release", "first", "-n", TEAM)
+    assert f"{POOL}   1 " in kubectl.gpu("queue", "-n", TEAM, "--as", "dev")
+    assert "dev may not get gpupools" in kubectl.fails("queue", POOL, "--as", "dev")
+    told = kubectl.gpu("explain", "pod", "second", "-n", TEAM, "--as", "dev")
+    assert told.startswith(f"Pod {TEAM}/second waits for 1 card of GPUPool {POOL}.\n")
+    assert f"? dev may not get gpupools.{names.GROUP} in the whole cluster." in told
+    await people.client.request("DELETE", path, body={})

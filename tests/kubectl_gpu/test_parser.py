@@ -32,12 +32,24 @@ def test_a_list_takes_its_names_around_an_option() -> None:
     assert (args.kind, args.name, args.output, args.namespace) == ("deployment", "web", "yaml", "x")
 
 
+def test_a_queue_needs_no_pool() -> None:
+    assert build().parse_args(["queue"]).pool is None
+    args = build().parse_args(["queue", "-n", "x", "training", "-o", "wide"])
+    assert (args.pool, args.namespace, args.output) == ("training", "x", "wide")
+    args = build().parse_args(["release", "--dry-run", "server", "p", "-n", "x"])
+    assert (args.pod, args.namespace, args.dry_run) == ("p", "x", "server")
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("assign --wait", "the following arguments are required: pool. See kubectl gpu assign --help"),
         ("explain pod -o json", "the following arguments are required: name"),
         ("explain -o json nothing x", "invalid choice: 'nothing'"),
+        ("queue a -o json b", "unrecognized arguments: b"),
+        ("queue -o name", "invalid choice: 'name'"),
+        ("release -n x", "the following arguments are required: pod"),
+        ("release a --dry-run=maybe", "invalid choice: 'maybe'"),
         ("cards a --nothing b", "unrecognized arguments: --nothing"),
     ],
 )

@@ -66,7 +66,7 @@ def test_columns_show_what_there_is(crd: dict[str, Any]) -> None:
     wanted = {
         "GPUDevice": {"Node", "Product", "State", "Pool"},
         "GPUNodeInventory": {"Ready", "Reason", "Driver"},
-        "GPUPool": {"Mode", "Total", "Used", "Available", "Ready"},
+        "GPUPool": {"Mode", "Total", "Used", "Available", "Ready", "Waiting"},
     }
     assert wanted[crd["spec"]["names"]["kind"]] <= narrow
     assert columns[-1]["name"] == "Age"
@@ -93,6 +93,7 @@ async def test_short_names_the_category_and_explain(people: People, kubectl: Kub
         "RESERVED",
         "AVAILABLE",
         "READY",
+        "WAITING",
         "UNAVAILABLE",
         "MAINTENANCE",
         "MISCONFIGURED",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from controllers.api import names
 from controllers.api.gpudevice import Reservation
 from controllers.api.record import to_json
 from controllers.api.resources import GPUDEVICE
-from controllers.domain.allocation import applied
 from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, live, project, state_with
-from controllers.domain.slots import account, slots_of
+from controllers.domain.queue.supply import node_slots
 from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod
 from controllers.gpupool.queue.records import GRACE, ObservedQueue
 from controllers.runtime.plan import Merge, PlanBuilder, ref
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from controllers.api.gpudevice import DeviceState, GPUDevice
-    from controllers.api.kube import Pod
     from controllers.domain.slots import Card, NodeSlots
 
 
@@ -92,41 +88,6 @@ def _not_reached(view: ObservedQueue, rest: list[PendingPod], draft: PlanBuilder
     # What changed meanwhile may be room for those that were looked at first, and nothing else brings the pool back.
     draft.requeue_within(GRACE if left else view.unseen_ttl)
     return left
-
-
-def node_slots(view: ObservedQueue, now: float) -> dict[str, NodeSlots]:
-    """The nodes on which something may be free."""
-    cards: dict[str, list[GPUDevice]] = defaultdict(list)
-    for device in view.members:
-        cards[device.status.node_name or ""].append(device)
-    pods: dict[str, list[Pod]] = defaultdict(list)
-    promised = {r.request_id: d.status.node_name or "" for d in view.members for r in d.status.reservations}
-    for pod in view.bound:
-        pods[pod.node or ""].append(pod)
-        elsewhere = promised.get(pod.metadata.annotations.get(names.REQUEST_ID, ""), pod.node)
-        if elsewhere != pod.node:
-            pods[elsewhere or ""].append(pod)  # nothing is reserved for it there any more
-    return {
-        name: account(
-            view.pool.name,
-            node=view.nodes[name],
-            node_name=name,
-            devices=devices,
-            pods=pods[name],
-            allocation=applied(view.pool),
-            now=now,
-            tolerated=view.tolerated,
-        )
-        for name, devices in cards.items()
-        if name in view.nodes and any(_may_be_free(view, device) for device in devices)
-    }
-
-
-def _may_be_free(view: ObservedQueue, device: GPUDevice) -> bool:
-    """A cheap first look: a pool may have thousands of cards, nearly all of them in use."""
-    status = device.status
-    taken = sum(a.slots for a in status.allocations) + sum(r.slots for r in status.reservations)
-    return taken < slots_of(device, applied(view.pool))
 
 
 def _choose_cards(

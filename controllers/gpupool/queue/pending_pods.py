@@ -22,11 +22,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from controllers.api.conditions import MAINTENANCE, MISCONFIGURED, is_true
 from controllers.api.gpupool import PassedOver
 from controllers.api.record import to_json
 from controllers.api.resources import GPUPOOL
-from controllers.domain.allocation import is_applied
+from controllers.domain.queue.supply import reserves_now
 from controllers.domain.waiting import PendingPod, pending_pod, until, waits_from
 from controllers.gpupool.queue.card_reservations import left_of, reserve_cards, take_back
 from controllers.gpupool.queue.queued_pods import close, read_queue, release_promised, serve
@@ -37,15 +36,13 @@ from controllers.runtime.plan import Merge, PlanBuilder, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controllers.api.gpupool import GPUPool
-
 
 def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
     """The round of reservations for the pending pods of one pool."""
     draft = PlanBuilder()
     by_request = reservations_by_request(view)
     queued = read_queue(view, by_request, now)
-    if not _reserves_now(view.pool):
+    if not reserves_now(view.pool):
         taken_back, reasons = close(view, queued, now)
         draft.add(*taken_back)
         return ReservationRound(draft.build(), {}, reasons=reasons)
@@ -77,14 +74,6 @@ def plan_pending_pods(view: ObservedQueue, now: float) -> ReservationRound:
         queued.reasons | dict(walk.reasons),
         walk.status,
     )
-
-
-def _reserves_now(pool: GPUPool) -> bool:
-    """Whether the pool promises cards now; Maintenance waits until none is promised."""
-    conditions = pool.status.conditions
-    changes = pool.status.applied_allocation is not None and not is_applied(pool)
-    closed = changes or is_true(conditions, MAINTENANCE) or is_true(conditions, MISCONFIGURED)
-    return pool.metadata.deletion_timestamp is None and not closed
 
 
 def _queue(

@@ -11,25 +11,23 @@ round, or taken back.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.allocation import applied
 from controllers.domain.lifecycle import live
-from controllers.domain.placement.capacity import NodeCapacity, node_capacity, without_cards
 from controllers.domain.placement.choice import policy_of as placement_of
 from controllers.domain.queue.entry import Entry, Member
 from controllers.domain.queue.gates import is_queued
 from controllers.domain.queue.order import in_order
 from controllers.domain.queue.policy import policy_of
 from controllers.domain.queue.serve import Decision, Walk
+from controllers.domain.queue.supply import capacities, suffices
 from controllers.domain.queue.usage import used_by_namespace
+from controllers.domain.queue.whole_gangs import group_gangs
 from controllers.domain.request import units_of
-from controllers.domain.slots import NodeSlots, gives, issuable, slots_of
 from controllers.gpupool.queue.card_reservations import add_reservations, reservation, take_back
-from controllers.gpupool.queue.gangs import group_gangs
 from controllers.gpupool.queue.queue_status import queue_status
 from controllers.gpupool.queue.records import Promise
 from controllers.gpupool.queue.release import release
@@ -74,11 +72,12 @@ def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: floa
             reasons[pod.key] = Wait("ReleaseDenied", entry.units, said)
         else:
             entries.append(entry)
-    whole, incomplete = group_gangs(view, pods, entries)
-    reasons |= incomplete
+    whole, incomplete = group_gangs(pods, (*view.unbound, *view.bound), entries)
+    units = {entry.key: entry.units for entry in entries}
+    reasons |= {key: Wait("WaitingForGang", units[key], detail) for key, detail in incomplete.items()}
     waiting, promised = list[Entry](), list[Entry]()
     for entry in whole:
-        if by_request and all(_suffices(view, member, by_request, now) for member in entry.members):
+        if by_request and all(_is_promised(view, member, by_request, now) for member in entry.members):
             promised.append(entry)
         else:
             waiting.append(entry)
@@ -89,16 +88,8 @@ def read_queue(view: ObservedQueue, by_request: ReservationsByRequest, now: floa
     return Queue(pods, tuple(waiting), tuple(promised), frozenset(torn), reasons)
 
 
-def _suffices(view: ObservedQueue, member: Member, by_request: ReservationsByRequest, now: float) -> bool:
-    """Whether the reservations are all that a pod needs, on one node, which gives its cards."""
-    found = [one for one in by_request.get(member.request_id, ()) if live(one[1], now)]
-    nodes = {device.status.node_name or "" for device, _ in found}
-    return (
-        sum(each.slots for _, each in found) >= member.units
-        and len(nodes) == 1
-        and all(gives(view.nodes.get(node)) for node in nodes)
-        and all(issuable(device, view.pool.name) for device, _ in found)
-    )
+def _is_promised(view: ObservedQueue, member: Member, by_request: ReservationsByRequest, now: float) -> bool:
+    return suffices(view, member, [one for one in by_request.get(member.request_id, ()) if live(one[1], now)])
 
 
 def close(view: ObservedQueue, queue: Queue, now: float) -> tuple[list[Merge], dict[str, Wait]]:
@@ -136,7 +127,8 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
     """Serve the queue in its order with what is left."""
     policy = policy_of(view.pool)
     used = used_by_namespace(view.pool.name, view.members, view.bound, now)
-    walk = Walk(view.pool.name, _capacities(view, left), policy, placement_of(view.pool, view.scheduling), now)
+    there = capacities(view, left.nodes, left.slots, left.written)
+    walk = Walk(view.pool.name, there, policy, placement_of(view.pool, view.scheduling), now)
     placed, waiting, reasons = list[Decision](), list[Decision](), dict[str, Wait]()
     for each in in_order(queue.waiting, used, policy):
         decision = walk.decide(each)
@@ -148,32 +140,10 @@ def serve(view: ObservedQueue, queue: Queue, by_request: ReservationsByRequest, 
         for member in each.entry.members:
             reasons[member.key] = Wait(decision.outcome, member.units, detail)
         waiting.append(decision)
-    status = queue_status([decision.entry for decision in waiting], reasons, used)
+    status = queue_status([decision.entry for decision in waiting])
     let_go, again = scale_up(view, waiting, queue.pods, by_request, now)
     next_look = walk.next_hold if again is None else min(walk.next_hold, now + again)
     return QueueRound((*_promises(view, queue, placed, now), *let_go), reasons, status, next_look)
-
-
-def _capacities(view: ObservedQueue, left: Left) -> Iterable[NodeCapacity]:
-    """What each node of the pool has for the queue."""
-    totals: Counter[str] = Counter()
-    for device in view.members:
-        totals[device.status.node_name or ""] += slots_of(device, applied(view.pool))
-    for name, total in totals.items():
-        if name in view.nodes and name not in left.nodes:
-            yield NodeCapacity(view.nodes[name], NodeSlots(name, ()), (), 0, total, total, 0, {}, (0, 0))
-    for name, slots in left.nodes.items():
-        capacity = node_capacity(view.nodes[name], slots, {})
-        # Reservations that have ended are taken off, with an Event where they ran out, by the loop over cards.
-        stale = {
-            card.device.name
-            for card in slots.cards
-            if card.device.name in left.written
-            or card.reserved != sum(each.slots for each in card.device.status.reservations)
-        }
-        if stale:
-            (capacity,) = without_cards((capacity,), stale)
-        yield replace(capacity, free=min(capacity.free, left.slots.get(name, 0)))
 
 
 def _promises(view: ObservedQueue, queue: Queue, placed: Iterable[Decision], now: float) -> list[Promise]:

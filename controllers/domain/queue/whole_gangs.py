@@ -14,23 +14,25 @@ from typing import TYPE_CHECKING
 from controllers.domain.queue.entry import Entry, gang_entry
 from controllers.domain.queue.gangs import Gang, gang_of
 from controllers.domain.queue.gates import is_gated
-from controllers.gpupool.queue.wait import Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from controllers.api.kube import Pod
     from controllers.api.meta import ObjectMeta
     from controllers.api.tenant import TenantPod
-    from controllers.gpupool.queue.records import ObservedQueue
 
 Key = tuple[str, str]
 """Namespace and name of a gang."""
 
 
 def group_gangs(
-    view: ObservedQueue, pods: Mapping[str, TenantPod], entries: Sequence[Entry]
-) -> tuple[list[Entry], dict[str, Wait]]:
-    """The entries with those of a gang as one; and why pods of gangs that are not whole wait, by key."""
+    pods: Mapping[str, TenantPod], all_pods: Iterable[Pod], entries: Sequence[Entry]
+) -> tuple[list[Entry], dict[str, str]]:
+    """The entries with those of a gang as one; and of pods whose gang is not whole what is missing, by key.
+
+    `pods`: the queued ones by key; `all_pods`: all of the pool, on nodes or not.
+    """
     found: list[Entry] = []
     members: dict[Key, list[Entry]] = defaultdict(list)
     for entry in entries:
@@ -41,8 +43,8 @@ def group_gangs(
             members[key].append(entry)
     if not members:
         return found, {}
-    present, released, sizes = _count(view)
-    reasons: dict[str, Wait] = {}
+    present, released, sizes = _count(all_pods)
+    incomplete: dict[str, str] = {}
     for key, group in members.items():
         lacking = max(sizes[key]) - present[key]
         if len(sizes[key]) > 1:
@@ -55,16 +57,16 @@ def group_gangs(
         else:
             found.append(gang_entry(key[1], group, is_torn=False))
             continue
-        reasons |= {entry.key: Wait("WaitingForGang", entry.units, f" {key[1]}: {detail}") for entry in group}
-    return found, reasons
+        incomplete |= {entry.key: f" {key[1]}: {detail}" for entry in group}
+    return found, incomplete
 
 
-def _count(view: ObservedQueue) -> tuple[Mapping[Key, int], Mapping[Key, int], Mapping[Key, set[int]]]:
+def _count(pods: Iterable[Pod]) -> tuple[Mapping[Key, int], Mapping[Key, int], Mapping[Key, set[int]]]:
     """Of each gang: pods that have cards or wait for them alone, those of them that were let go on, and its sizes."""
     present: dict[Key, int] = defaultdict(int)
     released: dict[Key, int] = defaultdict(int)
     sizes: dict[Key, set[int]] = defaultdict(set)
-    for pod in (*view.unbound, *view.bound):
+    for pod in pods:
         gang = _gang(pod.metadata)
         if gang is None or pod.finished or pod.metadata.deletion_timestamp is not None:
             continue

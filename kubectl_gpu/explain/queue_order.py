@@ -1,0 +1,204 @@
+"""A pool's queue computed as gpupool-controller computes it, from pods, cards and nodes that were read. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from controllers.api.settings import AdmissionSettings, SchedulingSettings
+from controllers.domain import waiting
+from controllers.domain.lifecycle import live
+from controllers.domain.placement.choice import policy_of as placement_of
+from controllers.domain.queue.entry import queue_entry
+from controllers.domain.queue.gates import is_queued
+from controllers.domain.queue.order import in_order
+from controllers.domain.queue.policy import policy_of
+from controllers.domain.queue.serve import Decision, Walk
+from controllers.domain.queue.supply import capacities, node_slots, reserves_now, suffices
+from controllers.domain.queue.usage import used_by_namespace
+from controllers.domain.queue.whole_gangs import group_gangs
+from kubectl_gpu.explain.queue import (
+    CLOSED,
+    DENIED,
+    GATES_OF_OTHERS,
+    INCOMPLETE_GANG,
+    PASSED,
+    Queue,
+    Waiter,
+    limits_of,
+    reported_reason,
+    waiter,
+)
+from kubectl_gpu.explain.records import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controllers.api.gpudevice import GPUDevice, Reservation
+    from controllers.api.gpupool import GPUPool, Toleration
+    from controllers.api.kube import Node
+    from controllers.api.tenant import TenantPod
+    from controllers.domain.queue.entry import Entry, Member
+    from controllers.domain.queue.order import Ranked
+
+WORK: Final = 1_000_000
+"""How much of what pods want is held against nodes, as for one plan of gpupool-controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """A pool with its pods, cards and nodes."""
+
+    pool: GPUPool
+    pods: tuple[TenantPod, ...]
+    """Those that the pool admitted, of all namespaces."""
+    members: tuple[GPUDevice, ...]
+    """The pool's cards."""
+    nodes_read: Mapping[str, Node] | Unreadable
+    """The nodes of its cards, by name."""
+    tolerated: tuple[Toleration, ...]
+    now: float
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes, as far as they are known."""
+        return {} if isinstance(self.nodes_read, Unreadable) else self.nodes_read
+
+    @property
+    def bound(self) -> tuple[TenantPod, ...]:
+        """Pods that are on a node."""
+        return tuple(pod for pod in self.pods if pod.node is not None)
+
+
+def computed(seen: QueueSeen) -> Queue:
+    """The queue of the pool."""
+    entries: list[Entry] = []
+    outside, promised = dict[str, str](), dict[str, str]()
+    pool, by_request = seen.pool.name, _reservations(seen)
+    pods = {pod.key: pod for pod in seen.pods if is_queued(pod)}
+    for key, pod in pods.items():
+        entry = queue_entry(pod, pool, seen.tolerated)
+        if entry is None:
+            outside[key] = GATES_OF_OTHERS
+        elif reported_reason(pod) == DENIED:
+            outside[key] = DENIED
+        else:
+            entries.append(entry)
+    whole, incomplete = group_gangs(pods, seen.pods, entries)
+    outside |= dict.fromkeys(incomplete, INCOMPLETE_GANG)
+    entries = []
+    for entry in whole:
+        nodes = [_promised_node(seen, member, by_request.get(member.request_id, [])) for member in entry.members]
+        if all(node is not None for node in nodes):
+            promised |= {member.key: node or "" for member, node in zip(entry.members, nodes, strict=True)}
+        else:
+            entries.append(entry)
+    used = used_by_namespace(pool, seen.members, seen.bound, seen.now)
+    ranked = in_order(entries, used, policy_of(seen.pool))
+    waiters = [
+        *(_waiter_reserved(seen, pods[key], node) for key, node in promised.items()),
+        *_placed(seen, ranked, pods),
+        *(waiter(pods[key], pool, outside[key]) for key in sorted(outside, key=lambda key: _age(pods[key]))),
+    ]
+    return Queue(
+        pool=pool,
+        waiters=tuple(waiters),
+        total=sum(len(entry.members) for entry in entries),
+        units=sum(entry.units for entry in entries),
+        oldest=min((entry.created for entry in entries), default=None),
+        used=used,
+        limits=limits_of(seen.pool, waiters),
+        limitations=(seen.nodes_read.reason,) if isinstance(seen.nodes_read, Unreadable) else (),
+    )
+
+
+def _waiter_reserved(seen: QueueSeen, pod: TenantPod, node: str) -> Waiter:
+    """One whose cards are reserved, and that is released next."""
+    return replace(waiter(pod, seen.pool.name, _reason(pod, "Waiting")), node=node, node_use="reserved")
+
+
+def _placed(seen: QueueSeen, ranked: Iterable[Ranked], pods: Mapping[str, TenantPod]) -> Iterable[Waiter]:
+    """The entries at their places."""
+    is_open, ahead = reserves_now(seen.pool), 0
+    walk = None if isinstance(seen.nodes_read, Unreadable) else _walk(seen)
+    for at, each in enumerate(ranked, start=1):
+        found = Decision(each.entry, outcome="OverLimit" if each.over_limit else "Waiting")
+        if walk is not None and is_open:
+            found = walk.decide(each)
+        nodes = {member.key: placement.node for member, placement in found.placements}
+        for member in each.entry.members:
+            reason = _reason(pods[member.key], found.outcome) if is_open else CLOSED
+            placed = replace(waiter(pods[member.key], seen.pool.name, reason), position=at, ahead=ahead)
+            if member.key in nodes:
+                placed = replace(placed, node=nodes[member.key], node_use="free")
+            elif found.kept_nodes:
+                placed = replace(placed, node=", ".join(found.kept_nodes), node_use="kept")
+            yield placed
+        ahead += 0 if found.outcome in PASSED else each.entry.units
+
+
+def _walk(seen: QueueSeen) -> Walk:
+    """What a round of gpupool-controller would walk the queue with.
+
+    Where the module's settings choose the strategy, which not everybody may read, the usual one is taken: it decides
+    which of several nodes a pod gets, and not who gets one.
+    """
+    slots = node_slots(seen, seen.now)
+    rooms = waiting.NodeCapacities(
+        (
+            waiting.NodeCapacity(seen.nodes[name], s.free, sum(card.slots for card in s.cards))
+            for name, s in slots.items()
+        ),
+        WORK,
+        share=1.0,
+    )
+    for pod in _before_the_queue(seen):
+        rooms.take(pod)
+    there = capacities(seen, slots, rooms.left())
+    placement = placement_of(seen.pool, SchedulingSettings())
+    return Walk(seen.pool.name, there, policy_of(seen.pool), placement, seen.now)
+
+
+def _before_the_queue(seen: QueueSeen) -> list[waiting.PendingPod]:
+    """Pods without our gate that nothing is reserved for: they are given cards first."""
+    by_request, passed = _reservations(seen), waiting.passed_over(seen.pool, seen.now)
+    unseen = AdmissionSettings().unseen_ttl
+    found = []
+    for pod in seen.pods:
+        wants = waiting.pending_pod(pod, seen.pool.name)
+        if wants is None or wants.request_id in passed:
+            continue
+        reserved = [each for _, each in by_request.get(wants.request_id, ())]
+        if waiting.waits_from(wants, reserved, seen.now, unseen) <= seen.now:
+            found.append(wants)
+    return sorted(found, key=lambda pod: pod.queue_key)
+
+
+def _promised_node(seen: QueueSeen, member: Member, reserved: list[tuple[GPUDevice, Reservation]]) -> str | None:
+    """The node on which a pod's cards are reserved, so that it is released next; None where they are not."""
+    if isinstance(seen.nodes_read, Unreadable):
+        is_promised = sum(each.slots for _, each in reserved) >= member.units
+    else:
+        is_promised = suffices(seen, member, reserved)
+    return reserved[0][0].status.node_name or "" if is_promised else None
+
+
+def _reservations(seen: QueueSeen) -> dict[str, list[tuple[GPUDevice, Reservation]]]:
+    """Live reservations with their cards, by request."""
+    found: dict[str, list[tuple[GPUDevice, Reservation]]] = defaultdict(list)
+    for device in seen.members:
+        for each in device.status.reservations:
+            if live(each, seen.now):
+                found[each.request_id].append((device, each))
+    return found
+
+
+def _reason(pod: TenantPod, computed_reason: str) -> str:
+    """What the pod's condition says; but where the gates or the pool are otherwise by now."""
+    told = reported_reason(pod)
+    return told if told is not None and told not in (GATES_OF_OTHERS, CLOSED) else computed_reason
+
+
+def _age(pod: TenantPod) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp, pod.key
