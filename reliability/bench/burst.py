@@ -93,7 +93,7 @@ def measure(folder: Path, sizes: Sizes, progress: Progress) -> Result:
 
 async def _measure(made: Environment, sizes: Sizes, progress: Progress) -> Result:
     nodes = -(-sizes.burst_pods // CARDS)
-    async with webhook_replicas(made, nodes, {"unseenTTL": LONG, "onShortage": "Refuse"}, progress) as replicas:
+    async with webhook_replicas(made, nodes, {"unseenTTL": LONG}, progress) as replicas:
         pairs = await _pairs(replicas, sizes, progress)
         series = await _series(replicas, sizes, progress)
         burst = await _burst(replicas, sizes, progress)

@@ -34,7 +34,8 @@ PUBLISHED = {"pool": POOL, "configVersion": "0123456789abcdef", "slots": 1}
 
 async def fill(environment: Environment, admin: Client, members: list[Member], progress: Progress) -> None:
     """Make the pool, its nodes, and cards that are published, each field by its owner."""
-    spec = {"allocation": {"mode": "Exclusive"}}
+    # Nobody serves a queue here; what waiting costs is the theme `queue`.
+    spec = {"allocation": {"mode": "Exclusive"}, "queue": {"onShortage": "Refuse"}}
     pool = {"apiVersion": GPUPOOL.api_version, "kind": GPUPOOL.kind, "metadata": {"name": POOL}, "spec": spec}
     await admin.create(GPUPOOL, pool, manager=MANAGER)
     filled = 0

@@ -46,7 +46,8 @@ def _after(seconds: float) -> str:
 TTL: Final = 4.0
 """Seconds that a reservation lives, scaled: 2 minutes in earnest."""
 SETTINGS: Final[dict[str, Any]] = {
-    "admission": {"reservationTTL": _after(TTL), "unseenTTL": _after(1)},
+    # The stories are about reservations that the webhook makes; those of the queue are not written yet.
+    "admission": {"reservationTTL": _after(TTL), "unseenTTL": _after(1), "onShortage": "Refuse"},
     "bootstrap": {
         "monitoring": {"scrapePeriod": _after(0.5), "missingAfter": _after(6)},
         "phaseDeadline": _after(30),

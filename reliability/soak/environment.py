@@ -34,7 +34,8 @@ EVENT_TTL = 60
 """Seconds."""
 START_SECONDS = 180.0
 SETTINGS: dict[str, Any] = {
-    "admission": {"reservationTTL": "6s"},
+    # Actors come again where they are refused, as ReplicaSets do.
+    "admission": {"reservationTTL": "6s", "onShortage": "Refuse"},
     "bootstrap": {"monitoring": {"scrapePeriod": "1s", "missingAfter": "30s"}},
     "health": {"recoveryScrapes": 3},
     "pools": {"danglingAfter": "3s"},

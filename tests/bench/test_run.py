@@ -48,6 +48,12 @@ TINY = Sizes(
     series_rounds=1,
     creators=4,
     burst_pods=40,
+    queue_cards=8,
+    queue_burst=24,
+    queue_freed=3,
+    queue_pause=0.1,
+    queue_waiting=20,
+    queue_quiet=2.0,
     attacked_nodes=6,
     idle_connections=60,
     attack_seconds=1.0,
@@ -62,7 +68,7 @@ TINY = Sizes(
     [
         (Sizes(0), None, "at least 1"),
         (Sizes(5, large_nodes=0), None, "at least 1"),
-        (Sizes(5), ["speed"], "coldstart, change, large, monitoring, pools, webhook, burst, attacked, pod, nearness"),
+        (Sizes(5), ["speed"], "webhook, burst, queue, attacked, pod, nearness"),
     ],
 )
 def test_wrong_usage(
@@ -125,7 +131,7 @@ def test_every_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
     assert {"cores", "cpu", "memory_mib", "python", "load", "kubernetes", "system"} == set(found["machine"])
     assert "wall ÷ floor" in table
-    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, attacked, pod, nearness):
+    for theme in (coldstart, change, large, monitoring, pools, webhook, burst, queue, attacked, pod, nearness):
         theme(raw[theme.__name__], rows[theme.__name__])
 
 
@@ -237,6 +243,17 @@ def burst(raw: dict[str, Any], rows: dict[str, Any]) -> None:
     ratio = rows["pods/s with reservation ÷ pods/s without the webhook"]
     assert ratio["measured"] == pytest.approx(series["card"] / series["plain"])
     assert ratio["budget"]["at_least"] == 0.5
+    assert rows["cards promised twice"]["verdict"] == "met"
+
+
+def queue(raw: dict[str, Any], rows: dict[str, Any]) -> None:
+    burst, quiet = raw["burst"], raw["quiet"]
+    assert (burst["pods"], burst["created"], burst["given"], burst["twice"]) == (24, 24, 8, 0)
+    assert 0 <= burst["at_once"] <= 8
+    assert len(raw["freed"]) == 3
+    assert all(0 < seconds < 60 for seconds in raw["freed"])
+    assert (quiet["waiting"], quiet["writes"]) == (20, 0)
+    assert rows["20 pods wait, nothing changes: writes"]["verdict"] == "met"
     assert rows["cards promised twice"]["verdict"] == "met"
 
 

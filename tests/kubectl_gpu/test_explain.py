@@ -29,7 +29,7 @@ async def one_card(people: People, request: pytest.FixtureRequest) -> AsyncItera
     """A pool of one card for one namespace; a parameter is more of its spec."""
     await people.namespace(TEAM)
     card = min(device.name for device in people.view.devices if device.status.node_name == "gpu-2")
-    await people.pool(POOL, access={"namespaces": [TEAM]}, **getattr(request, "param", {}))
+    await people.pool(POOL, access={"namespaces": [TEAM]}, **{"queue": {}} | getattr(request, "param", {}))
     await people.annotate(card, POOL)
     await people.offered(POOL, 1)
     yield people

@@ -126,7 +126,7 @@ class Story:
     async def queue(self) -> None:
         """Pods of two namespaces wait for one card, read why, and are let go on one after the other."""
         people, teams = self.people, (TEAM, "team-2")
-        await people.pool("waited-for", access={"namespaces": list(teams)})
+        await people.pool("waited-for", access={"namespaces": list(teams)}, queue={})
         await people.annotate(self.cards(NODE)[0], "waited-for")
         await people.offered("waited-for", 1)
         await people.pod("first", TEAM, "waited-for")

@@ -75,6 +75,8 @@ class People:
                 return answer
 
     async def pool(self, name: str, **spec: Any) -> None:
+        """Create a pool, which refuses pods that it has no cards for; what waits is `test_queue`'s."""
+        spec.setdefault("queue", {"onShortage": "Refuse"})
         await self.client.create(resources.GPUPOOL, gpupool(name, **spec), manager="test")
 
     async def annotate(self, device: str, pool: str | None) -> None:
@@ -139,9 +141,9 @@ class People:
         c: Capacity | None = found.status.capacity if found else None
         return (c.total, c.used, c.reserved, c.available) if c else None
 
-    async def filled(self, pool: str, devices: list[str]) -> None:
+    async def filled(self, pool: str, devices: list[str], **spec: Any) -> None:
         """A pool whose cards are offered."""
-        await self.pool(pool)
+        await self.pool(pool, **spec)
         for device in devices:
             await self.annotate(device, pool)
         await self.offered(pool, len(devices))

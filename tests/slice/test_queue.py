@@ -25,7 +25,7 @@ async def two_cards(people: People) -> AsyncIterator[People]:
     """A pool of two cards of one node."""
     await people.namespace(TEAM)
     cards = sorted(device.name for device in people.view.devices if device.status.node_name == "gpu-2")[:2]
-    await people.filled(POOL, cards)
+    await people.filled(POOL, cards, queue={})
     yield people
     for pod in people.pods(TEAM):
         await people.remove(resources.POD, pod.name, TEAM)
@@ -125,7 +125,7 @@ async def test_a_pool_that_goes_and_comes_back_keeps_its_queue(two_cards: People
     await until(lambda: people.view.pools.get(POOL) is None, "the pool to be gone")
     assert gates(await body(people, "waits")) == [names.CARDS_GATE]
     cards = sorted(device.name for device in people.view.devices if device.status.node_name == "gpu-2")[:2]
-    await people.filled(POOL, cards)
+    await people.filled(POOL, cards, queue={})
     await runs(people, "waits")
 
 

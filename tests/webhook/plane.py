@@ -210,6 +210,8 @@ class Api:
         return True
 
     async def pool(self, name: str, **spec: Any) -> str:
+        """A pool, which refuses pods that it has no cards for: nobody serves a queue here."""
+        spec.setdefault("queue", {"onShortage": "Refuse"})
         await self.create(GPUPOOL.path(), manifest({"metadata": {"name": name}, "spec": spec}, GPUPOOL))
         return name
 
