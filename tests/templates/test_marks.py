@@ -15,6 +15,7 @@ pytestmark = pytest.mark.cluster
 INVENTORY, BOOTSTRAP, POOL = names.INVENTORY, names.BOOTSTRAP, names.POOL_CONTROLLER
 CARD, GPUPOOL, NODE = f"{GROUP}/gpudevices/marks", f"{GROUP}/gpupools/marks", "/api/v1/nodes/node-marks"
 NOTED = json.dumps([{"key": "example.com/ours", "value": "", "effect": "NoSchedule", "pool": "a"}])
+STARTUP = {"key": names.STARTUP_TAINT, "effect": "NoSchedule"}
 OURS, THEIRS = ({"key": f"example.com/{whose}", "effect": "NoSchedule"} for whose in ("ours", "theirs"))
 
 
@@ -40,7 +41,7 @@ def objects(kube: harness.Kube) -> None:
     }
     assert kube.create("/api/v1/nodes", {"metadata": meta}).code == 201
     # The API server taints a new node, and no controller is here to take that off.
-    assert kube.merge(NODE, {"spec": {"taints": [OURS, THEIRS]}}).code == 200
+    assert kube.merge(NODE, {"spec": {"taints": [OURS, THEIRS, STARTUP]}}).code == 200
 
 
 MAY: list[tuple[str, str, dict[str, Any]]] = [
@@ -52,7 +53,8 @@ MAY: list[tuple[str, str, dict[str, Any]]] = [
     (POOL, GPUPOOL, {"metadata": {"finalizers": ["example.com/theirs", names.FINALIZER_POOL]}}),
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None, names.deploy_label("dcgm"): "true"}}}),
     (POOL, NODE, {"metadata": {"labels": {names.pool_node_label("a"): None, names.pool_node_label("b"): "true"}}}),
-    (POOL, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}, "spec": {"taints": [THEIRS]}}),
+    (POOL, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}, "spec": {"taints": [THEIRS, STARTUP]}}),
+    (POOL, NODE, {"spec": {"taints": [OURS, THEIRS]}}),
 ]
 MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (INVENTORY, CARD, {"metadata": {"labels": {names.LABEL_IGNORE: "true"}}}, f"label {names.LABEL_IGNORE}"),
@@ -75,6 +77,7 @@ MAY_NOT: list[tuple[str, str, dict[str, Any], str]] = [
     (BOOTSTRAP, NODE, {"metadata": {"labels": {names.LABEL_ENABLED: "false"}}}, f"label {names.LABEL_ENABLED}"),
     (BOOTSTRAP, NODE, {"metadata": {"annotations": {names.POOL_TAINTS: None}}}, f"annotation {names.POOL_TAINTS}"),
     (BOOTSTRAP, NODE, {"spec": {"taints": [THEIRS]}}, "taint example.com/ours"),
+    (BOOTSTRAP, NODE, {"spec": {"taints": [OURS, THEIRS]}}, f"taint {names.STARTUP_TAINT}"),
     (BOOTSTRAP, NODE, {"spec": {"unschedulable": True}}, "the cordon"),
     (POOL, NODE, {"metadata": {"labels": {names.deploy_label("gfd"): None}}}, "label gpu.deckhouse.io/deploy.gfd"),
     (POOL, NODE, {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}, "label node-role"),
