@@ -21,6 +21,7 @@ from controllers.api import names
 from controllers.api.resources import GPUPOOL, POD
 from controllers.api.tenant import TenantPod
 from controllers.domain.queue.gates import is_gated
+from controllers.domain.slots import named_devices
 from controllers.runtime.reflector import Reflector, Scope
 from controllers.runtime.store import Store
 from reliability.bench import stats
@@ -42,7 +43,6 @@ from tools.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from controllers.api.gpudevice import GPUDevice
     from sim.controlplane import ControlPlane
     from tools.programs import Progress
 
@@ -60,7 +60,7 @@ class Burst:
     """Pods that had their card when they were created."""
     took: stats.Summary
     twice: int
-    """Cards with more promises than slots."""
+    """Cards that were promised to several pods."""
     given: int
     """Cards that are promised in the end."""
     all_given: float
@@ -161,7 +161,7 @@ class _Bench:
         async with show_progress(self._progress, f"{count} pods at once for {slots} cards"):
             made = await asyncio.gather(*(self._creators.create(TEAMS[at % len(TEAMS)], CARD) for at in range(count)))
             await self._until(lambda: len(self._served()) >= min(slots, count), "every card to be given")
-        return _judged(made, await cards(self._client), time.perf_counter() - began)
+        return _judged(made, self._served(), time.perf_counter() - began)
 
     async def _freed(self) -> list[float]:
         """Seconds from a freed card to the next pod's release."""
@@ -230,20 +230,20 @@ class _Bench:
         return sum([total(await subject.metrics(), "gpu_writes_total") for subject in processes])
 
 
-def _judged(creations: Sequence[Creation], found: list[GPUDevice], took: float) -> Burst:
+def _judged(creations: Sequence[Creation], served: list[TenantPod], took: float) -> Burst:
     made = [creation for creation in creations if creation.pod]
     refused = next((creation.refusal for creation in creations if not creation.pod), "")
     if refused:
         raise UserError(f"a pod was refused: {refused}")
-    promised = Counter({card.name: sum(entry.slots for entry in card.status.reservations) for card in found})
+    promised = Counter(card for pod in served for card in named_devices(pod))
     at_once = sum(names.DEVICES in (creation.pod["metadata"].get("annotations") or {}) for creation in made)
     return Burst(
         pods=len(creations),
         created=len(made),
         at_once=at_once,
         took=stats.summary([creation.seconds for creation in creations]),
-        twice=sum(slots > 1 for slots in promised.values()),
-        given=sum(slots > 0 for slots in promised.values()),
+        twice=sum(pods > 1 for pods in promised.values()),
+        given=len(promised),
         all_given=took,
     )
 
