@@ -210,6 +210,11 @@ class _Bench:
         lacking = self._sizes.queue_waiting
         async with show_progress(self._progress, f"{lacking} pods come to wait"):
             await self._creators.several(lacking, CARD, 16)
+            # A pod says why it waits when it has waited for a second.
+            await self._until(
+                lambda: all(pod.status.queued is not None for pod in self._pods if is_gated(pod.spec)),
+                "their conditions",
+            )
             await self._rest(processes.values())
         grown = {name: subject.rss_mb() - before[name] for name, subject in processes.items()}
         cpu = {name: subject.cpu_seconds() for name, subject in processes.items()}
