@@ -62,7 +62,7 @@ def test_the_first_check_that_fails_is_the_first_of_the_whole_chain() -> None:
 
 @pytest.mark.parametrize("check", eligibility.CHECKS, ids=lambda check: check.__name__)
 def test_only_checks_that_never_look_at_the_pool_are_asked_once(check: eligibility.Check) -> None:
-    keys = ("device", "ready", "part", "held", "knows_layout")
+    keys = ("device", "ready", "part", "maybe_in_use", "knows_layout")
     blind = [SimpleNamespace(**{key: getattr(seen, key) for key in keys}) for seen in contexts()]
     if check in eligibility.SAME_FOR_ALL_POOLS:
         assert {check(cast("Any", seen)) is None for seen in blind} == {True, False}

@@ -409,6 +409,37 @@ def test_a_pod_that_is_made_anew_for_a_running_gang_comes_first() -> None:
     assert next(promise.pods for promise in made.promises) == ("default/g1",)
 
 
+def test_a_pod_that_is_made_anew_does_not_wait_for_those_of_its_gang_that_have_ended() -> None:
+    pool = Queue({"n1": 3})
+    for name in ("g0", "g1"):
+        pool.waits(name, age=50, nodeName="n1")
+        pool.mark(name, gang("run", 3))
+    with pool.edit("Pod", "default/g1") as found:
+        found["status"] = {"phase": "Succeeded"}
+    pool.queues("g2", age=5, marks=gang("run", 3))
+    made = pool.look()
+    assert made is not None
+    assert [promise.pods for promise in made.promises] == [("default/g2",)]
+
+
+def test_no_more_pods_come_before_everybody_than_a_gang_is_short_of() -> None:
+    pool = Queue({"n1": 2})
+    pool.waits("g0", age=50, nodeName="n1")
+    pool.mark("g0", gang("run", 2))
+    pool.queues("old", age=900)
+    for at in range(1, 4):
+        pool.queues(f"g{at}", age=10 - at, marks=gang("run", 2))
+    made = pool.look()
+    assert made is not None
+    assert [promise.pods for promise in made.promises] == [("default/g1",)]
+    assert {key: wait.cause for key, wait in made.reasons.items()} == {
+        "default/old": "Waiting",
+        "default/g2": "WaitingForGang",
+        "default/g3": "WaitingForGang",
+    }
+    assert "all of its 2 pods have cards" in made.reasons["default/g2"].detail
+
+
 def test_pods_that_disagree_on_the_size_wait_and_say_so() -> None:
     pool = Queue({"n1": 4})
     pool.queues("g0", marks=gang("run", 2))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.api import names
+from controllers.api.gangs import GANG, GANG_SIZE
 from controllers.api.settings import parse_settings
 from controllers.domain.request import PoolRequest
 from controllers.domain.taints import tolerations
@@ -194,3 +195,12 @@ def test_a_pod_for_which_nothing_can_be_reserved_now_waits() -> None:
     raw, known = world.request_of(world.pod()), seen(world.pool())
     assert isinstance(world.decided_for(raw, PoolRequest("a", 1), known, may_reserve=False), Queued)
     assert why_it_waits(world.pod(3), known) == "there are not enough free ones"
+
+
+def test_the_leader_of_a_leader_worker_set_waits_though_its_group_is_said_after_our_review() -> None:
+    mark = "leaderworkerset.sigs.k8s.io"
+    leader: dict[str, Any] = {"labels": {f"{mark}/name": "serve"}, "annotations": {f"{mark}/size": "2"}}
+    queued(world.pod(meta=leader), seen(world.pool()))
+    alone = {GANG: "alone", GANG_SIZE: "1"}
+    overruled = {**leader, "annotations": leader["annotations"] | alone}
+    assert isinstance(decided(world.pod(meta=overruled), seen(world.pool())), Placed)

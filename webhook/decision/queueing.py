@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
+from controllers.api.gangs import OURS
 from controllers.domain import refusals
-from controllers.domain.queue.gangs import gang_of
+from controllers.domain.queue.gangs import gang_of, may_be_of_gang
 from controllers.domain.queue.gates import is_gated, other_gates
 from controllers.domain.queue.policy import on_shortage, policy_of, queue_of
 from webhook.decision.verdict import INVALID, Denied
@@ -41,8 +42,9 @@ def check_gang(pod: PodContext, _: View) -> Denied | None:
 
 
 def _is_of_gang(pod: PodContext) -> bool:
+    meta = pod.request.pod.metadata
     try:
-        return gang_of(pod.request.pod.metadata) is not None
+        return gang_of(meta) is not None or (OURS.size not in meta.annotations and may_be_of_gang(meta))
     except ValueError:
         return False
 

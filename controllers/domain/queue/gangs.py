@@ -47,6 +47,17 @@ def gang_of(meta: ObjectMeta) -> Gang | None:
     return None
 
 
+def may_be_of_gang(meta: ObjectMeta) -> bool:
+    """Whether a pod that is being created belongs to a gang, or will, by what others write on it after we were asked.
+
+    LeaderWorkerSet's own webhook, which comes after ours, says in which group a leader is.
+    """
+    return any(
+        _value(meta, keys.size) not in (None, "1") and any(_value(meta, key) is not None for key in keys.name)
+        for keys in KNOWN
+    )
+
+
 def _value(meta: ObjectMeta, key: str) -> str | None:
     found = meta.annotations.get(key)
     return found if found is not None else meta.labels.get(key)

@@ -2,7 +2,8 @@
 
 A gang is served once all of its pods are there. Those of which some have been let go on already have their cards, and
 are short of others: a pod that a controller made anew, or a release that a crash cut short. These come before everybody
-(`controllers.domain.queue.order`), one by one.
+(`controllers.domain.queue.order`), one by one, and no more of them than the gang is short of: others would be before
+everybody for nothing. Pods of the gang that have ended are not waited for: they had their cards, and do not come back.
 """
 
 from __future__ import annotations
@@ -46,18 +47,21 @@ def group_gangs(
     present, released, sizes = _count(all_pods)
     incomplete: dict[str, str] = {}
     for key, group in members.items():
-        lacking = max(sizes[key]) - present[key]
+        size, waiting = max(sizes[key]), group
+        lacking = size - present[key]
         if len(sizes[key]) > 1:
             detail = f"its pods disagree on how many they are ({', '.join(map(str, sorted(sizes[key])))})"
-        elif lacking > 0:
-            detail = f"{lacking} of its {max(sizes[key])} pods are not there yet, or wait for other scheduling gates"
         elif released[key]:
-            found += [replace(entry, gang=key[1], is_torn=True) for entry in group]
-            continue
+            by_age, short = sorted(group, key=lambda entry: entry.age_key), max(0, size - released[key])
+            found += [replace(entry, gang=key[1], is_torn=True) for entry in by_age[:short]]
+            waiting = by_age[short:]
+            detail = f"all of its {size} pods have cards, or are before this one"
+        elif lacking > 0:
+            detail = f"{lacking} of its {size} pods are not there yet, or wait for other scheduling gates"
         else:
             found.append(gang_entry(key[1], group, is_torn=False))
             continue
-        incomplete |= {entry.key: f" {key[1]}: {detail}" for entry in group}
+        incomplete |= {entry.key: f" {key[1]}: {detail}" for entry in waiting}
     return found, incomplete
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from controllers.api.gangs import GANG, GANG_SIZE
 from controllers.api.meta import ObjectMeta
-from controllers.domain.queue.gangs import Gang, gang_of
+from controllers.domain.queue.gangs import Gang, gang_of, may_be_of_gang
 
 KUEUE = {"kueue.x-k8s.io/pod-group-name": "run"}
 KUEUE_SIZE = {"kueue.x-k8s.io/pod-group-total-count": "3"}
@@ -53,3 +53,19 @@ def test_what_others_wrote_badly_is_theirs_to_tell() -> None:
     assert found({}, KUEUE) is None
     assert found({"kueue.x-k8s.io/pod-group-total-count": "many"}, KUEUE) is None
     assert found(LWS_SIZE, {"leaderworkerset.sigs.k8s.io/name": "serve"}) is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "may"),
+    [
+        (LWS_SIZE, {"leaderworkerset.sigs.k8s.io/name": "serve"}, True),
+        (LWS_SIZE, LWS, True),
+        ({"leaderworkerset.sigs.k8s.io/size": "1"}, LWS, False),
+        (LWS_SIZE, {}, False),
+        ({}, LWS, False),
+    ],
+)
+def test_a_leader_whose_group_is_said_later_may_be_of_a_gang(
+    annotations: dict[str, str], labels: dict[str, str], may: bool
+) -> None:
+    assert may_be_of_gang(ObjectMeta(name="p", annotations=annotations, labels=labels)) is may
