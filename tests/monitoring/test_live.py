@@ -38,8 +38,8 @@ pytestmark = [
 ]
 EVERY, RATE = 2.0, "2m"  # seconds, as a duration
 POOL, TEAM = "seen", "seen"
-LARGE = 2
-"""Cards of a node of which one is in use."""
+ALL = 3
+"""Cards of the pool, all of one node: who asks for so many waits while another has one."""
 
 
 class Seen(NamedTuple):
@@ -50,27 +50,27 @@ class Seen(NamedTuple):
 
 
 async def play(plane: ControlPlane) -> None:
-    """A pool of the cards of two nodes, a pod that has one, others that wait for more, and one that is refused."""
+    """A pool of a node's cards; a pod out of its queue, one that has a card, one that waits, one that is refused."""
     async with View(plane.kubeconfig) as view:
         people = People(plane, view)
         await people.ready_nodes()
         await people.namespace(TEAM)
-        cards = sorted(d.name for d in view.devices if d.status.node_name in ("gpu-1", "gpu-2"))[:3]
+        cards = sorted(d.name for d in view.devices if d.status.node_name == "gpu-1")[:ALL]
         # Nobody's namespace: it is RBAC that lets the administrator use it, so RBAC is asked.
-        await people.pool(POOL, access={"namespaces": ["nobody"]})
+        await people.pool(POOL, access={"namespaces": ["nobody"]}, queue={"onShortage": "Queue"})
         for card in cards:
             await people.annotate(card, POOL)
         await people.offered(POOL, len(cards))
         await people.pod("early", TEAM, POOL)
         await people.running(TEAM, 1)
-        await people.pod("queued", TEAM, POOL, LARGE)
+        await people.pod("queued", TEAM, POOL, ALL)
         await people.remove(POD, "early", TEAM)  # so that a pod gets its cards out of the queue
         await view.until(lambda: "queued" in ready(people), PATIENCE, lambda: str(people.pods(TEAM)))
         await people.remove(POD, "queued", TEAM)
         await people.settled(POOL, (3, 0, 0, 3))
         await people.pod("first", TEAM, POOL)
-        await people.pod("waiting", TEAM, POOL, LARGE)
-        await people.refused("greedy", TEAM, POOL, 64)
+        await people.pod("waiting", TEAM, POOL, ALL)
+        await people.refused("greedy", TEAM, POOL, 64, nodeName="gpu-1")  # so it cannot wait
         await people.running(TEAM, 1)
         await people.settled(POOL, (3, 1, 0, 2))
 
@@ -137,7 +137,6 @@ EMPTY = {
     "overview: Alerts A": "an alert waits for minutes before it fires",
     "pool: Age of the oldest reservation A": "the pod is bound at once",
     "pool: Faulted cards A": NOTHING_FAULTED,
-    "workloads: Pods that wait A": "the pod runs at once",
 }
 """Panels that rightly show their fallback in a healthy cluster, and why."""
 
