@@ -161,13 +161,19 @@ def test_half_a_promise_is_no_room(queue: Queue, process: Process) -> None:
     assert process.stalled == 0
 
 
-async def test_a_pod_that_is_let_go_on_without_cards_had_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pod_that_is_let_go_on_without_cards_had_no_room_and_got_none(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process(Queue({"n1": 1}, queue=SCALE_UP), monkeypatch)
+    metrics.forget("a")
     process.queue.queues("big", 3, age=60)
+    process.queue.queues("small", age=60)
     process.says = [Unreachable("away")]
     await process.look()
-    process.queue.now += 100
-    assert process.stalled == 0
+    assert set(process.world.queue_looks["a"].room_since) == {"default/small"}
+    process.says = []
+    await process.look()
+    await process.look()
+    assert process.queue.released() == {"big", "small"}
+    assert REGISTRY.get_sample_value("gpupool_queue_released_total", {"pool": "a"}) == 1
 
 
 def test_what_a_queue_has_given_is_counted_from_nought_until_the_pool_is_gone() -> None:

@@ -87,11 +87,11 @@ class PendingPodController:
         self._world.queue_statuses[pool] = planned.status
         self._tell(pool, planned.reasons)
         denials.keep(pod.metadata.annotations.get(names.REQUEST_ID, "") for pod in view.unbound)
-        await self._carry_out(pool, planned.promises, since)
+        await self._carry_out(pool, planned, since)
         found = [after for after in (planned.plan.requeue_after, denials.next_try()) if after is not None]
         return max(min(found), self._rests[pool] - time.monotonic()) if found else None
 
-    async def _carry_out(self, pool: str, promises: tuple[Promise, ...], since: float) -> None:
+    async def _carry_out(self, pool: str, planned: ReservationRound, since: float) -> None:
         """Reserve cards for pods of the queue and let them go on; one that is refused holds no other up."""
         limit = asyncio.Semaphore(PROMISES_AT_ONCE)
 
@@ -107,9 +107,11 @@ class PendingPodController:
                         self._denials[pool].add(promise.requests[0], str(error))
                     self._enqueue(pool)
                 else:
-                    metrics.count_released(pool, len(promise.pods), time.monotonic() - since)
+                    # One that still has a reason is let go on without cards (`scale_up`).
+                    served = [pod for pod in promise.pods if pod not in planned.reasons]
+                    metrics.count_released(pool, len(served), time.monotonic() - since)
 
-        ended = await asyncio.gather(*map(one, promises), return_exceptions=True)
+        ended = await asyncio.gather(*map(one, planned.promises), return_exceptions=True)
         for error in ended:
             if isinstance(error, BaseException):
                 raise error
