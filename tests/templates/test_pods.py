@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controllers.api import gangs
 from tests.templates.harness import asking, pod, without_webhook
 
 if TYPE_CHECKING:
@@ -138,6 +139,16 @@ def marked(kube: harness.Kube) -> Iterator[harness.Kube]:
         assert kube.create(PODS, body).code == 201
         yield kube
         kube.delete(f"{PODS}/g?gracePeriodSeconds=0")
+
+
+@pytest.mark.parametrize("key", sorted(gangs.KEYS))
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_no_pod_comes_into_a_gang_later(marked: harness.Kube, key: str, kind: str, subresource: str) -> None:
+    """A running one would take those of the gang past the queue."""
+    answer = marked.merge(f"{PODS}/g{subresource}", {"metadata": {kind: {key: "2"}}})
+    assert answer.code == 403
+    assert "name the gang of a pod do not change" in answer.message
 
 
 def test_marks_stay_as_they_are(marked: harness.Kube) -> None:

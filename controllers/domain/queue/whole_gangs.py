@@ -12,16 +12,16 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controllers.api.tenant import TenantPod
 from controllers.domain.queue.entry import Entry, gang_entry
 from controllers.domain.queue.gangs import Gang, gang_of
-from controllers.domain.queue.gates import is_gated
+from controllers.domain.queue.gates import waits_for_cards_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from controllers.api.kube import Pod
     from controllers.api.meta import ObjectMeta
-    from controllers.api.tenant import TenantPod
 
 Key = tuple[str, str]
 """Namespace and name of a gang."""
@@ -71,16 +71,17 @@ def _count(pods: Iterable[Pod]) -> tuple[Mapping[Key, int], Mapping[Key, int], M
     released: dict[Key, int] = defaultdict(int)
     sizes: dict[Key, set[int]] = defaultdict(set)
     for pod in pods:
-        gang = _gang(pod.metadata)
-        if gang is None or pod.finished or pod.metadata.deletion_timestamp is not None:
+        # One that went round the webhook may say of a gang what it likes, and counts for none.
+        if not isinstance(pod, TenantPod) or pod.finished or pod.metadata.deletion_timestamp is not None:
+            continue
+        if (gang := _gang(pod.metadata)) is None:
             continue
         key = (pod.metadata.namespace or "", gang.name)
         sizes[key].add(gang.size)
-        gates = getattr(pod.spec, "scheduling_gates", ())
-        if not gates:
+        if not pod.spec.scheduling_gates:
             released[key] += 1
             present[key] += 1
-        elif is_gated(pod.spec) and len(gates) == 1:  # type: ignore[arg-type]
+        elif waits_for_cards_alone(pod):
             present[key] += 1
     return present, released, sizes
 
