@@ -24,6 +24,14 @@ def seconds(value: str) -> float:
     return datetime.fromisoformat(value).timestamp()
 
 
+def begun(value: str, now: float) -> float:
+    """Seconds since the epoch of something that has begun: `now` where the text is no time, or lies ahead."""
+    try:
+        return min(now, seconds(value))
+    except ValueError:
+        return now
+
+
 def lies_ahead(value: str, now: float) -> bool:
     """Whether a clock was wrong when it was written: later than now by more than clocks differ. Raises ValueError."""
     return seconds(value) > now + SKEW

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controllers.api import names
 from controllers.domain.clock import seconds
@@ -107,6 +107,10 @@ def waits_from(pod: PendingPod, reservations: Iterable[Reservation], now: float,
     if sum(reservation.slots for reservation in held) < pod.units:
         return grown
     return max(grown, min(seconds(reservation.expires_at) for reservation in held))
+
+
+PLAN_WORK: Final = 1_000_000
+"""How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
 
 
 class NodeCapacities:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controllers.api.settings import AdmissionSettings, SchedulingSettings
 from controllers.domain import waiting
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from controllers.api.tenant import TenantPod
     from controllers.domain.queue.entry import Entry, Member
     from controllers.domain.queue.order import Ranked
-
-WORK: Final = 1_000_000
-"""How much of what pods want is held against nodes, as for one plan of gpupool-controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ def _walk(seen: QueueSeen) -> Walk:
             waiting.NodeCapacity(seen.nodes[name], s.free, sum(card.slots for card in s.cards))
             for name, s in slots.items()
         ),
-        WORK,
+        waiting.PLAN_WORK,
         share=1.0,
     )
     for pod in _before_the_queue(seen):

@@ -86,7 +86,7 @@ def decide(
     if pod.pool is None:
         msg = "a pod whose pool is unknown passed the checks"
         raise AssertionError(msg)
-    waits = queueing.waits_in_shortage(pod, pod.pool, view)
+    waits = queueing.waits_in_shortage(pod, pod.pool, view.settings.admission)
     unproven = _first(RESERVATION_CHECKS, pod, view)
     at_once = may_reserve and unproven is None and not queueing.others_come_first(pod, pod.pool, view)
     if queueing.waits_for_others(pod, view) or (waits and not at_once):

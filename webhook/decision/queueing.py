@@ -18,6 +18,7 @@ from webhook.decision.verdict import INVALID, Denied
 
 if TYPE_CHECKING:
     from controllers.api.gpupool import GPUPool
+    from controllers.api.settings import AdmissionSettings
     from webhook.decision.context import PodContext, View
 
 
@@ -56,9 +57,9 @@ def waits_for_others(pod: PodContext, view: View) -> bool:
     return can_wait(pod) and (managed or is_gated(spec) or bool(other_gates(spec)) or _is_of_gang(pod))
 
 
-def waits_in_shortage(pod: PodContext, pool: GPUPool, view: View) -> bool:
+def waits_in_shortage(pod: PodContext, pool: GPUPool, settings: AdmissionSettings) -> bool:
     """Whether the pod waits where the pool has no cards for it now."""
-    return can_wait(pod) and on_shortage(pool, view.settings.admission) == "Queue"
+    return can_wait(pod) and on_shortage(pool, settings) == "Queue"
 
 
 def others_come_first(pod: PodContext, pool: GPUPool, view: View) -> bool:

@@ -20,7 +20,6 @@ from controllers.api import names
 from controllers.api.kube import Namespace
 from controllers.api.record import adapter
 from controllers.api.resources import NAMESPACE
-from controllers.domain.queue.policy import on_shortage
 from controllers.domain.request import PoolRequest
 from controllers.runtime.errors import Conflict, NotFound, RuntimeFault
 from webhook import metrics
@@ -125,7 +124,7 @@ class PodCreationHandler:
     def _waits_in_shortage(self, pod: PodContext) -> bool:
         """Whether the pod can wait in its pool's queue, rather than here."""
         settings = self._settings().admission
-        return pod.pool is not None and queueing.can_wait(pod) and on_shortage(pod.pool, settings) == "Queue"
+        return pod.pool is not None and queueing.waits_in_shortage(pod, pod.pool, settings)
 
     async def _place_at_once(self, pod: PodContext, request_id: str, began: _Stopwatch) -> Verdict:
         """Reserve where that is a matter of moments; else the pod waits in its pool's queue."""

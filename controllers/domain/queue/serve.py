@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal
 
-from controllers.domain.clock import seconds
+from controllers.domain.clock import begun
 from controllers.domain.node_fit import node_fits
 from controllers.domain.placement.capacity import less
 from controllers.domain.placement.choice import place
@@ -150,7 +150,7 @@ class Walk:
         """Keep free slots for an entry that has waited long enough: those of the emptiest nodes that can suffice."""
         if self._holds <= 0:
             return ()
-        since = _created(entry, self._now) + self._policy.hold_after
+        since = begun(entry.created, self._now) + self._policy.hold_after
         if since > self._now:
             self.next_hold = min(self.next_hold, since)
             return ()
@@ -170,10 +170,3 @@ class Walk:
         self._capacities[capacity.slots.node] = capacity
         if before == self._largest:
             self._largest = max(each.free for each in self._capacities.values())
-
-
-def _created(entry: Entry, now: float) -> float:
-    try:
-        return min(now, seconds(entry.created))
-    except ValueError:
-        return now

@@ -11,7 +11,7 @@ from controllers.api.resources import GPUDEVICE
 from controllers.domain.clock import stamp_exact
 from controllers.domain.lifecycle import apply_transition, facts_of, is_allowed, live, project, state_with
 from controllers.domain.queue.supply import node_slots
-from controllers.domain.waiting import NodeCapacities, NodeCapacity, PendingPod
+from controllers.domain.waiting import PLAN_WORK, NodeCapacities, NodeCapacity, PendingPod
 from controllers.gpupool.queue.records import GRACE, ObservedQueue
 from controllers.runtime.plan import Merge, PlanBuilder, ref
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from controllers.domain.slots import Card, NodeSlots
 
 
-WORK: Final = 1_000_000
-"""How much of what pods want one plan holds against nodes: half a second's worth. Each pod is 1 a node at least."""
+WORK: Final = PLAN_WORK
 
 
 def take_back(view: ObservedQueue, requests: Container[str], now: float) -> list[Merge]:

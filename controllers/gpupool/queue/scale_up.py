@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controllers.api import names
-from controllers.domain.clock import seconds
+from controllers.domain.clock import begun
 from controllers.domain.lifecycle import live
 from controllers.domain.queue.policy import queue_of
 from controllers.domain.request import units_of
@@ -44,7 +44,7 @@ def scale_up(
         entry = decision.entry
         if decision.outcome == "OverLimit" or entry.units > left:
             continue
-        early = _created(entry.created, now) + rule.after - now
+        early = begun(entry.created, now) + rule.after - now
         if early > 0:
             again.append(early)
             continue
@@ -66,10 +66,3 @@ def _units_without_cards(view: ObservedQueue, by_request: ReservationsByRequest,
         if not pod.spec.scheduling_gates and not reserved and pod.metadata.deletion_timestamp is None:
             units += units_of(pod, view.pool.name)
     return units
-
-
-def _created(created: str, now: float) -> float:
-    try:
-        return min(now, seconds(created))
-    except ValueError:
-        return now

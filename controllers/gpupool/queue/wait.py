@@ -13,7 +13,7 @@ from controllers.api import names
 from controllers.api.conditions import condition
 from controllers.api.record import to_json
 from controllers.api.resources import POD
-from controllers.domain.clock import seconds, stamp
+from controllers.domain.clock import begun, stamp
 from controllers.domain.queue.gates import is_gated, other_gates
 from controllers.domain.wording import listed, short
 from controllers.runtime.plan import Apply, EmitEvent, Plan, PlanBuilder, ref
@@ -53,7 +53,7 @@ def plan_condition(pod: TenantPod, pool: str, wait: Wait | None, now: float) -> 
     )
     if made == current:
         return draft.build()
-    if current is None and (early := _created(pod, now) + SETTLE - now) > 0:
+    if current is None and (early := begun(pod.metadata.creation_timestamp, now) + SETTLE - now) > 0:
         draft.requeue_within(early)
         return draft.build()
     about = ref(POD, pod)
@@ -92,10 +92,3 @@ def _message(pod: TenantPod, pool: str, wait: Wait | None) -> str:
 
 def _has_cards(pod: TenantPod) -> bool:
     return bool(pod.metadata.annotations.get(names.DEVICES))
-
-
-def _created(pod: TenantPod, now: float) -> float:
-    try:
-        return min(now, seconds(pod.metadata.creation_timestamp))
-    except ValueError:
-        return now
