@@ -29,7 +29,7 @@ def cluster() -> Cluster:
 def reconciler(cluster: Cluster, settings: LiveSettings[Settings]) -> Reconciler:
     process: Any = SimpleNamespace(
         executor=SimpleNamespace(execute=None),
-        recorder=SimpleNamespace(note=None),
+        recorder=SimpleNamespace(enqueue=None),
         args=SimpleNamespace(
             agent_image="agent",
             agent_api_server_host="192.0.2.1",

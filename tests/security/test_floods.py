@@ -277,7 +277,7 @@ def answered(pod: dict[str, Any]) -> dict[str, Any]:
     """The webhook's answer where the pool has no card."""
     parsed = review.parse(json.dumps(world.review_of(pod)).encode())
     if isinstance(parsed, review.Request):
-        found = world.decided_for(parsed, PoolRequest("a", 1), view(world.pool("a")))
+        found = world.decided_for(parsed, PoolRequest("a", 1), view(world.refusing_pool("a")))
         assert isinstance(found, Denied)
         parsed = review.Unreadable(parsed.uid, found)
     assert isinstance(parsed, review.Unreadable)

@@ -115,10 +115,11 @@ class Live:
                 await self.people.annotate(card.name, POOL)
         await self.people.offered(POOL, 3)
 
-    async def tried(self, **spec: Any) -> dict[str, Any]:
-        """A pod as the webhook would leave it; nothing is reserved."""
+    async def tried(self, pool: str = POOL, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+        """The spec of a pod as the webhook would leave it; nothing is reserved."""
         path = resources.POD.path(TEAM)
-        body = gpu_pod("tried", POOL, **spec)
+        body = gpu_pod("tried", pool, **spec)
+        body["metadata"]["labels"] = labels or {}
         made: dict[str, Any] = orjson.loads(await self.client.request("POST", path, query={"dryRun": "All"}, body=body))
         found: dict[str, Any] = made["spec"]
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from controllers.api import names, resources
 from controllers.bootstrap.phases import PHASES
 from controllers.components.build import object_name
 from controllers.domain.clock import seconds
+from controllers.runtime.errors import ApiError
 from sim.nodes.leaving import bury
 from sim.workload import gpu_pod
 from tests.slice.live import POOL, TEAM, Live
@@ -215,6 +217,11 @@ async def restart_grace(live: Live) -> None:
 # --- pods ----------------------------------------------------------------------------------------
 
 
+def gated(spec: dict[str, Any]) -> bool:
+    """Whether a pod that was created waits in its pool's queue."""
+    return {"name": names.CARDS_GATE} in spec.get("schedulingGates", ())
+
+
 @case("scheduling.defaultStrategy")
 async def default_strategy(live: Live) -> None:
     assert (await live.tried())["topologySpreadConstraints"]
@@ -282,6 +289,72 @@ async def runtime_class(live: Live) -> None:
         return (await live.tried()).get("runtimeClassName") == names.RUNTIME_CLASS
 
     await live.eventually(named, "pods get no runtime class")
+
+
+@case("admission.onShortage")
+async def on_shortage(live: Live) -> None:
+    """A pool that says nothing about it, and has no card."""
+    pool = "by-shortage"
+    await live.people.pool(pool, queue={})
+
+    async def waits() -> bool:
+        try:
+            made = await live.tried(pool)
+        except ApiError as error:
+            return "InsufficientCapacity" not in error.message
+        return gated(made)
+
+    async def refused() -> bool:
+        return not await waits()
+
+    await live.set(admission={"onShortage": "Refuse"})
+    await live.eventually(refused, "pods still wait")
+    await live.set(admission={"onShortage": "Queue"})
+    await live.eventually(waits, "pods are still refused")
+    await live.people.retire(pool)
+
+
+@case("admission.queueLabels")
+async def queue_labels(live: Live) -> None:
+    """There are cards, and a pod that another queue manager looks after waits all the same."""
+    key = "example.com/queue"
+    assert not gated(await live.tried(labels={key: "a"}))
+    await live.set(admission={"queueLabels": [key]})
+
+    async def waits() -> bool:
+        return gated(await live.tried(labels={key: "a"}))
+
+    await live.eventually(waits, "its pods get cards at once")
+    assert not gated(await live.tried())
+
+
+@case("admission.reservationsInFlight")
+async def reservations_in_flight(live: Live) -> None:
+    """There are cards for all pods that are created at once, and some of them wait because they come at once."""
+    pool, cards = "at-once", [card.name for card in live.cards(HEALTHY)[1:]]
+    await live.people.filled(pool, cards, queue={})
+
+    async def some_waited() -> bool:
+        """Of as many pods as there are cards."""
+        pods = [f"at-once-{number}" for number in range(len(cards))]
+        made = await asyncio.gather(*(live.people.pod(name, TEAM, pool) for name in pods))
+        await live.people.running(TEAM, len(pods))
+        for name in pods:
+            await live.people.remove(resources.POD, name, TEAM)
+        await live.people.settled(pool, (len(cards), 0, 0, len(cards)))
+        return any(gated(orjson.loads(one)["spec"]) for one in made)
+
+    # Twice in a row: one whose write is slow, or whose replica has not seen all cards, waits whatever the setting is.
+    async def none_twice() -> bool:
+        return not (await some_waited() or await some_waited())
+
+    async def some_twice() -> bool:
+        return await some_waited() and await some_waited()
+
+    await live.eventually(none_twice, "some wait while eight reservations may be written at a time")
+    await live.set(admission={"reservationsInFlight": 1})
+    await live.eventually(some_twice, "all of them get their cards at once")
+    await live.people.retire(pool)
 
 
 @case("maintenance.deadline")

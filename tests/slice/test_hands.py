@@ -132,8 +132,9 @@ async def test_a_taint_whose_value_changes_leaves_the_node_open_at_no_moment(peo
         return found == [OURS] or found
 
     await eventually(people, has_ours)
-    # One that was admitted before, and does not tolerate the new value.
-    await people.pod("older", team, pool, schedulingGates=[{"name": "example.com/later"}])
+    # One that was admitted before, does not tolerate the new value, and is on no node while its volume is not there.
+    missing = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+    await people.pod("older", team, pool, volumes=[missing])
     since = (await read(people, resources.NODE, node))["metadata"]["resourceVersion"]
     watching = asyncio.create_task(values_of(people, node, since, later["value"]))
     change = {"spec": {"scheduling": {"taints": [later]}}}

@@ -148,7 +148,7 @@ def test_the_chart_is_small_and_brings_the_crds_alone(tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
-    from controllers.api import names
+    from controllers.api import gangs, names
 
     accounts = {o["metadata"]["name"] for o in of_kind(chart, "ServiceAccount")}
     managers = {
@@ -169,6 +169,7 @@ def test_names_are_those_of_the_contract(chart: list[dict[str, Any]]) -> None:
         assert name in text, name
     written = set(re.findall(r"gpu\.deckhouse\.io/[a-z-]+", text))
     known = {value for value in vars(names).values() if isinstance(value, str) and value.startswith(names.PREFIX)}
+    known |= gangs.KEYS
     assert written <= known | {"gpu.deckhouse.io/v", names.deploy_label("").removesuffix(".")}, written - known
 
 

@@ -60,11 +60,11 @@ def answers(place: Path) -> bool:
         return client.connect_ex(str(place)) == 0
 
 
-def test_the_process_behind_the_socket_says_where_its_configuration_is(tmp_path: Path) -> None:
-    with served(tmp_path, "containerd", "--config", "/etc/containerd/other.toml") as host:
+def test_the_process_behind_the_socket_says_where_its_configuration_is(short_path: Path) -> None:
+    with served(short_path, "containerd", "--config", "/etc/containerd/other.toml") as host:
         server = host.server()
 
-    program = str(tmp_path / "usr/bin/containerd")
+    program = str(short_path / "usr/bin/containerd")
     assert (server.program, server.main, server.unit) == (program, "/etc/containerd/other.toml", "")
     assert server.parent == os.getpid()
 
@@ -78,22 +78,22 @@ def test_the_process_behind_the_socket_says_where_its_configuration_is(tmp_path:
     ],
 )
 def test_its_configuration_is_the_usual_one_unless_it_was_told_another(
-    tmp_path: Path, flags: tuple[str, ...], main: str
+    short_path: Path, flags: tuple[str, ...], main: str
 ) -> None:
-    with served(tmp_path, "containerd", *flags) as host:
+    with served(short_path, "containerd", *flags) as host:
         assert host.server().main == main
 
 
 @pytest.mark.parametrize(
     "main", ["/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "/run/docker/containerd/containerd.toml"]
 )
-def test_a_configuration_that_is_made_at_each_start_is_left_alone(tmp_path: Path, main: str) -> None:
-    with served(tmp_path, "containerd", "--config", main) as host, pytest.raises(Refused, match="is made anew by"):
+def test_a_configuration_that_is_made_at_each_start_is_left_alone(short_path: Path, main: str) -> None:
+    with served(short_path, "containerd", "--config", main) as host, pytest.raises(Refused, match="is made anew by"):
         host.server()
 
 
-def test_another_program_at_the_socket_is_named(tmp_path: Path) -> None:
-    with served(tmp_path, "stranger") as host, pytest.raises(Refused, match="/usr/bin/stranger serves"):
+def test_another_program_at_the_socket_is_named(short_path: Path) -> None:
+    with served(short_path, "stranger") as host, pytest.raises(Refused, match="/usr/bin/stranger serves"):
         host.server()
 
 

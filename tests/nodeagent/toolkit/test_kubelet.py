@@ -74,10 +74,10 @@ def test_a_containerd_beside_kubelets_runtime_is_left_alone(tmp_path: Path, case
     assert not (made.root / MAIN.lstrip("/")).exists()
 
 
-def test_a_containerd_that_answers_is_no_reason_to_take_it_for_kubelets(tmp_path: Path) -> None:
-    with served(tmp_path / "root", "containerd") as running:
+def test_a_containerd_that_answers_is_no_reason_to_take_it_for_kubelets(short_path: Path) -> None:
+    with served(short_path / "root", "containerd") as running:
         pid = running.server().pid
-        made = host(tmp_path, f"--container-runtime-endpoint=unix://{CRIO}", sockets=(CRIO,))
+        made = host(short_path, f"--container-runtime-endpoint=unix://{CRIO}", sockets=(CRIO,))
         (made.proc / str(pid)).symlink_to(f"/proc/{pid}")
         assert made.server().pid == pid
 
@@ -155,11 +155,11 @@ def test_a_configuration_that_cannot_be_read_is_told_and_nothing_is_touched(tmp_
     assert (state.phase, CONFIG in state.reason) == (BY_HAND, True)
 
 
-def test_a_kubelet_that_is_moved_once_all_is_ready_is_noticed(tmp_path: Path) -> None:
+def test_a_kubelet_that_is_moved_once_all_is_ready_is_noticed(short_path: Path) -> None:
     """A look at a node that is ready compares what may have changed, and no more."""
-    with served(tmp_path / "root", "containerd") as running:
+    with served(short_path / "root", "containerd") as running:
         pid = running.server().pid
-        made = host(tmp_path, sockets=())
+        made = host(short_path, sockets=())
         (made.proc / str(pid)).symlink_to(f"/proc/{pid}")
         keeper = Keeper(made)
         keeper.state, keeper._known = State(READY), made.fingerprint()
