@@ -126,10 +126,25 @@ class Actors:
 
         await self._act(make)
 
-    async def pod(self, name: str, pool: str, units: int = 1, **spec: Any) -> None:
+    async def pod(
+        self, name: str, pool: str, units: int = 1, metadata: dict[str, Any] | None = None, **spec: Any
+    ) -> None:
         """Create a pod that asks for cards."""
         body = gpu_pod(name, pool, units, **spec)
+        body["metadata"] |= metadata or {}
         await self._act(lambda: self._once(self._client.create(resources.POD, body, TEAM, manager=MANAGER)))
+
+    async def ungate(self, pod: str, gate: str) -> None:
+        """Take a scheduling gate off a pod, as whoever set it does, and leave the others."""
+
+        async def take() -> None:
+            there = orjson.loads(await self._client.get(resources.POD, pod, TEAM))
+            meta, gates = there["metadata"], there["spec"].get("schedulingGates", ())
+            left = [each for each in gates if each["name"] != gate]
+            body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"schedulingGates": left or None}}
+            await self._client.merge(resources.POD, pod, body, manager=MANAGER, namespace=TEAM)
+
+        await self._act(take)
 
     async def ghost(self, name: str, pool: str) -> None:
         """A card is reserved for a pod that the API server then refuses, as a quota does: nobody ever sees it."""
@@ -204,6 +219,17 @@ class Actors:
 
         await self.until(lambda: set(pods) <= ready() & served(), lambda: (pods, ready(), served(), self._summary()))
 
+    async def waits(self, pod: str, reason: str) -> None:
+        """A pod waits in its pool's queue, and says for this reason."""
+
+        def told() -> tuple[bool, str]:
+            found = self._environment.recorder.now.get(("Pod", f"{TEAM}/{pod}"), {})
+            gates = [gate["name"] for gate in found.get("spec", {}).get("schedulingGates", ())]
+            said = [c for c in found.get("status", {}).get("conditions", ()) if c["type"] == names.QUEUED]
+            return names.CARDS_GATE in gates, said[0]["reason"] if said else ""
+
+        await self.until(lambda: told() == (True, reason), lambda: (pod, told(), self._summary()))
+
     async def capacity(self, pool: str, total: int, used: int, reserved: int) -> None:
         """What the pool's status counts."""
 
@@ -222,6 +248,15 @@ class Actors:
             return [len(obj.get("status", {}).get("reservations", ())) for obj in seen]
 
         await self.until(lambda: any(promises()) and not promises()[-1], lambda: (card, promises(), self._summary()))
+
+    async def unreserved(self, card: str) -> None:
+        """A card is reserved for nobody."""
+
+        def requests() -> list[str]:
+            device = self.card(card)
+            return [held.pod for held in device.status.reservations] if device is not None else ["no card"]
+
+        await self.until(lambda: not requests(), lambda: (card, requests(), self._summary()))
 
     async def in_pool(self, card: str, pool: str | None) -> None:
         """A card is in a pool, or in none and at rest."""

@@ -21,6 +21,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.errors import AlreadyExists, NotFound, RuntimeFault
 from reliability.faults import cleanup
 from reliability.faults.cleanup import NODES, REST, TEAM, Dirty
+from reliability.faults.later_webhook import LaterWebhook
 from reliability.faults.machine import Meter
 from reliability.faults.processes import FULL, MANAGER, PACE, START_SECONDS, Processes, standby_of
 from reliability.faults.stale_apiserver import StaleAPIServer
@@ -46,8 +47,7 @@ def _after(seconds: float) -> str:
 TTL: Final = 4.0
 """Seconds that a reservation lives, scaled: 2 minutes in earnest."""
 SETTINGS: Final[dict[str, Any]] = {
-    # The stories are about reservations that the webhook makes; those of the queue are not written yet.
-    "admission": {"reservationTTL": _after(TTL), "unseenTTL": _after(1), "onShortage": "Refuse"},
+    "admission": {"reservationTTL": _after(TTL), "unseenTTL": _after(1)},
     "bootstrap": {
         "monitoring": {"scrapePeriod": _after(0.5), "missingAfter": _after(6)},
         "phaseDeadline": _after(30),
@@ -82,7 +82,7 @@ class Environment(Processes):
         self.plain: list[tuple[float, str]] = []
         self._beside: list[asyncio.Task[None]] = []
         self._log_from: dict[str, int] = {}
-        self.stale = StaleAPIServer()
+        self.stale, self.later = StaleAPIServer(), LaterWebhook()
         self.meter = Meter(self.pids)
         self.suspect: set[str] = set()
         """Processes whose caches a fault may have left wrong: started anew before the next run."""
@@ -100,6 +100,7 @@ class Environment(Processes):
         self.recorder = Recorder(self.client)
         await self.recorder.start()
         self.view = await View(self.plane.kubeconfig).__aenter__()
+        await self.later.start(self.plane, self.client, MANAGER)
         await self.start_module(port)
         await self._settle_in()
 
@@ -117,6 +118,7 @@ class Environment(Processes):
 
     async def close(self) -> None:
         """Take everything down."""
+        await self.later.stop()
         with suppress(AttributeError):
             await self.view.__aexit__(None, None, None)
             await self.recorder.stop()

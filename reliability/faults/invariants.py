@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliability.faults.eventual_invariants import EventualInvariants, Excess, overdue
 from reliability.faults.fencing import Fence, one_list, unowned
+from reliability.faults.queue_invariants import QueueInvariants, over_limit, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,16 +36,17 @@ def replay(
     """Every invariant of state on every revision, in the order of versions. `until`: when the run ended, epoch."""
     state, found, generations = dict(initial), Found(), dict[tuple[str, str], int]()
     fence, excess, standing = Fence(), Excess(), EventualInvariants(slack, away)
+    queue = QueueInvariants(slack, away)
 
     def stands(at: float) -> Found:
-        return standing.look(overdue(state) | unowned(state) | excess.look(state), at)
+        return standing.look(overdue(state) | unowned(state) | unsettled(state) | excess.look(state), at)
 
     every = sorted(history, key=lambda r: r.version)
     said = stands(every[0].at if every else until)
     for revision in every:
         kind, name = revision.key
         where = f"at version {revision.version}, {kind} {name}: "
-        said += [where + sentence for sentence in fence.look(state, revision)]
+        said += [where + sentence for sentence in (*fence.look(state, revision), *queue.look(state, revision))]
         if revision.type == "DELETED":
             state.pop(revision.key, None)
         else:
@@ -53,7 +55,7 @@ def replay(
         if kind == "ConfigMap":
             said += [where + sentence for sentence in one_list(state)]
         if kind in ("GPUDevice", "Pod"):
-            said += [where + sentence for sentence in stands(revision.at)]
+            said += [where + sentence for sentence in (*stands(revision.at), *over_limit(state))]
         found, said = found + said, Found()
     return list(dict.fromkeys(found + said + [f"at the end, {sentence}" for sentence in standing.end(until)]))
 

@@ -150,7 +150,8 @@ async def pairs(actors: Actors) -> None:
 async def expiry(actors: Actors) -> None:
     """A card is reserved for a pod that never comes; the card is for others then."""
     card = actors.cards(FIRST)[0]
-    await actors.pool("wait")
+    # One that refuses always reserves at once; in another a pod whose write is slow waits, and nothing is reserved.
+    await actors.pool("wait", queue={"onShortage": "Refuse"})
     await actors.assign(card, "wait")
     await actors.offered("wait", 1)
     await actors.ghost("never", "wait")

@@ -136,7 +136,8 @@ def _shown(kind: str, obj: Mapping[str, Any], bearers: Mapping[str, str]) -> Map
         ready = [c["status"] for c in obj.get("status", {}).get("conditions", ()) if c["type"] == "Ready"]
         kept = {"labels": {k: v for k, v in meta.get("labels", {}).items() if k.startswith(_OURS)}}
         marks = {k: v for k, v in meta.get("annotations", {}).items() if k.startswith(_OURS) and k != names.REQUEST_ID}
-        return {**kept, "annotations": marks, "owners": owners, "node": _node_of(obj), "ready": ready}
+        gates = [gate["name"] for gate in obj["spec"].get("schedulingGates", ())]
+        return {**kept, "annotations": marks, "owners": owners, "node": _node_of(obj), "gates": gates, "ready": ready}
     meta["owners"] = owners
     if kind == "Secret":
         return {"metadata": meta, "keys": sorted(obj.get("data", {}))}  # what is in it: `trust`

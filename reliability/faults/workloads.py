@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reliability.faults import scenarios, scenarios_revoked
+from reliability.faults import scenarios, scenarios_queue, scenarios_revoked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -56,6 +56,12 @@ WORKLOADS = {
         Workload("dangling", scenarios.dangling),
         Workload("ignored", scenarios.ignored),
         Workload("returned", scenarios.returned),
+        Workload("queue", scenarios_queue.queue),
+        Workload("gang", scenarios_queue.gang, PODS),
+        Workload("foreign", scenarios_queue.foreign),
+        Workload("limit", scenarios_queue.limit),
+        Workload("queue-disable", scenarios_queue.disable),
+        Workload("queue-pool-gone", scenarios_queue.pool_gone),
         Workload("hasty-assign", scenarios_revoked.assign, hasty=True),
         Workload("hasty-pool", scenarios_revoked.pool, hasty=True),
         Workload(

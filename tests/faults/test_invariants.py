@@ -18,7 +18,8 @@ def device(name: str = "n-1", **status: Any) -> dict[str, Any]:
 
 
 def pool(name: str = "p", **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "uid": f"u-{name}", "generation": 2}, "status": status}
+    meta = {"name": name, "uid": f"u-{name}", "generation": 2}
+    return {"metadata": meta, "spec": {}, "status": status}
 
 
 def pod(name: str, request: str) -> dict[str, Any]:
